@@ -1,0 +1,101 @@
+"""The contract of an algorithm: how fitnesses become the next centre.
+
+An algorithm proposes where a generation's candidates lie, turns their fitnesses into weights, and receives the weighted
+sums of the perturbations that whoever runs it worked out. It never sees a rank, a socket or a model class.
+
+Legend: P members, M columns, K rows of weights, T parents.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from neuro_cli.core.layout import ParameterLayout
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Member i is ``bases[parent[i]] + scale * eps_i``, or the base itself when i is in ``frozen``.
+
+    ``bases`` (T, M) float32; ``parent`` (P,) int; ``scale`` (1,) or (M,) float32, > 0.
+    """
+
+    bases: Tensor
+    parent: np.ndarray
+    scale: Tensor
+    frozen: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Weights (K, P) float64; row k asks for the sum over i of weights[k, i] * moment_k(eps_i).
+
+    ``moments`` (K,): 1 for eps, 2 for eps**2 - 1.
+    """
+
+    weights: np.ndarray
+    moments: tuple[int, ...]
+
+
+@dataclass
+class State:
+    """What a checkpoint holds of an algorithm: named tensors, and scalars that JSON can hold."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    scalars: dict[str, Any] = field(default_factory=dict)
+
+
+class Algorithm(ABC):
+    """Base of all algorithms. ``start`` comes first, then ask, combination, tell in every generation."""
+
+    uses_gradient = False  # True: trained by the gradient of the loss, not by a population
+
+    @abstractmethod
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        """Take the initial centre (M,) float32."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> Tensor:
+        """The present solution (M,) float32: what is evaluated, saved and returned."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """All that the next generation depends on."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Take back what :meth:`state` gave."""
+
+
+class PopulationAlgorithm(Algorithm):
+    """An algorithm that learns from the fitnesses of a population."""
+
+    @abstractmethod
+    def ask(self, generation: int) -> Proposal:
+        """Where the candidates of a generation lie."""
+
+    @abstractmethod
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        """Weights for the fitnesses given (n,) float64: all P members', or a subset's when shaped in parts."""
+
+    @abstractmethod
+    def tell(self, generation: int, sums: Tensor) -> None:
+        """Take the sums (K, M) float32 and move the centre."""
+
+    def can_shape_parts(self) -> bool:
+        """Whether weights worked out over parts of the population may be averaged."""
+        return True
+
+
+class GradientAlgorithm(Algorithm):
+    """An algorithm that learns from the gradient of the loss."""
+
+    uses_gradient = True
+
+    @abstractmethod
+    def tell_gradient(self, generation: int, gradient: Tensor) -> None:
+        """Take the gradient (M,) float32 of the mean loss of the batch, and move the centre."""

@@ -1,0 +1,85 @@
+"""A genetic algorithm with truncation selection and mutation only; an individual is its chain of mutation addresses.
+
+Such, Madhavan, Conti, Lehman, Stanley, Clune, "Deep neuroevolution: genetic algorithms are a competitive alternative for
+training deep neural networks for reinforcement learning", 2017, algorithm 1 and section 3.1 (seed chains).
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.core.checks import integer, number
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.noise import CHOICE_STREAM, random_words
+from neuro_cli.core.schedule import Schedule
+
+Chain = tuple[tuple[int, int], ...]  # (generation, member) of every mutation since the initial centre
+
+
+class Genetic(PopulationAlgorithm):
+    """The best ``parents`` members each generation are the next one's parents; member 0 is the best, unchanged.
+
+    Memory: T + K vectors of M, T = K = ``parents``.
+    """
+
+    def __init__(self, sigma: float, parents: int, sigma_schedule: Schedule) -> None:
+        self.sigma = number("algo.sigma", sigma, above=0.0)
+        self.parents = integer("algo.parents", parents, 1)
+        self._schedule = sigma_schedule
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        if self.parents >= population:
+            raise ConfigError("algo.parents", self.parents, f"must be below population={population}")
+        self._population, self._seed = population, seed
+        self._bases = centre.clone()[None]
+        self._chains: list[Chain] = [()]
+
+    @property
+    def centre(self) -> Tensor:
+        return self._bases[0]
+
+    @property
+    def chains(self) -> list[Chain]:
+        """The mutations that lead from the initial centre to each parent, best first."""
+        return self._chains
+
+    def sigma_at(self, generation: int) -> float:
+        return max(self.sigma * self._schedule.factor(generation), 1e-12)
+
+    def parent_of(self, generation: int) -> np.ndarray:
+        """Parent index of every member (P,): uniform, a function of (seed, generation); member 0 has the best."""
+        words = random_words(self._seed, generation, 0, CHOICE_STREAM, self._population).astype(np.uint64)
+        parent = ((words * np.uint64(len(self._chains))) >> np.uint64(32)).astype(np.int64)
+        parent[0] = 0
+        return parent
+
+    def ask(self, generation: int) -> Proposal:
+        self._parent = self.parent_of(generation)
+        scale = torch.tensor([self.sigma_at(generation)], dtype=torch.float32, device=self._bases.device)
+        return Proposal(self._bases, self._parent, scale, frozenset([0]))
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        self._chosen = np.argsort(-fitness, kind="stable")[: self.parents]
+        weights = np.zeros((len(self._chosen), len(fitness)))
+        for row, member in enumerate(self._chosen):
+            weights[row, member] = 0.0 if member == 0 else 1.0
+        return Combination(weights, (1,) * len(self._chosen))
+
+    def tell(self, generation: int, sums: Tensor) -> None:
+        scale = torch.tensor(self.sigma_at(generation), dtype=torch.float32, device=sums.device)
+        parents = [int(self._parent[member]) for member in self._chosen]
+        self._bases = torch.stack([self._bases[p] + scale * row for p, row in zip(parents, sums, strict=True)])
+        mutations = [() if member == 0 else ((generation, int(member)),) for member in self._chosen]
+        self._chains = [self._chains[p] + link for p, link in zip(parents, mutations, strict=True)]
+
+    def can_shape_parts(self) -> bool:
+        return False
+
+    def state(self) -> State:
+        return State({"bases": self._bases.clone()}, {"chains": [list(map(list, chain)) for chain in self._chains]})
+
+    def restore(self, state: State) -> None:
+        self._bases = state.tensors["bases"].clone()
+        self._chains = [tuple((int(g), int(m)) for g, m in chain) for chain in state.scalars["chains"]]

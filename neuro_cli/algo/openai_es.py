@@ -1,0 +1,63 @@
+"""OpenAI-ES: an isotropic Gaussian of fixed shape whose centre follows the estimated gradient.
+
+Salimans, Ho, Chen, Sidor, Sutskever, "Evolution strategies as a scalable alternative to reinforcement learning", 2017,
+algorithm 1, with rank shaping, an optimizer and L2 weight decay as in section 2.1 and its code.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
+from neuro_cli.core.checks import number
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.shaping import shaping_of
+
+
+class OpenAIES(PopulationAlgorithm):
+    """g = 1/(P sigma) sum_i u_i eps_i, ascended by ``optimizer`` after subtracting ``weight_decay`` * centre."""
+
+    def __init__(
+        self,
+        sigma: float,
+        optimizer: OptimizerFactory,
+        shaping: str,
+        weight_decay: float,
+        sigma_schedule: Schedule,
+        lr_schedule: Schedule,
+    ) -> None:
+        self.sigma = number("algo.sigma", sigma, above=0.0)
+        self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
+        self._shape = shaping_of(shaping)
+        self._factory = optimizer
+        self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout)
+        self._parent = np.zeros(population, np.int64)
+
+    @property
+    def centre(self) -> Tensor:
+        return self._optimizer.centre
+
+    def sigma_at(self, generation: int) -> float:
+        return max(self.sigma * self._sigma_schedule.factor(generation), 1e-12)
+
+    def ask(self, generation: int) -> Proposal:
+        scale = torch.tensor([self.sigma_at(generation)], dtype=torch.float32, device=self.centre.device)
+        return Proposal(self.centre[None], self._parent, scale)
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        utilities = self._shape(fitness)
+        return Combination(utilities[None] / (len(fitness) * self.sigma_at(generation)), (1,))
+
+    def tell(self, generation: int, sums: Tensor) -> None:
+        self._optimizer.descend(generation, self.weight_decay * self.centre - sums[0])
+
+    def state(self) -> State:
+        return self._optimizer.state()
+
+    def restore(self, state: State) -> None:
+        self._optimizer.restore(state)

@@ -1,0 +1,65 @@
+"""SNES: separable natural evolution strategy, with a step size for every parameter.
+
+Wierstra, Schaul, Glasmachers, Sun, Peters, Schmidhuber, "Natural evolution strategies", JMLR 15, 2014, algorithm 6
+(separable NES); defaults of its table 1.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.core.checks import number
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.shaping import shaping_of
+
+
+class SNES(PopulationAlgorithm):
+    """centre += lr * sigma * sum u_i eps_i;  sigma *= exp(lr_sigma / 2 * sum u_i (eps_i**2 - 1)), the u_i summing over P.
+
+    ``sigma_learning_rate`` None: (3 + ln M) / (5 sqrt M). ``sigma`` is the initial step size of every parameter.
+    """
+
+    def __init__(
+        self, sigma: float, learning_rate: float, sigma_learning_rate: float | None, shaping: str, lr_schedule: Schedule
+    ) -> None:
+        self.sigma = number("algo.sigma", sigma, above=0.0)
+        self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0)
+        if sigma_learning_rate is not None:
+            number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
+        self.sigma_learning_rate = sigma_learning_rate
+        self._shape = shaping_of(shaping)
+        self._schedule = lr_schedule
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        self._centre = centre.clone()
+        self._scale = torch.full_like(centre, self.sigma)
+        self._parent = np.zeros(population, np.int64)
+        if self.sigma_learning_rate is None:
+            self.sigma_learning_rate = (3 + math.log(layout.size)) / (5 * math.sqrt(layout.size))
+
+    @property
+    def centre(self) -> Tensor:
+        return self._centre
+
+    def ask(self, generation: int) -> Proposal:
+        return Proposal(self._centre[None], self._parent, self._scale)
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        weights = self._shape(fitness) / len(fitness)
+        return Combination(np.stack([weights, weights]), (1, 2))
+
+    def tell(self, generation: int, sums: Tensor) -> None:
+        assert self.sigma_learning_rate is not None
+        self._centre.addcmul_(self._scale, sums[0], value=self.learning_rate * self._schedule.factor(generation))
+        self._scale.mul_(torch.exp(0.5 * self.sigma_learning_rate * sums[1]))
+
+    def state(self) -> State:
+        return State({"centre": self._centre.clone(), "sigma": self._scale.clone()})
+
+    def restore(self, state: State) -> None:
+        self._centre.copy_(state.tensors["centre"])
+        self._scale.copy_(state.tensors["sigma"])

@@ -1,0 +1,32 @@
+"""Checks of config values: each names the key, the value and what is allowed."""
+
+import math
+from typing import Any
+
+from neuro_cli.core.errors import ConfigError
+
+
+def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
+    """``value`` as an int in [low, high]. Raises ConfigError."""
+    allowed = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
+    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+        raise ConfigError(key, value, allowed)
+    return value
+
+
+def number(key: str, value: Any, *, above: float | None = None, low: float | None = None, high: float | None = None) -> float:
+    """``value`` as a finite float, > above, >= low, <= high. Raises ConfigError."""
+    bounds = [f"{sign} {bound:g}" for sign, bound in ((">", above), (">=", low), ("<=", high)) if bound is not None]
+    allowed = "must be a number" + (" " + " and ".join(bounds) if bounds else "")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(key, value, allowed)
+    if (above is not None and value <= above) or (low is not None and value < low) or (high is not None and value > high):
+        raise ConfigError(key, value, allowed)
+    return float(value)
+
+
+def one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """``value`` if it is among ``allowed``. Raises ConfigError."""
+    if value not in allowed:
+        raise ConfigError(key, value, f"must be one of {', '.join(allowed)}")
+    return str(value)

@@ -1,0 +1,49 @@
+"""Errors that a user can mend: one line, no traceback, exit code 2."""
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+log = logging.getLogger(__name__)
+
+BAD_INPUT, FAILED = 2, 1  # exit codes
+
+
+class UserError(Exception):
+    """Bad input or a missing prerequisite. The message is one line that names the config key, its value and what is allowed."""
+
+
+class ConfigError(UserError, ValueError):
+    """A config value out of its range: ``key=value: what is allowed``."""
+
+    def __init__(self, key: str, value: object, allowed: str) -> None:
+        super().__init__(f"{key}={value}: {allowed}")
+
+
+class CandidateError(UserError):
+    """A candidate whose fitness is not a number. Every rank raises it in the same generation."""
+
+
+def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
+    """A clause that names the valid words nearest to ``word``, or all of them when none is near."""
+    known = sorted(set(known))
+    close = get_close_matches(word, known, n=count, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"
+
+
+def report(error: BaseException) -> int:
+    """Print ``error`` as one line (a traceback too with NEURO_DEBUG=1) and return the exit code."""
+    debug = bool(os.environ.get("NEURO_DEBUG"))
+    if debug:
+        traceback.print_exception(error)
+    log.debug("", exc_info=error)
+    text = " ".join(str(error).split())
+    if isinstance(error, UserError):
+        print(f"neuro: error: {text}", file=sys.stderr, flush=True)
+        return BAD_INPUT
+    hint = "" if debug else " (NEURO_DEBUG=1 shows where)"
+    print(f"neuro: error: {type(error).__name__}: {text}{hint}", file=sys.stderr, flush=True)
+    return FAILED

@@ -1,0 +1,164 @@
+"""The addressed noise on a CPU: Philox4x32-10 and the normal law as compiled loops (numba; no compiler needed).
+
+Same numbers as :mod:`neuro_cli.core.philox`, which defines them; a test holds the bits equal. The loops are split as
+they are because LLVM turns each of them into vector instructions; they hold no lock of Python while they run.
+"""
+
+import numba as nb
+import numpy as np
+
+from neuro_cli.core.philox import KEY_STEP, LANE, MULTIPLIER, TILE
+from neuro_cli.core.quantile import BASE, SLOPE
+
+_M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
+_W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
+_LOW = np.uint64(32)
+
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+
+
+@_compiled
+def _word_tile(tile, direction, generation, stream, key0, key1, words):  # type: ignore[no-untyped-def]
+    """Philox words of one tile into ``words`` (4, LANE) uint32."""
+    first = nb.uint32(tile) * nb.uint32(LANE)
+    for j in range(LANE):
+        x0 = nb.uint32(first + nb.uint32(j))
+        x1 = nb.uint32(direction)
+        x2 = nb.uint32(generation)
+        x3 = nb.uint32(stream)
+        k0 = nb.uint32(key0)
+        k1 = nb.uint32(key1)
+        for _ in range(10):
+            p0 = _M0 * nb.uint64(x0)
+            p1 = _M1 * nb.uint64(x2)
+            x0 = nb.uint32(p1 >> _LOW) ^ x1 ^ k0
+            x1 = nb.uint32(p1)
+            x2 = nb.uint32(p0 >> _LOW) ^ x3 ^ k1
+            x3 = nb.uint32(p0)
+            k0 = nb.uint32(k0 + _W0)
+            k1 = nb.uint32(k1 + _W1)
+        words[0, j] = x0
+        words[1, j] = x1
+        words[2, j] = x2
+        words[3, j] = x3
+
+
+@_compiled
+def _normal_tile(words, tail, tail_bits, out, out_bits):  # type: ignore[no-untyped-def]
+    """Normals of TILE words; ``tail_bits`` and ``out_bits`` are the integer views of ``tail`` and ``out``."""
+    for j in range(TILE):
+        tail[j] = np.float32(max(np.int32(words[j] & np.uint32(0x7FFFFFFF)), np.int32(1)))
+    for j in range(TILE):
+        bits = np.uint32(tail_bits[j])
+        segment = np.uint64((bits >> np.uint32(17)) - np.uint32(127 << 6))
+        step = np.float32(np.int32((bits >> np.uint32(5)) & np.uint32(4095)))
+        out[j] = BASE[segment] + step * SLOPE[segment]
+    for j in range(TILE):
+        out_bits[j] ^= words[j] & np.uint32(0x80000000)
+
+
+@_compiled
+def words(key0, key1, generation, direction, stream, out):  # type: ignore[no-untyped-def]
+    """Random words of columns [0, out.size) into ``out`` uint32."""
+    tile_words = np.empty((4, LANE), np.uint32)
+    flat = tile_words.reshape(TILE)
+    for tile in range((out.size + TILE - 1) // TILE):
+        _word_tile(tile, direction, generation, stream, key0, key1, tile_words)
+        low = tile * TILE
+        for k in range(min(TILE, out.size - low)):
+            out[low + k] = flat[k]
+
+
+@_compiled
+def draw(key0, key1, generation, stream, directions, start, out):  # type: ignore[no-untyped-def]
+    """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
+    tile_words = np.empty((4, LANE), np.uint32)
+    flat = tile_words.reshape(TILE)
+    tail = np.empty(TILE, np.float32)
+    normal = np.empty(TILE, np.float32)
+    stop = start + out.shape[1]
+    for d in range(directions.size):
+        for tile in range(start // TILE, (stop + TILE - 1) // TILE):
+            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words)
+            _normal_tile(flat, tail, tail.view(np.uint32), normal, normal.view(np.uint32))
+            low = tile * TILE
+            for k in range(max(start, low), min(stop, low + TILE)):
+                out[d, k - start] = normal[k - low]
+
+
+@_compiled
+def perturb(key0, key1, generation, stream, direction, base, scale, start, plus, minus):  # type: ignore[no-untyped-def]
+    """``plus`` = base + scale * noise, ``minus`` = base - scale * noise, at columns [start, start + n).
+
+    All float32 of length n. ``scale`` has length n, or 1 for one scale everywhere; an empty ``plus`` or ``minus`` is left out.
+    """
+    tile_words = np.empty((4, LANE), np.uint32)
+    flat = tile_words.reshape(TILE)
+    tail = np.empty(TILE, np.float32)
+    normal = np.empty(TILE, np.float32)
+    stop = start + base.size
+    for tile in range(start // TILE, (stop + TILE - 1) // TILE):
+        _word_tile(tile, direction, generation, stream, key0, key1, tile_words)
+        _normal_tile(flat, tail, tail.view(np.uint32), normal, normal.view(np.uint32))
+        low = tile * TILE
+        a = max(start, low)
+        b = min(stop, low + TILE)
+        noise = normal[a - low : b - low]
+        centre = base[a - start : b - start]
+        if scale.size == 1:
+            for k in range(b - a):
+                noise[k] *= scale[0]
+        else:
+            spread = scale[a - start : b - start]
+            for k in range(b - a):
+                noise[k] *= spread[k]
+        if plus.size > 0:
+            out = plus[a - start : b - start]
+            for k in range(b - a):
+                out[k] = centre[k] + noise[k]
+        if minus.size > 0:
+            out = minus[a - start : b - start]
+            for k in range(b - a):
+                out[k] = centre[k] - noise[k]
+
+
+@_compiled
+def combine(key0, key1, generation, stream, directions, weights, moments, start, out):  # type: ignore[no-untyped-def]
+    """``out``[k] = sum over d of weights[k, d] * moment_k(noise[d]), at columns [start, start + n).
+
+    ``weights`` (K, D) float64, ``moments`` (K,): 1 for eps, 2 for eps**2 - 1; ``out`` (K, n) float32. Summed in
+    float64 in the order of the directions, so a column's bits do not depend on how the columns are cut.
+    """
+    tile_words = np.empty((4, LANE), np.uint32)
+    flat = tile_words.reshape(TILE)
+    tail = np.empty(TILE, np.float32)
+    normal = np.empty(TILE, np.float32)
+    rows = weights.shape[0]
+    total = np.empty((rows, TILE), np.float64)
+    stop = start + out.shape[1]
+    for tile in range(start // TILE, (stop + TILE - 1) // TILE):
+        total[:] = 0.0
+        for d in range(directions.size):
+            used = False
+            for row in range(rows):
+                used = used or weights[row, d] != 0.0
+            if not used:
+                continue
+            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words)
+            _normal_tile(flat, tail, tail.view(np.uint32), normal, normal.view(np.uint32))
+            for row in range(rows):
+                weight = weights[row, d]
+                if weight == 0.0:
+                    continue
+                line = total[row]
+                if moments[row] == 1:
+                    for k in range(TILE):
+                        line[k] += weight * np.float64(normal[k])
+                else:
+                    for k in range(TILE):
+                        square = np.float64(normal[k])
+                        line[k] += weight * (square * square - 1.0)
+        low = tile * TILE
+        for row in range(rows):
+            for k in range(max(start, low), min(stop, low + TILE)):
+                out[row, k - start] = np.float32(total[row, k - low])

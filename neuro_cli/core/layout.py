@@ -1,0 +1,77 @@
+"""The flat vector of a module's parameters: where each tensor lies, and how to look at it as the module does.
+
+Convolution weights lie channels-last in the flat vector, (out, height, width, in): the memory format in which CPU and
+GPU convolutions are fastest. The views have the usual shape (out, in, height, width). A module that cannot take
+channels-last activations (it calls ``view`` after a convolution) gets contiguous weights instead.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Place:
+    """One parameter: columns [start, stop) of the flat vector hold a tensor of ``shape``."""
+
+    name: str
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+    channels_last: bool = True
+
+    def view(self, flat: Tensor) -> Tensor:
+        piece = flat[self.start : self.stop]
+        if len(self.shape) == 4 and self.channels_last:
+            out, inner, height, width = self.shape
+            return piece.view(out, height, width, inner).permute(0, 3, 1, 2)
+        return piece.view(self.shape)
+
+
+class ParameterLayout:
+    """Places of the trainable parameters of ``module`` in the order of ``named_parameters`` (shared ones once).
+
+    Raises UserError for a module without trainable parameters or with some that are not float32.
+    """
+
+    def __init__(self, module: nn.Module, channels_last: bool = True) -> None:
+        self.places: list[Place] = []
+        start = 0
+        for name, parameter in module.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            if parameter.dtype != torch.float32:
+                raise UserError(f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32")
+            self.places.append(Place(name, start, start + parameter.numel(), tuple(parameter.shape), channels_last))
+            start += parameter.numel()
+        self.size = start
+        if not self.size:
+            raise UserError("model: it has no trainable parameter, so there is nothing to evolve")
+
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """Views of ``flat`` (M,) with the shapes of the parameters."""
+        return [place.view(flat) for place in self.places]
+
+    def flatten(self, module: nn.Module) -> Tensor:
+        """A new flat vector (M,) of the module's parameters."""
+        parameters = dict(module.named_parameters())
+        flat = torch.empty(self.size, device=parameters[self.places[0].name].device)
+        for place in self.places:
+            place.view(flat).copy_(parameters[place.name].detach())
+        return flat
+
+    def attach(self, module: nn.Module, flat: Tensor) -> None:
+        """Let the module's parameters be views of ``flat`` (any float type): writing to it changes the module."""
+        parameters = dict(module.named_parameters())
+        for place in self.places:
+            parameters[place.name].data = place.view(flat)
+
+    def load(self, module: nn.Module, flat: Tensor) -> None:
+        """Copy ``flat`` into the module's own parameters."""
+        parameters = dict(module.named_parameters())
+        with torch.no_grad():
+            for place in self.places:
+                parameters[place.name].copy_(place.view(flat))

@@ -1,0 +1,145 @@
+"""Addressed standard normal noise: a function of (seed, generation, direction, column), never a stream.
+
+Any [directions, columns] tile can be made again at the cost of that tile alone, on any rank, thread or device, with the
+same bits. Nothing here holds more than the tile that is asked for.
+"""
+
+import logging
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.core import kernels, philox
+from neuro_cli.core.threads import Threads
+
+log = logging.getLogger(__name__)
+
+# what the fourth word of an address stands for
+NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM = 0, 1, 2
+
+
+def key_of(seed: int) -> tuple[int, int]:
+    """The two 32-bit halves of a seed in [0, 2**64)."""
+    return seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+
+
+def random_words(seed: int, generation: int, direction: int, stream: int, count: int) -> np.ndarray:
+    """``count`` random words (count,) uint32 of one address."""
+    out = np.empty(count, np.uint32)
+    kernels.words(*key_of(seed), generation, direction, stream, out)
+    return out
+
+
+def random_permutation(seed: int, epoch: int, size: int) -> Tensor:
+    """A permutation (size,) int64 of range(size), a function of (seed, epoch) only."""
+    halves = random_words(seed, epoch, 0, ORDER_STREAM, 2 * size).reshape(2, size).astype(np.uint64)
+    return torch.from_numpy(np.argsort((halves[0] << np.uint64(32)) | halves[1], kind="stable"))
+
+
+class Noise:
+    """Noise for ``size`` columns on one device. Legend: D directions, n columns, K rows.
+
+    On a CPU the compiled kernels make the numbers; elsewhere torch operations do (same bits, more time).
+    """
+
+    def __init__(self, seed: int, size: int, device: torch.device, threads: Threads) -> None:
+        self.seed, self.size, self.device, self.threads = seed, size, device, threads
+        self._key = key_of(seed)
+        if device.type != "cpu":
+            log.info("noise on %s is made by torch operations (the compiled kernels are for CPUs)", device)
+
+    def draw(self, generation: int, directions: Sequence[int], start: int = 0, stop: int | None = None) -> Tensor:
+        """Noise (D, stop - start) float32 of the directions at columns [start, stop)."""
+        stop = self.size if stop is None else stop
+        if self.device.type != "cpu":
+            chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
+            return philox.normals(philox.words(self._key, generation, chosen, NOISE_STREAM, start, stop))
+        out = np.empty((len(directions), stop - start), np.float32)
+        chosen = np.asarray(directions, np.int64)
+        kernels.draw(*self._key, generation, NOISE_STREAM, chosen, start, out)
+        return torch.from_numpy(out)
+
+    def perturb(
+        self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
+    ) -> None:
+        """Write ``base + scale * noise`` to ``plus`` and ``base - scale * noise`` to ``minus``, all (size,) float32.
+
+        ``scale`` is (1,) or (size,). Runs on the calling thread.
+        """
+        if self.device.type != "cpu":
+            step = scale * self.draw(generation, [direction])[0]
+            if plus is not None:
+                torch.add(base, step, out=plus)
+            if minus is not None:
+                torch.sub(base, step, out=minus)
+            return
+        empty = np.empty(0, np.float32)
+        kernels.perturb(
+            *self._key,
+            generation,
+            NOISE_STREAM,
+            direction,
+            base.numpy(),
+            scale.numpy(),
+            0,
+            empty if plus is None else plus.numpy(),
+            empty if minus is None else minus.numpy(),
+        )
+
+    def combine(
+        self,
+        weights: np.ndarray,
+        moments: Sequence[int],
+        generation: int,
+        directions: Sequence[int],
+        start: int = 0,
+        stop: int | None = None,
+    ) -> Tensor:
+        """Sums (K, stop - start) float32: row k is the sum over d of weights[k, d] * moment_k(noise[d]).
+
+        ``weights`` (K, D) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Summed in float64 in the
+        order given, so the bits of a column depend on nothing else.
+        """
+        stop = self.size if stop is None else stop
+        weights = np.ascontiguousarray(weights, np.float64)
+        if self.device.type != "cpu":
+            return self._combine_by_torch(weights, moments, generation, directions, start, stop)
+        out = np.empty((len(weights), stop - start), np.float32)
+        chosen, kinds = np.asarray(directions, np.int64), np.asarray(moments, np.int64)
+
+        def piece(bounds: tuple[int, int]) -> None:
+            a, b = bounds
+            kernels.combine(*self._key, generation, NOISE_STREAM, chosen, weights, kinds, a, out[:, a - start : b - start])
+
+        self.threads.map(piece, _tile_pieces(start, stop, self.threads.count))
+        return torch.from_numpy(out)
+
+    def _combine_by_torch(
+        self,
+        weights: np.ndarray,
+        moments: Sequence[int],
+        generation: int,
+        directions: Sequence[int],
+        start: int,
+        stop: int,
+    ) -> Tensor:
+        total = torch.zeros(len(weights), stop - start, dtype=torch.float64, device=self.device)
+        for d, direction in enumerate(directions):
+            if not weights[:, d].any():
+                continue
+            noise = self.draw(generation, [direction], start, stop)[0].double()
+            for row, moment in enumerate(moments):
+                if weights[row, d] != 0.0:
+                    total[row] += float(weights[row, d]) * (noise if moment == 1 else noise * noise - 1.0)
+        return total.float()
+
+
+def _tile_pieces(start: int, stop: int, count: int) -> list[tuple[int, int]]:
+    """[start, stop) in ``count`` pieces cut at tile borders, so that no tile is made twice."""
+    first, last = start // philox.TILE, -(-stop // philox.TILE)
+    cuts = [first + (last - first) * piece // count for piece in range(count + 1)]
+    borders = [min(max(cut * philox.TILE, start), stop) for cut in cuts]
+    return [(a, b) for a, b in pairwise(borders) if a < b]

@@ -1,0 +1,37 @@
+"""Schedules: a factor on sigma or on the learning rate, a function of the generation only (so resume needs no state)."""
+
+import math
+
+from neuro_cli.core.checks import integer, number, one_of
+
+KINDS = ("constant", "linear", "cosine", "exponential")
+
+
+class Schedule:
+    """From 1 to ``final`` over ``generations`` generations after ``warmup`` linear ones, then constant.
+
+    ``kind``: constant (``final`` unused), linear, cosine or exponential. ``key`` names the config node in errors.
+    """
+
+    def __init__(self, key: str, kind: str, final: float, generations: int, warmup: int = 0) -> None:
+        self.kind = one_of(f"{key}.kind", kind, KINDS)
+        self.final = number(f"{key}.final", final, low=0.0)
+        self.generations = integer(f"{key}.generations", generations, 1)
+        self.warmup = integer(f"{key}.warmup", warmup, 0)
+        if kind == "exponential":
+            number(f"{key}.final", final, above=0.0)
+
+    def factor(self, generation: int) -> float:
+        """The factor in generation 0, 1, 2, ..."""
+        if generation < self.warmup:
+            return (generation + 1) / (self.warmup + 1)
+        progress = min(1.0, (generation - self.warmup) / max(1, self.generations - self.warmup))
+        match self.kind:
+            case "linear":
+                return 1 + (self.final - 1) * progress
+            case "cosine":
+                return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * progress))
+            case "exponential":
+                return self.final**progress
+            case _:
+                return 1.0

@@ -1,0 +1,68 @@
+"""Fitness shaping: from the fitnesses (P,) of a generation to utilities (P,), both float64.
+
+All utilities are on the scale of the gradient estimate g = 1/(P sigma) sum_i u_i eps_i. Equal fitnesses get equal
+utilities, so a result never depends on the order in which ties come.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neuro_cli.core.errors import ConfigError, nearest
+
+
+def _ranks(fitness: np.ndarray) -> np.ndarray:
+    """Ranks 0 (worst) to P - 1 (best); equal fitnesses share their mean rank."""
+    order = np.argsort(fitness, kind="stable")
+    _, first, inverse, count = np.unique(fitness[order], return_index=True, return_inverse=True, return_counts=True)
+    ranks = np.empty(len(fitness))
+    ranks[order] = (first + (count - 1) / 2)[inverse]
+    return ranks
+
+
+def centred_rank(fitness: np.ndarray) -> np.ndarray:
+    """Ranks scaled to [-0.5, 0.5] (Salimans et al. 2017, section 2.1)."""
+    if len(fitness) == 1:
+        return np.zeros(1)
+    return _ranks(fitness) / (len(fitness) - 1) - 0.5
+
+
+def nes_utilities(fitness: np.ndarray) -> np.ndarray:
+    """P times the utilities of Wierstra et al. 2014, section 3.1: the better half counts, by the logarithm of its rank."""
+    population = len(fitness)
+    by_rank = np.maximum(0.0, np.log(population / 2 + 1) - np.log(np.arange(population, 0, -1)))
+    by_rank = by_rank / by_rank.sum() * population - 1.0
+    ranks = _ranks(fitness)
+    below, above = np.floor(ranks).astype(int), np.ceil(ranks).astype(int)
+    if np.array_equal(below, above) and len(np.unique(below)) == population:
+        return by_rank[below]
+    # ties share the mean utility of the ranks they cover
+    utilities = np.empty(population)
+    for rank in np.unique(ranks):
+        tied = ranks == rank
+        low = round(rank - (tied.sum() - 1) / 2)
+        utilities[tied] = by_rank[low : low + tied.sum()].mean()
+    return utilities
+
+
+def z_score(fitness: np.ndarray) -> np.ndarray:
+    """Fitness less its mean, in standard deviations; zeros when all are equal."""
+    spread = fitness.std()
+    return (fitness - fitness.mean()) / spread if spread > 0 else np.zeros_like(fitness)
+
+
+def raw(fitness: np.ndarray) -> np.ndarray:
+    """The fitness itself: the unbiased estimate of the gradient of its expectation."""
+    return fitness.copy()
+
+
+SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    shaping.__name__: shaping for shaping in (centred_rank, nes_utilities, z_score, raw)
+}
+
+
+def shaping_of(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """The shaping called ``name``. Raises ConfigError for an unknown one."""
+    if name not in SHAPINGS:
+        raise ConfigError("algo.shaping", name, nearest(str(name), SHAPINGS))
+    return SHAPINGS[name]

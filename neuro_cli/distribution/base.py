@@ -1,0 +1,152 @@
+"""The contract of a distribution method: who scores whom, who sums what, what crosses the wire.
+
+Whatever the method, a generation is: the algorithm proposes, members are scored, fitnesses become weights, weighted sums
+of the perturbations are made, the algorithm moves the centre. Methods differ in who does which part; with global ranking
+they give the same centre. Every rank holds the algorithm's whole state and ends a generation with the same centre.
+
+Legend: N ranks, P members, M columns, K rows of weights, C score columns, B examples.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from neuro_cli.algo.base import Algorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal
+from neuro_cli.core.errors import CandidateError, ConfigError, UserError
+from neuro_cli.distribution.clock import Clock
+from neuro_cli.distribution.scoring import Scorer
+from neuro_cli.fabric.base import World, shares
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.task.base import Batch
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run consists of, as every rank holds it. ``layout``: shared_batch | per_example."""
+
+    world: World
+    algo: Algorithm
+    sampler: Sampler
+    scorer: Scorer
+    clock: Clock
+    population: int
+    batch_size: int
+    layout: str
+    columns: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Means over the members and their examples, the same on every rank. ``loss`` is None where the task has none."""
+
+    fitness_mean: float
+    fitness_best: float
+    loss: float | None
+
+
+class Distribution(ABC):
+    """Base of the methods; :meth:`step` is one generation."""
+
+    name = ""
+    needs_mpi = True
+
+    def bind(self, job: Job) -> None:
+        """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
+        self.job = job
+        self.check()
+        low, high = shares(job.population, job.world.size)[job.world.rank]
+        self.members = range(low, high)
+
+    def check(self) -> None:
+        """Raise UserError where the method cannot serve this job."""
+        job = self.job
+        if job.algo.uses_gradient:
+            raise UserError(f"distribution={self.name}: algo=sgd has no population; allowed: local, data_parallel")
+        if job.world.size > job.population:
+            raise ConfigError("ranks", job.world.size, f"must be <= population={job.population}")
+
+    def step(self, generation: int) -> Report:
+        """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number."""
+        algo = self.job.algo
+        if isinstance(algo, GradientAlgorithm):
+            return self.gradient_step(generation, algo)
+        assert isinstance(algo, PopulationAlgorithm)
+        proposal = algo.ask(generation)
+        scores = self.scores(generation, proposal)
+        refuse_nan(scores, generation)
+        with self.job.clock.phase("update"):
+            combination = algo.combination(generation, scores[:, 0])
+        sums = self.combine(generation, combination)
+        with self.job.clock.phase("update"):
+            algo.tell(generation, sums)
+        return self.report(scores)
+
+    def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
+        """Mean scores (P, C) float64 of all members, the same bits on every rank: own members, then an all-gather."""
+        own = self.own_scores(generation, proposal)
+        counts = [(b - a) * own.shape[1] for a, b in shares(self.job.population, self.job.world.size)]
+        with self.job.clock.phase("communicate"):
+            gathered = self.job.world.all_gather(own.ravel(), counts)
+        return gathered.reshape(-1, own.shape[1]).astype(np.float64)
+
+    def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
+        """Mean scores (n, C) float32 of this rank's members: float32 is what crosses the wire."""
+        batches = self.batches(generation, self.members)
+        sums = self.job.scorer.scores(proposal, generation, self.members, batches)
+        return (sums / self.examples).astype(np.float32)
+
+    @property
+    def examples(self) -> int:
+        """Examples that one member is scored on."""
+        return self.job.batch_size // (self.job.sampler.directions if self.job.layout == "per_example" else 1)
+
+    def batches(self, generation: int, members: range) -> list[Batch]:
+        """One batch for all, or with layout=per_example one for every member of ``members``."""
+        task = self.job.scorer.task
+        if self.job.layout == "shared_batch":
+            return [task.batch(generation, 0, self.job.batch_size)]
+        directions = [self.job.sampler.side(member)[0] for member in members]
+        return [task.batch(generation, d * self.examples, (d + 1) * self.examples) for d in directions]
+
+    @abstractmethod
+    def combine(self, generation: int, combination: Combination) -> Tensor:
+        """The sums (K, M) float32 over all members, the same bits on every rank."""
+
+    def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
+        """Sums (K, stop - start) over ``members``, made on this rank."""
+        with self.job.clock.phase("update"):
+            weights = combination.weights[:, members.start : members.stop]
+            return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)
+
+    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
+        raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
+
+    def report(self, scores: np.ndarray) -> Report:
+        return Report(float(scores[:, 0].mean()), float(scores[:, 0].max()), self.loss_of(scores.mean(axis=0)))
+
+    def loss_of(self, means: np.ndarray) -> float | None:
+        """The loss among the mean scores (C,): a column of its own, or the fitness negated."""
+        names = self.job.scorer.task.score_names
+        return float(means[names.index("loss")]) if "loss" in names else -float(means[0])
+
+
+def refuse_nan(scores: np.ndarray, generation: int) -> None:
+    """Raise CandidateError naming the first member of ``scores`` (P, C) with one that is not finite."""
+    bad = first_bad(scores)
+    if bad is not None:
+        raise candidate_error(bad[0], generation, bad[1])
+
+
+def first_bad(scores: np.ndarray) -> tuple[int, float] | None:
+    """(row, value) of the first score in (n, C) that is not finite: accuracy stays finite where the loss does not."""
+    rows, columns = np.nonzero(~np.isfinite(scores))
+    return (int(rows[0]), float(scores[rows[0], columns[0]])) if len(rows) else None
+
+
+def candidate_error(member: int, generation: int, fitness: float) -> CandidateError:
+    return CandidateError(
+        f"fitness of member {member} in generation {generation + 1} is {fitness}: "
+        "lower algo.sigma or the learning rate, or look at the model's output"
+    )

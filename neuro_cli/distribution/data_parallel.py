@@ -1,0 +1,45 @@
+"""Every rank scores all members on its share of the batch: P partial scores a rank cross the wire.
+
+For few members and large batches; with algo=sgd it is the usual data parallelism. Batch norm sees a rank's share only,
+so a model that has it is scored otherwise than by the other methods (a log line says so).
+"""
+
+import logging
+
+import numpy as np
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from neuro_cli.algo.base import GradientAlgorithm, Proposal
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.distribution.base import Report
+from neuro_cli.distribution.gradient import gradient_step
+from neuro_cli.distribution.replicated import Replicated
+from neuro_cli.fabric.base import shares
+
+log = logging.getLogger(__name__)
+
+
+class DataParallel(Replicated):
+    name = "data_parallel"
+
+    def check(self) -> None:
+        job = self.job
+        if job.world.size > job.batch_size:
+            raise ConfigError("ranks", job.world.size, f"must be <= batch_size={job.batch_size}")
+        if job.layout == "per_example":
+            raise ConfigError("layout", job.layout, "distribution=data_parallel splits a shared_batch only")
+        if job.world.size > 1 and any(isinstance(part, _BatchNorm) for part in job.scorer.module.modules()):
+            log.warning("batch norm sees each rank's share of the batch only: fitnesses differ from distribution=local")
+
+    def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
+        job = self.job
+        low, high = shares(job.batch_size, job.world.size)[job.world.rank]
+        batch = job.scorer.task.batch(generation, low, high)
+        sums = job.scorer.scores(proposal, generation, range(job.population), [batch])
+        with job.clock.phase("communicate"):
+            gathered = job.world.all_gather(sums.ravel(), [sums.size] * job.world.size)
+        total = gathered.reshape(job.world.size, *sums.shape).sum(axis=0)
+        return (total / job.batch_size).astype(np.float32).astype(np.float64)
+
+    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
+        return gradient_step(self.job, generation, algo)

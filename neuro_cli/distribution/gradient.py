@@ -1,0 +1,25 @@
+"""The gradient of the loss by back-propagation, each rank on its share of the batch: for algo=sgd."""
+
+import numpy as np
+import torch
+
+from neuro_cli.algo.base import GradientAlgorithm
+from neuro_cli.distribution.base import Job, Report, refuse_nan
+from neuro_cli.fabric.base import shares
+
+
+def gradient_step(job: Job, generation: int, algo: GradientAlgorithm) -> Report:
+    """One step on the mean gradient over the whole batch: shares are weighted by their examples and all-reduced."""
+    low, high = shares(job.batch_size, job.world.size)[job.world.rank]
+    batch = job.scorer.task.batch(generation, low, high)
+    weight = (high - low) / job.batch_size
+    with job.clock.phase("forward"):
+        loss, gradient = job.scorer.gradient(algo.centre, batch)
+    message = np.append(gradient.cpu().numpy() * np.float32(weight), np.float32(loss * weight))
+    with job.clock.phase("communicate"):
+        job.world.all_reduce(message)
+    mean_loss = float(message[-1])
+    refuse_nan(np.array([[-mean_loss]]), generation)
+    with job.clock.phase("update"):
+        algo.tell_gradient(generation, torch.from_numpy(message[:-1]).to(gradient.device))
+    return Report(-mean_loss, -mean_loss, mean_loss)

@@ -1,0 +1,20 @@
+"""One process does everything; no MPI."""
+
+from neuro_cli.algo.base import GradientAlgorithm
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.distribution.base import Report
+from neuro_cli.distribution.gradient import gradient_step
+from neuro_cli.distribution.replicated import Replicated
+
+
+class Local(Replicated):
+    name = "local"
+    needs_mpi = False
+
+    def check(self) -> None:
+        if self.job.world.size > 1:
+            allowed = "needs 1 rank; with more choose chromosome_updates, semi_updates, replicated or data_parallel"
+            raise ConfigError("distribution", f"local (on {self.job.world.size} ranks)", allowed)
+
+    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
+        return gradient_step(self.job, generation, algo)

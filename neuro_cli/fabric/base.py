@@ -1,0 +1,72 @@
+"""The contract of a world of ranks: a few collectives on buffers, with the bytes of each counted.
+
+Bytes are payload: what this rank hands to a collective for others, and what it takes from others. An all-gather sends
+the rank's own block and receives all other blocks; an all-reduce sends and receives the whole buffer once. What the
+library's algorithm really puts on the wire is within a factor of two of that and depends on the library.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class Traffic:
+    """Payload bytes since the start."""
+
+    sent: int = 0
+    received: int = 0
+
+
+class World(ABC):
+    """``rank`` of ``size``; ``local_size`` ranks share this machine; ``library`` names the transport."""
+
+    rank = 0
+    size = 1
+    local_size = 1
+    library = "none"
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
+
+    @abstractmethod
+    def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+        """Blocks of all ranks in rank order, (sum(counts),); rank j gives ``counts[j]`` elements."""
+
+    @abstractmethod
+    def all_reduce(self, values: np.ndarray) -> None:
+        """Replace ``values`` by their sum over the ranks; every rank gets the same bits."""
+
+    @abstractmethod
+    def broadcast(self, data: bytes) -> bytes:
+        """Rank 0's ``data``, on every rank."""
+
+    @abstractmethod
+    def abort(self, code: int) -> None:
+        """End every rank of the world now."""
+
+    def any(self, flag: bool) -> bool:
+        """Whether any rank's flag is set, the same on every rank."""
+        return bool(self.all_gather(np.array([flag], np.uint8), [1] * self.size).any())
+
+
+class Alone(World):
+    """A world of one process."""
+
+    def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+        return own
+
+    def all_reduce(self, values: np.ndarray) -> None:
+        return None
+
+    def broadcast(self, data: bytes) -> bytes:
+        return data
+
+    def abort(self, code: int) -> None:
+        raise SystemExit(code)
+
+
+def shares(total: int, parts: int) -> list[tuple[int, int]]:
+    """Rank j's share [j total / parts, (j + 1) total / parts), never rounded away: all of ``total`` is covered."""
+    return [(part * total // parts, (part + 1) * total // parts) for part in range(parts)]

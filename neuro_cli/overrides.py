@@ -1,0 +1,175 @@
+"""The command line before Hydra sees it: ``+group=x`` means ``group=x``, and a misspelt word ends with its nearest ones.
+
+Hydra takes ``+alg=snes`` as a new value and runs the default; its other messages take a page. So the overrides are
+checked here against the composed config, and Hydra gets only what it will accept.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from neuro_cli.core.errors import ConfigError, UserError, nearest
+
+
+def config_folder() -> Path:
+    """``conf/`` inside the installed package, else the checkout's."""
+    installed = Path(__file__).parent / "conf"
+    return installed if installed.is_dir() else Path(__file__).parent.parent / "conf"
+
+
+def groups() -> dict[str, list[str]]:
+    """Every config group and its options."""
+    folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir())
+    return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+
+
+def checked(verb: str, arguments: list[str]) -> list[str]:
+    """The arguments of a Hydra verb, ready for Hydra. Raises UserError for unknown groups, options and keys."""
+    # intermixed, and flags first in what Hydra gets: its own parser refuses an override on both sides of -m
+    parsed = get_args_parser().parse_intermixed_args(arguments)
+    flags = list(arguments)
+    for text in parsed.overrides:
+        flags.remove(text)
+    overrides = [_parse(text) for text in parsed.overrides]
+    known = groups()
+    choices = [choice for override in overrides for choice in _group_choice(override, known)]
+    base = _compose(verb, choices)
+    name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
+    texts = [_checked_key(override, base, known) for override in overrides]
+    if parsed.config_dir or parsed.config_path or parsed.config_name:
+        return [*flags, name, *texts]  # another config tree: Hydra checks it
+    # a sweep's first job stands for all: values are checked by the job itself
+    full = _compose(verb, [text for text, override in zip(texts, overrides, strict=True) if not _sweeps(override)])
+    _refuse_existing(full, bool(parsed.multirun))
+    if any(_sweeps(override) for override in overrides) and not parsed.multirun:
+        swept = next(override for override in overrides if _sweeps(override))
+        raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    return [*flags, name, *texts]
+
+
+def _parse(text: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise UserError(f"{text}: not an override of the form key=value ({str(error).splitlines()[0]})") from error
+
+
+def _sweeps(override: Override) -> bool:
+    return bool(override.is_sweep_override())
+
+
+def _values(override: Override) -> list[str]:
+    if _sweeps(override):
+        return [str(value) for value in override.sweep_string_iterator()]
+    return [str(override.value())]
+
+
+def _group_choice(override: Override, known: dict[str, list[str]]) -> list[str]:
+    """``group=option`` when the override chooses one. Raises UserError for an unknown option."""
+    name = override.key_or_group
+    if name not in known or override.is_delete():
+        return []
+    values = _values(override)
+    for value in values:
+        if value not in known[name] and not (name == "experiment" and value in ("None", "null")):
+            raise ConfigError(name, value, f"no such option; {nearest(value, known[name])}")
+    return [f"{name}={'null' if values[0] == 'None' else values[0]}"]
+
+
+def _compose(verb: str, overrides: list[str]) -> DictConfig:
+    try:
+        with initialize_config_dir(str(config_folder()), version_base="1.3", job_name=verb):
+            return compose(verb, overrides, return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(" ".join(str(error).split())) from error
+
+
+def _checked_key(override: Override, base: DictConfig, known: dict[str, list[str]]) -> str:
+    """The override's text with the prefix that Hydra wants. Raises UserError for a key that is not there."""
+    text, key = str(override.input_line), override.key_or_group
+    bare = text.lstrip("+")
+    if override.is_delete() or "@" in text.split("=")[0] or key.startswith("hydra/"):
+        return text
+    if key in known:
+        return bare
+    if key.startswith("hydra."):
+        return text
+    there = _exists(base, key)
+    if override.is_add() or override.is_force_add():
+        if there:
+            return bare
+        if "." not in key:
+            words = [*known, *(str(name) for name in base if name != "hydra")]
+            raise ConfigError(f"+{key}", "=".join(text.split("=")[1:]), f"no such group or key; {nearest(key, words)}")
+        parent = key.rsplit(".", 1)[0]
+        if not _exists(base, parent):
+            raise UserError(f"{text}: there is no {parent}; {nearest(parent, _keys(base))}")
+        return text
+    if there:
+        return text
+    near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
+    new = f"; a new one is added with +{key}=" if "." in key else ""
+    raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
+
+
+def _exists(config: DictConfig, key: str) -> bool:
+    node: Any = config
+    for part in key.split("."):
+        if not isinstance(node, DictConfig) or part not in node:
+            return False
+        node = node._get_node(part)
+    return True
+
+
+def _keys(config: DictConfig) -> list[str]:
+    """All dotted keys, Hydra's own left out."""
+    found: list[str] = []
+
+    def walk(node: Any, prefix: str) -> None:
+        if isinstance(node, dict):
+            for name, value in node.items():
+                if prefix or name != "hydra":
+                    found.append(f"{prefix}{name}")
+                    walk(value, f"{prefix}{name}.")
+
+    walk(OmegaConf.to_container(config, resolve=False), "")
+    return found
+
+
+def _refuse_existing(config: DictConfig, multirun: bool) -> None:
+    """Refuse an output folder that already holds a run, before Hydra writes into it."""
+    HydraConfig.instance().set_config(config)
+    try:
+        folder = Path(str(config.hydra.sweep.dir if multirun else config.hydra.run.dir))
+    except OmegaConfBaseException:
+        return  # depends on what only the job knows
+    key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
+    if (folder / "multirun.yaml").exists() or (folder / ".hydra").exists():
+        raise ConfigError(key, folder, f"a run is there already; go on with it by: neuro resume {folder}")
+
+
+def parse_plain(text: str) -> tuple[str, Any]:
+    """(key, value) of a ``key=value`` argument of a verb that Hydra does not run. Raises UserError."""
+    override = _parse(text)
+    if _sweeps(override) or override.is_delete():
+        raise UserError(f"{text}: one plain key=value is allowed here")
+    value = override.value()
+    return override.key_or_group, value
+
+
+def option_of(group: str, option: str) -> dict[str, Any]:
+    """The config of one option of a group. Raises ConfigError for an unknown one."""
+    known = groups()[group]
+    if option not in known:
+        raise ConfigError(group, option, f"no such option; {nearest(str(option), known)}")
+    node = OmegaConf.to_container(OmegaConf.load(config_folder() / group / f"{option}.yaml"))
+    assert isinstance(node, dict)
+    return {str(key): value for key, value in node.items()}

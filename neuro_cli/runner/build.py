@@ -1,0 +1,218 @@
+"""Makes the parts of a run from its config: the one module beside the command line that knows Hydra's ``instantiate``."""
+
+import copy
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from torch import nn
+
+from neuro_cli.algo.base import Algorithm
+from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.threads import Threads
+from neuro_cli.distribution.base import Distribution, Job
+from neuro_cli.distribution.clock import Clock
+from neuro_cli.distribution.scoring import Scorer
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.native import Native
+from neuro_cli.logger.base import Logger
+from neuro_cli.runner.agree import together
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.task.base import Task
+
+log = logging.getLogger(__name__)
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass
+class Parts:
+    """All that a run is made of, on one rank."""
+
+    config: dict[str, Any]
+    world: World
+    device: torch.device
+    threads: Threads
+    model: nn.Module
+    layout: ParameterLayout
+    task: Task
+    algo: Algorithm
+    distribution: Distribution
+    clock: Clock
+
+
+def check_root(config: dict[str, Any]) -> None:
+    """Check the root keys. Raises ConfigError."""
+    integer("seed", config["seed"], 0, 2**64 - 1)
+    integer("generations", config["generations"], 1, 2**32 - 1)
+    integer("population", config["population"], 1, 2**32 - 1)
+    integer("batch_size", config["batch_size"], 1)
+    one_of("layout", config["layout"], ("shared_batch", "per_example"))
+    one_of("precision", config["precision"], tuple(PRECISIONS))
+    integer("checkpoint.every", config["checkpoint"]["every"], 1)
+    integer("checkpoint.keep", config["checkpoint"]["keep"], 1)
+    integer("evaluate.every", config["evaluate"]["every"], 1)
+    for key in ("threads", "ranks"):
+        if config[key] is not None:
+            integer(key, config[key], 1)
+    if config["time_limit"] is not None:
+        number("time_limit", config["time_limit"], above=0.0)
+
+
+def make(config: dict[str, Any], group: str, expected: type) -> Any:
+    """The object of a group. Raises UserError with what its constructor said."""
+    node = config.get(group)
+    if not isinstance(node, dict) or "_target_" not in node:
+        raise ConfigError(group, node, "must be a config with a _target_")
+    try:
+        made = instantiate(OmegaConf.create(node))
+    except InstantiationException as error:
+        cause = error.__cause__
+        while cause is not None and not isinstance(cause, UserError) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, UserError):
+            raise cause from error
+        reason = str(cause or error).strip().splitlines()[0]
+        raise ConfigError(f"{group}._target_", node["_target_"], reason) from error
+    if not isinstance(made, expected):
+        kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(made).__name__}"
+        raise ConfigError(f"{group}._target_", node["_target_"], kind)
+    return made
+
+
+def device_of(name: str) -> torch.device:
+    """``auto``: the first CUDA device if there is one, else the CPU. Raises ConfigError."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    allowed = f"must be auto, cpu or cuda[:N]; {torch.cuda.device_count()} CUDA devices here"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError("device", name, allowed) from error
+    there = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
+    if device.type != "cpu" and not there:
+        raise ConfigError("device", name, allowed)
+    return device
+
+
+def threads_of(config: dict[str, Any], world: World, device: torch.device) -> int:
+    """Threads of one rank: as configured, else the machine's usable cores over the ranks on it; 1 on a GPU."""
+    if config["threads"] is not None:
+        return int(config["threads"])
+    if device.type != "cpu":
+        return 1
+    return max(1, len(os.sched_getaffinity(0)) // world.local_size)
+
+
+def make_model(config: dict[str, Any]) -> nn.Module:
+    """The model with initial weights that depend on the seed only; the global generator is left as it was."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # a user's own package lies where they call neuro
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config["seed"] & 0x7FFFFFFFFFFFFFFF)
+        model: nn.Module = make(config, "model", nn.Module)
+    return model
+
+
+def build(config: dict[str, Any], world: World) -> Parts:
+    """All parts of a run, bound to each other. Raises UserError for whatever does not fit."""
+    check_root(config)
+    device = device_of(config["device"])
+    algo = make(config, "algo", Algorithm)
+    sampler = make(config, "sampler", Sampler)
+    distribution = make(config, "distribution", Distribution)
+    sampler.check(config["population"])
+    model = make_model(config).to(device)
+    task = load_task(config, model, device, world)
+    layout = ParameterLayout(model, task.memory_format is torch.channels_last)
+    threads = Threads(threads_of(config, world, device))
+    clock = Clock()
+    sampler.bind(Noise(config["seed"], layout.size, device, threads), config["population"])
+    if config["layout"] == "per_example" and config["batch_size"] % sampler.directions:
+        allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
+        raise ConfigError("batch_size", config["batch_size"], allowed)
+    scorer = Scorer(model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock)
+    algo.start(layout.flatten(model), layout, config["population"], config["seed"])
+    distribution.bind(
+        Job(
+            world=world,
+            algo=algo,
+            sampler=sampler,
+            scorer=scorer,
+            clock=clock,
+            population=config["population"],
+            batch_size=config["batch_size"],
+            layout=config["layout"],
+            columns=layout.size,
+        )
+    )
+    return Parts(config, world, device, threads, model, layout, task, algo, distribution, clock)
+
+
+def load_task(config: dict[str, Any], model: nn.Module, device: torch.device, world: World) -> Task:
+    """The task with its data, in the memory format that ``model`` takes. Raises UserError."""
+    task: Task = make(config, "task", Task)
+
+    def load() -> None:
+        shape = getattr(model, "input_shape", None)
+        task.load(input_shape=shape, device=device, seed=config["seed"], batch_size=config["batch_size"])
+
+    if config["task"].get("download"):
+        with together(world):  # one rank downloads, the others find the files
+            if world.rank == 0:
+                load()
+        if world.rank:
+            load()
+    else:
+        load()
+    check_fit(model, task, config)
+    return task
+
+
+def check_fit(model: nn.Module, task: Task, config: dict[str, Any]) -> None:
+    """Score two examples, and set the task's memory format. Raises UserError when model and task do not fit."""
+    names = f"model={_short(config, 'model')}, task={_short(config, 'task')}"
+    reasons = []
+    for task.memory_format in (torch.channels_last, torch.contiguous_format):
+        layout = ParameterLayout(model, task.memory_format is torch.channels_last)
+        probe = copy.deepcopy(model).eval()
+        layout.attach(probe, layout.flatten(model))
+        batch = task.batch(0, 0, min(2, config["batch_size"]))
+        try:
+            task.score(probe, batch)
+        except (RuntimeError, ValueError, TypeError) as error:
+            reasons.append(" ".join(str(error).split()))
+            continue
+        if reasons:
+            log.info("the model takes no channels_last activations (%s): contiguous ones are used, slower", reasons[0])
+        return
+    shape = "x".join(map(str, batch.inputs.shape[1:]))
+    raise UserError(f"{names}: the model does not take {shape} examples: {reasons[-1]}")
+
+
+def _short(config: dict[str, Any], group: str) -> str:
+    return str(config[group]["_target_"]).rsplit(".", 1)[-1]
+
+
+def world_for(config: dict[str, Any]) -> World:
+    """The world of ranks that the config's fabric gives. Raises UserError without MPI where the method needs it."""
+    distribution: Distribution = make(config, "distribution", Distribution)
+    world: World = make(config, "fabric", Native).connect(distribution.needs_mpi)
+    return world
+
+
+def make_logger(config: dict[str, Any]) -> Logger:
+    """The configured logger (csv is always on beside it)."""
+    logger: Logger = make(config, "logger", Logger)
+    return logger

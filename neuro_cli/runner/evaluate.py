@@ -1,0 +1,35 @@
+"""``neuro evaluate RUN``: the trained network of a run on the test set."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from neuro_cli.core.threads import Threads
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import device_of, load_task, threads_of
+from neuro_cli.runner.centre import sums_over_chunks
+from neuro_cli.runner.runs import load_model, read_checkpoint, read_config
+
+
+def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[str, Any]) -> dict[str, float]:
+    """Print and return the test metrics of a checkpoint, the last one by default. Raises UserError."""
+    config = read_config(run, trust)
+    checkpoint = read_checkpoint(run, config, generation)
+    config |= {key: value for key, value in changes.items() if "." not in key}
+    config["task"] |= {key.removeprefix("task."): value for key, value in changes.items() if key.startswith("task.")}
+    world = Alone()
+    device = device_of(config["device"])
+    model = load_model(run, config, checkpoint).to(device)
+    task = load_task(config, model, device, world)
+    threads = Threads(threads_of(config, world, device))
+    try:
+        metrics = task.summarise(sums_over_chunks(task, model, world, threads))
+    finally:
+        threads.close()
+    table = Table("metric", "value", title=f"{run}, generation {checkpoint.generation}")
+    for name, value in metrics.items():
+        table.add_row(name, f"{value:.4f}")
+    Console().print(table)
+    return metrics

@@ -1,0 +1,38 @@
+"""``ranks=N``: start the MPI world of N ranks for a run folder that already holds its config."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.mpi import FIX
+
+
+def launcher() -> str:
+    """Path of mpiexec: beside this Python, else on PATH. Raises UserError when there is none."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise UserError(f"ranks: there is no mpiexec beside {sys.executable} or on PATH: {FIX}")
+    return found
+
+
+def launch(ranks: int, arguments: list[str]) -> int:
+    """Run ``neuro ARGUMENTS`` on ``ranks`` ranks and return the exit code; SIGTERM and SIGINT are passed on."""
+    command = [launcher(), "-n", str(ranks), sys.executable, "-m", "neuro_cli", *arguments]
+    # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
+    process = subprocess.Popen(command, env=os.environ, start_new_session=True)
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    before = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return process.wait()
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)

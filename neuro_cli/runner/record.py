@@ -1,0 +1,83 @@
+"""What a run leaves behind in its folder, written by rank 0 alone: metrics, checkpoints, log, plot, summary."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from neuro_cli.logger.base import Logger
+from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.runner.build import Parts, make_logger
+from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.runner.identity import identity_of
+from neuro_cli.runner.plot import plot_run
+from neuro_cli.runner.progress import Progress
+from neuro_cli.runner.summary import git_revision, parameters_sha256, peak_memory_bytes, versions, write_summary
+
+log = logging.getLogger(__name__)
+
+
+class Record:
+    """The run folder of a run that starts (``resumed_at`` None) or goes on after generation ``resumed_at``."""
+
+    def __init__(self, run: Path, parts: Parts, resumed_at: int | None) -> None:
+        config = parts.config
+        self.run = run
+        self._identity = identity_of(config)
+        self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+        chosen = make_logger(config)
+        self._loggers: list[Logger] = [chosen] if isinstance(chosen, CsvLogger) else [CsvLogger(), chosen]
+        for logger in self._loggers:
+            logger.start(run, config, resumed_at)
+        self._progress = Progress(config["generations"], resumed_at or 0)
+        self._progress.__enter__()
+        log.info(
+            "%d parameters, population %d, %d ranks, %d threads a rank, %s, MPI: %s",
+            parts.layout.size,
+            config["population"],
+            parts.world.size,
+            parts.threads.count,
+            parts.device,
+            parts.world.library,
+        )
+
+    def row(self, row: dict[str, Any]) -> None:
+        for logger in self._loggers:
+            logger.log(row)
+        self._progress.update(row)
+        if row["test_accuracy"] is not None:
+            log.info("generation %d: test accuracy %.4f", row["generation"], row["test_accuracy"])
+
+    def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any]) -> None:
+        path = self._store.save(generation, tensors, {**scalars, "identity": self._identity})
+        log.info("checkpoint of generation %d: %s", generation, path.name)
+
+    def stopped(self, generation: int, reason: str) -> None:
+        log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
+
+    def finish(self, parts: Parts, generation: int, seconds: float, metrics: dict[str, float]) -> dict[str, Any]:
+        """Write plot and summary; return the summary."""
+        candidates = (1 if parts.algo.uses_gradient else parts.config["population"]) * generation
+        summary = {
+            **metrics,
+            "generations": generation,
+            "wall_seconds": seconds,
+            "candidates_per_second": candidates / seconds if seconds else 0.0,
+            "peak_memory_bytes": peak_memory_bytes(),
+            "parameters": parts.layout.size,
+            "parameters_sha256": parameters_sha256(parts.algo.centre),
+            "ranks": parts.world.size,
+            "threads": parts.threads.count,
+            "device": str(parts.device),
+            "versions": versions(parts.world.library),
+            "git_revision": git_revision(),
+        }
+        write_summary(self.run / "summary.json", summary)
+        plot_run(self.run / "metrics.csv", self.run / "curves.png")
+        for logger in self._loggers:
+            logger.finish(summary)
+        return summary
+
+    def close(self) -> None:
+        self._progress.__exit__(None, None, None)

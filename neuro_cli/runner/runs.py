@@ -1,0 +1,85 @@
+"""A run folder read back: its config, its checkpoints, its model."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import nn
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.runner.build import make_model
+from neuro_cli.runner.checkpoint import Checkpoint, CheckpointStore
+from neuro_cli.runner.identity import refuse_other
+
+TRUSTED = ("neuro_cli.", "torch.optim.", "torch.nn.", "torchvision.models.")
+
+
+def write_resumed(run: Path, config: dict[str, Any]) -> None:
+    """Keep the config of a resumed run beside the original one; later resumes start from it."""
+    OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "resumed.yaml")
+
+
+def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
+    """The resolved config of a run folder. Raises UserError for a folder that is no run.
+
+    A saved config names the classes it is made of, and making them runs their code: others than ours and torch's need
+    their package in ``trust`` (None: all are trusted).
+    """
+    resumed = run / ".hydra" / "resumed.yaml"
+    path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
+    if not path.exists():
+        raise UserError(f"{run}: no run of neuro (no .hydra/config.yaml there)")
+    try:
+        config = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (OmegaConfBaseException, ValueError, OSError) as error:
+        raise UserError(f"{path}: not a readable config: {str(error).splitlines()[0]}") from error
+    if not isinstance(config, dict) or not {"task", "model", "algo", "seed"} <= config.keys():
+        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
+    for key, target in _targets(config):
+        package = str(target).split(".")[0]
+        if trust is not None and not str(target).startswith(TRUSTED) and package not in trust:
+            raise UserError(
+                f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
+            )
+    return {str(key): value for key, value in config.items()}
+
+
+def _targets(node: Any, key: str = "") -> list[tuple[str, str]]:
+    if not isinstance(node, dict):
+        return []
+    own = [(key, node["_target_"])] if "_target_" in node else []
+    return own + [found for name, value in node.items() for found in _targets(value, f"{key}.{name}" if key else str(name))]
+
+
+def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -> Checkpoint:
+    """A verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
+    checkpoint = CheckpointStore(run, keep=1).load(generation)
+    refuse_other(config, checkpoint.scalars["identity"])
+    return checkpoint
+
+
+def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.Module:
+    """The trained module in evaluation mode, on the CPU."""
+    model = make_model(config)
+    layout = ParameterLayout(model)
+    layout.load(model, checkpoint.tensors["parameters"])
+    buffers = dict(model.named_buffers())
+    with torch.no_grad():
+        for name, tensor in checkpoint.tensors.items():
+            if name.startswith("buffers."):
+                buffers[name.removeprefix("buffers.")].copy_(tensor)
+    return model.eval()
+
+
+def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None) -> nn.Module:
+    """The trained ``nn.Module`` of a run folder, in evaluation mode.
+
+    ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours whose classes the saved config
+    may make. Raises UserError.
+    """
+    folder = Path(run)
+    config = read_config(folder, trust or [])
+    return load_model(folder, config, read_checkpoint(folder, config, checkpoint))

@@ -1,0 +1,73 @@
+"""A job on a world of ranks: rank 0 hands out the resolved config, the others wait for jobs until told to stop.
+
+An exception on any rank ends all ranks, its message printed once: errors that all ranks raise together are printed by
+rank 0 and the world lives on; anything else aborts the world, rank 0 at once and other ranks a moment later, so that an
+error that hits several ranks is still printed once.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load as tensors_of
+from safetensors.torch import save as bytes_of
+
+from neuro_cli.core.errors import BAD_INPUT, CandidateError, report
+from neuro_cli.fabric.base import World
+from neuro_cli.runner.agree import AgreedError
+from neuro_cli.runner.checkpoint import Checkpoint
+from neuro_cli.runner.logs import log_to
+from neuro_cli.runner.train import train
+
+
+def guarded(world: World, work: Callable[[], Any]) -> int:
+    """Run ``work`` on this rank and return its exit code; end the world where the ranks did not fail together."""
+    try:
+        work()
+    except (AgreedError, CandidateError) as error:
+        return report(error) if world.rank == 0 else BAD_INPUT
+    except Exception as error:
+        if world.size > 1 and world.rank:
+            time.sleep(0.5 + 0.2 * min(world.rank, 10))
+        code = report(error)
+        if world.size > 1:
+            world.abort(code)
+        return code
+    return 0
+
+
+def lead(world: World, config: dict[str, Any], run: Path, checkpoint: Checkpoint | None) -> int:
+    """Rank 0: train ``config`` in the folder ``run`` on all ranks. Returns the exit code."""
+    log_to(run, 0)
+    message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None}
+    if checkpoint is not None:
+        message["checkpoint"] = {"generation": checkpoint.generation, "scalars": checkpoint.scalars}
+    world.broadcast(json.dumps(message).encode())
+    if checkpoint is not None:
+        world.broadcast(bytes_of({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}))
+    return guarded(world, lambda: train(config, world, run, checkpoint))
+
+
+def follow(world: World) -> int:
+    """Other ranks: train what rank 0 hands out until it says stop. Returns the exit code that rank 0 gave."""
+    log_to(None, world.rank)
+    while True:
+        message = json.loads(world.broadcast(b""))
+        if "stop" in message:
+            return int(message["stop"])
+        _follow_job(world, message)
+
+
+def _follow_job(world: World, message: dict[str, Any]) -> None:
+    checkpoint = None
+    if message["checkpoint"] is not None:
+        entry = message["checkpoint"]
+        checkpoint = Checkpoint(entry["generation"], tensors_of(world.broadcast(b"")), entry["scalars"])
+    guarded(world, lambda: train(message["config"], world, Path(message["run"]), checkpoint))
+
+
+def dismiss(world: World, code: int) -> None:
+    """Rank 0: tell the other ranks to end with exit code ``code``."""
+    world.broadcast(json.dumps({"stop": code}).encode())

@@ -1,0 +1,157 @@
+"""Images with one right class each, scored by cross-entropy or accuracy.
+
+A subclass implements ``read`` and names itself; everything else is here.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.task.base import Batch, Task
+from neuro_cli.task.example_stream import ExampleStream
+from neuro_cli.task.images import shape_text
+
+
+@dataclass(frozen=True)
+class Split:
+    """``images`` (N, C, H, W) uint8 and their ``targets`` (N,) int64 in [0, classes)."""
+
+    images: Tensor
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class Data:
+    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255."""
+
+    train: Split
+    test: Split
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    classes: int
+
+
+class Classification(Task):
+    """Legend: N examples, B of them in a batch, K logits, C channels.
+
+    ``fitness``: negative_cross_entropy | accuracy. ``evaluation_batch``: test examples in one evaluation chunk.
+    """
+
+    name: str
+
+    def __init__(self, fitness: str, evaluation_batch: int) -> None:
+        self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
+        self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
+
+    @abstractmethod
+    def read(self, input_shape: tuple[int, ...] | None) -> Data:
+        """All examples, decoded. ``input_shape`` is what the model declares: a task that resizes gives that shape.
+
+        Raises UserError: data missing or unreadable.
+        """
+
+    def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
+        declared = None if input_shape is None else tuple(input_shape)
+        data = self.read(declared)
+        self.input_shape = tuple(data.train.images.shape[1:])
+        self.output_size = data.classes
+        if declared is not None and declared != self.input_shape:
+            raise UserError(f"model expects {shape_text(declared)}, task={self.name} gives {shape_text(self.input_shape)}")
+        for part, split in (("training", data.train), ("test", data.test)):
+            self._check(part, split)
+        size = len(data.train.targets)
+        integer("batch_size", batch_size, 1)
+        if batch_size > size:
+            raise ConfigError("batch_size", batch_size, f"task={self.name} has {size} training examples")
+        self.batch_size = batch_size
+        self._stream = ExampleStream(seed, size, device)
+        self._train, self._test = (
+            # (N, H, W, C) in memory, so that whatever is picked from it is channels_last without a copy
+            Split(split.images.permute(0, 2, 3, 1).contiguous().to(device), split.targets.to(device))
+            for split in (data.train, data.test)
+        )
+        pixels = self.input_shape[1] * self.input_shape[2]
+        std = torch.tensor(data.std, dtype=torch.float64)
+        # one value for each column of a flattened image: two to five times as fast as broadcasting over C
+        self._scale = (1 / (255 * std)).float().repeat(pixels).to(device)
+        self._shift = (-torch.tensor(data.mean, dtype=torch.float64) / std).float().repeat(pixels).to(device)
+        self.evaluation_chunks = -(-len(data.test.targets) // self.evaluation_batch)
+
+    def _check(self, part: str, split: Split) -> None:
+        if not len(split.targets) or len(split.images) != len(split.targets):
+            raise UserError(
+                f"task={self.name}: {len(split.images)} {part} images with {len(split.targets)} targets; "
+                "there must be as many of both, and at least one"
+            )
+        if split.images.shape[1:] != self.input_shape:
+            raise UserError(
+                f"task={self.name}: {part} images are {shape_text(tuple(split.images.shape[1:]))}, "
+                f"training images {shape_text(self.input_shape)}"
+            )
+        for target in (int(split.targets.min()), int(split.targets.max())):
+            if not 0 <= target < self.output_size:
+                raise UserError(f"task={self.name}: {part} target {target} is none of the classes 0 to {self.output_size - 1}")
+
+    def _normalised(self, images: Tensor) -> Tensor:
+        """(B, H, W, C) uint8 to (B, C, H, W) float32 in the task's memory format."""
+        flat = images.float().flatten(1).mul_(self._scale).add_(self._shift)
+        return flat.view(images.shape).permute(0, 3, 1, 2).contiguous(memory_format=self.memory_format)
+
+    def batch(self, generation: int, start: int, stop: int) -> Batch:
+        assert 0 <= start <= stop <= self.batch_size
+        first = generation * self.batch_size
+        examples = self._stream.examples(first + start, first + stop)
+        return Batch(self._normalised(self._train.images[examples]), self._train.targets[examples])
+
+    def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Logits (B, K) float32. K may exceed the number of classes; the rest are classes that never occur."""
+        logits = module(batch.inputs)
+        shape = tuple(getattr(logits, "shape", ()))
+        if len(shape) != 2 or shape[0] != len(batch.targets) or shape[1] < self.output_size:
+            raise UserError(
+                f"model: its output for {len(batch.targets)} images is {shape_text(shape) or type(logits).__name__}, "
+                f"task={self.name} needs {len(batch.targets)}x{self.output_size} logits"
+            )
+        return logits.float()
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return ("fitness", "loss") if self.fitness == "accuracy" else ("fitness",)
+
+    def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
+        if not len(batch.targets):
+            return np.zeros(len(self.score_names))
+        with torch.no_grad():
+            correct, loss = outcomes(self._logits(module, batch), batch.targets)
+            columns = torch.stack([correct, loss]) if self.fitness == "accuracy" else -loss[None]
+            return columns.sum(1, dtype=torch.float64).cpu().numpy()
+
+    def loss(self, module: nn.Module, batch: Batch) -> Tensor:
+        return F.cross_entropy(self._logits(module, batch), batch.targets)
+
+    def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
+        """Sums (3,): correct examples, cross-entropy, examples."""
+        assert 0 <= chunk < self.evaluation_chunks
+        part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
+        batch = Batch(self._normalised(self._test.images[part]), self._test.targets[part])
+        with torch.no_grad():
+            correct, loss = outcomes(self._logits(module, batch), batch.targets)
+            columns = torch.stack([correct, loss, torch.ones_like(loss)])
+            return columns.sum(1, dtype=torch.float64).cpu().numpy()
+
+    def summarise(self, sums: np.ndarray) -> dict[str, float]:
+        correct, loss, count = map(float, sums)
+        return {"test_accuracy": correct / count, "test_loss": loss / count}
+
+
+def outcomes(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each example, from ``logits`` (B, K) float32: 1 or 0 for right or wrong, and the cross-entropy, (B,) each."""
+    loss = F.cross_entropy(logits, targets, reduction="none")
+    # argmax of logits that are not numbers would be a lucky guess
+    return ((logits.argmax(1) == targets) & ~loss.isnan()).float(), loss

@@ -1,0 +1,28 @@
+"""The order in which training examples are used: epoch after epoch, each in an order of its own."""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from neuro_cli.core.noise import random_permutation
+
+
+class ExampleStream:
+    """Position p lies in epoch p // size, at place p % size of the permutation addressed by (seed, epoch)."""
+
+    def __init__(self, seed: int, size: int, device: torch.device) -> None:
+        self.size = size
+        # a batch is never larger than an epoch, so it touches two permutations at most
+        self._permutation = lru_cache(maxsize=2)(lambda epoch: random_permutation(seed, epoch, size).to(device))
+        self._nothing = torch.empty(0, dtype=torch.int64, device=device)
+
+    def examples(self, start: int, stop: int) -> Tensor:
+        """Indices (stop - start,) int64 in [0, size) of positions [start, stop). Thread-safe."""
+        pieces = [self._nothing]
+        while start < stop:
+            epoch, place = divmod(start, self.size)
+            count = min(self.size - place, stop - start)
+            pieces.append(self._permutation(epoch)[place : place + count])
+            start += count
+        return torch.cat(pieces)

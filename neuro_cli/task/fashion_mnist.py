@@ -1,0 +1,62 @@
+"""Fashion-MNIST: articles of clothing, 28x28 grey, 60,000 for training and 10,000 for test.
+
+H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST", 2017.
+"""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import torch
+import torchvision
+from torch import Tensor
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.classification import Data, Split
+from neuro_cli.task.mnist import IDX_FILES
+from neuro_cli.task.torchvision_task import TorchvisionTask, channels_first, one_line
+
+
+class FashionMNIST(TorchvisionTask):
+    """``system_folder`` (or null) is read if it holds the gzipped IDX files and ``root`` has none."""
+
+    name = "fashion_mnist"
+    source = torchvision.datasets.FashionMNIST
+    folder = "FashionMNIST/raw"
+    files = IDX_FILES
+    kind = "IDX files"
+    input_shape = (1, 28, 28)
+    mean = (0.2860,)
+    std = (0.3530,)
+
+    def __init__(self, root: str, download: bool, system_folder: str | None, fitness: str, evaluation_batch: int) -> None:
+        super().__init__(root, download, fitness, evaluation_batch)
+        self.packed = [Path(system_folder) / f"{file}.gz" for file in IDX_FILES] if system_folder else []
+
+    def read(self, input_shape: tuple[int, ...] | None) -> Data:
+        if self.found() or not self.packed or not all(file.is_file() for file in self.packed):
+            return super().read(input_shape)
+        train_images, train_targets, test_images, test_targets = map(self._unpacked, self.packed)
+        train = Split(channels_first(train_images), train_targets.long())
+        test = Split(channels_first(test_images), test_targets.long())
+        return Data(train, test, self.mean, self.std, self.output_size)
+
+    def _unpacked(self, path: Path) -> Tensor:
+        try:
+            return read_idx(gzip.decompress(path.read_bytes()))
+        except (OSError, EOFError, ValueError) as error:
+            raise ConfigError("task.system_folder", path.parent, f"{path.name}: {one_line(error)}") from error
+
+
+def read_idx(content: bytes) -> Tensor:
+    """The uint8 tensor of an IDX file: two zero bytes, type 8, the number of sizes, big-endian sizes, values.
+
+    Raises ValueError if that is not what ``content`` is.
+    """
+    if content[:3] != b"\x00\x00\x08" or len(content) < 4 * (1 + content[3]):
+        raise ValueError("not an IDX file of bytes")
+    sizes = np.frombuffer(content, ">u4", count=content[3], offset=4).tolist()
+    values = np.frombuffer(content, np.uint8, offset=4 * (1 + len(sizes)))
+    if values.size != np.prod(sizes):
+        raise ValueError(f"an IDX file of {sizes} values that holds {values.size}")
+    return torch.from_numpy(values.reshape(sizes).copy())

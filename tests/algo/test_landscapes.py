@@ -1,0 +1,212 @@
+"""The algorithms without models or ranks, on landscapes with known answers."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from neuro_cli.algo.base import PopulationAlgorithm
+from neuro_cli.algo.genetic import Genetic
+from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.sgd import SGD
+from neuro_cli.algo.snes import SNES
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.threads import Threads
+from neuro_cli.sampler.antithetic import Antithetic
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.iid import Iid
+
+Landscape = Callable[[np.ndarray], np.ndarray]  # candidates (P, M) to fitnesses (P,)
+DIMENSIONS = 10
+
+
+def constant(key: str) -> Schedule:
+    return Schedule(key, "constant", 1.0, 1)
+
+
+def openai_es(sigma: float, optimizer, shaping: str = "centred_rank", decay: float = 0.0) -> OpenAIES:
+    return OpenAIES(sigma, optimizer, shaping, decay, constant("algo.sigma_schedule"), constant("algo.lr_schedule"))
+
+
+def adam(rate: float):
+    return lambda parameters: torch.optim.Adam(parameters, lr=rate)
+
+
+def layout_of(columns: int) -> ParameterLayout:
+    return ParameterLayout(nn.Linear(columns, 1, bias=False))
+
+
+def sampler_of(kind: type[Sampler], columns: int, population: int, seed: int = 3) -> Sampler:
+    sampler = kind()
+    sampler.bind(Noise(seed, columns, torch.device("cpu"), Threads(1)), population)
+    return sampler
+
+
+def candidates(algo: PopulationAlgorithm, sampler: Sampler, generation: int, population: int) -> np.ndarray:
+    """Explicit candidates (P, M), by the definition in the contract."""
+    proposal = algo.ask(generation)
+    rows = []
+    for member in range(population):
+        direction, sign = sampler.side(member)
+        step = proposal.scale * sign * sampler.noise.draw(generation, [direction])[0]
+        base = proposal.bases[int(proposal.parent[member])]
+        rows.append(base if member in proposal.frozen else base + step)
+    return torch.stack(rows).double().numpy()
+
+
+def run(algo: PopulationAlgorithm, kind: type[Sampler], landscape: Landscape, population: int, generations: int) -> np.ndarray:
+    """The centre after ``generations``, from a start at 1 in every dimension."""
+    sampler = sampler_of(kind, DIMENSIONS, population)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)
+    for generation in range(generations):
+        fitness = landscape(candidates(algo, sampler, generation, population))
+        wanted = algo.combination(generation, fitness)
+        algo.tell(generation, sampler.combine(wanted.weights, wanted.moments, generation, range(population), 0, DIMENSIONS))
+    return algo.centre.double().numpy()
+
+
+def ellipsoid(points: np.ndarray) -> np.ndarray:
+    """Negative sum of 1000**(i / 9) x_i**2: condition number 1,000, best value 0 at the origin."""
+    return -(1000 ** (np.arange(DIMENSIONS) / (DIMENSIONS - 1)) * points**2).sum(axis=1)
+
+
+@pytest.mark.parametrize("kind", [Iid, Antithetic])
+def test_mean_estimate_is_the_gradient_of_a_quadratic(kind):
+    """Raw fitness x'Ax: the expected estimate is exactly 2Ax (Gaussian smoothing adds a constant only)."""
+    random = np.random.default_rng(0)
+    matrix = random.standard_normal((DIMENSIONS, DIMENSIONS))
+    matrix = -(matrix @ matrix.T)
+    point = torch.ones(DIMENSIONS)
+    population, generations = 40, 400
+    algo = openai_es(0.1, lambda parameters: torch.optim.SGD(parameters, lr=0.0), "raw")
+    algo.start(point, layout_of(DIMENSIONS), population, 3)
+    sampler = sampler_of(kind, DIMENSIONS, population)
+    estimates = []
+    for generation in range(generations):
+        points = candidates(algo, sampler, generation, population)
+        fitness = np.einsum("pi,ij,pj->p", points, matrix, points)
+        fitness -= float(np.ones(DIMENSIONS) @ matrix @ np.ones(DIMENSIONS))  # a baseline: less variance, no bias
+        wanted = algo.combination(generation, fitness)
+        sums = sampler.combine(wanted.weights, wanted.moments, generation, range(population), 0, DIMENSIONS)
+        estimates.append(sums[0].double().numpy())
+    mean, error = np.mean(estimates, axis=0), np.std(estimates, axis=0) / np.sqrt(generations)
+    gradient = 2 * matrix @ np.ones(DIMENSIONS)
+    assert (np.abs(mean - gradient) < 5 * error).all()
+    assert np.linalg.norm(mean - gradient) < 0.05 * np.linalg.norm(gradient)
+
+
+@pytest.mark.parametrize("kind", [Iid, Antithetic])
+def test_snes_reaches_the_optimum_of_an_ellipsoid(kind):
+    centre = run(SNES(0.5, 1.0, None, "nes_utilities", constant("algo.lr_schedule")), kind, ellipsoid, 20, 600)
+    assert ellipsoid(centre[None])[0] > -1e-6
+
+
+@pytest.mark.parametrize("kind", [Iid, Antithetic])
+@pytest.mark.parametrize("shaping", ["centred_rank", "nes_utilities", "z_score"])
+def test_openai_es_reaches_the_optimum_of_an_ellipsoid(kind, shaping):
+    algo = OpenAIES(
+        0.05,
+        adam(0.05),
+        shaping,
+        0.0,
+        Schedule("algo.sigma_schedule", "exponential", 1e-4, 900),
+        Schedule("algo.lr_schedule", "exponential", 1e-4, 900),
+    )
+    assert ellipsoid(run(algo, kind, ellipsoid, 40, 900)[None])[0] > -1e-3
+
+
+def test_genetic_improves_the_ellipsoid_and_never_loses_its_best():
+    algo = Genetic(0.1, 5, constant("algo.sigma_schedule"))
+    best = [ellipsoid(run(algo, Iid, ellipsoid, 30, generations)[None])[0] for generations in (1, 10, 50, 200)]
+    assert best == sorted(best)
+    assert best[-1] > 0.01 * ellipsoid(np.ones((1, DIMENSIONS)))[0]
+
+
+def test_genetic_chains_rebuild_every_parent():
+    algo = Genetic(0.1, 5, Schedule("algo.sigma_schedule", "linear", 0.1, 20))
+    run(algo, Antithetic, ellipsoid, 30, 20)
+    sampler = sampler_of(Antithetic, DIMENSIONS, 30)
+    assert max(map(len, algo.chains)) > 3
+    for row, chain in enumerate(algo.chains):
+        rebuilt = torch.ones(DIMENSIONS)
+        for generation, member in chain:
+            direction, sign = sampler.side(member)
+            step = sign * sampler.noise.draw(generation, [direction])[0]
+            rebuilt = rebuilt + torch.tensor(algo.sigma_at(generation), dtype=torch.float32) * step
+        assert torch.equal(rebuilt, algo.state().tensors["bases"][row])
+
+
+def test_openai_es_step_is_the_published_one():
+    """Plain gradient ascent, weight decay, centred ranks, in float64 from the definition."""
+    population, sigma, rate, decay = 6, 0.2, 0.5, 0.1
+    algo = openai_es(sigma, lambda parameters: torch.optim.SGD(parameters, lr=rate), decay=decay)
+    sampler = sampler_of(Iid, DIMENSIONS, population)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)
+    fitness = np.array([0.3, -2.0, 5.0, 0.1, 0.0, 7.0])
+    eps = sampler.noise.draw(0, range(population)).double().numpy()
+    utilities = fitness.argsort().argsort() / (population - 1) - 0.5
+    expected = np.ones(DIMENSIONS) + rate * (utilities @ eps / (population * sigma) - decay)
+    wanted = algo.combination(0, fitness)
+    algo.tell(0, sampler.combine(wanted.weights, wanted.moments, 0, range(population), 0, DIMENSIONS))
+    np.testing.assert_allclose(algo.centre.numpy(), expected, rtol=1e-6)
+
+
+def test_snes_step_is_the_published_one():
+    population, sigma = 6, 0.3
+    algo = SNES(sigma, 0.7, 0.4, "nes_utilities", constant("algo.lr_schedule"))
+    sampler = sampler_of(Iid, DIMENSIONS, population)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)
+    fitness = np.array([0.3, -2.0, 5.0, 0.1, 0.0, 7.0])
+    eps = sampler.noise.draw(0, range(population)).double().numpy()
+    weights = np.array([max(0.0, np.log(4) - np.log(k)) for k in range(1, 7)])
+    utilities = (weights / weights.sum() - 1 / 6)[(-fitness).argsort().argsort()]
+    wanted = algo.combination(0, fitness)
+    algo.tell(0, sampler.combine(wanted.weights, wanted.moments, 0, range(population), 0, DIMENSIONS))
+    np.testing.assert_allclose(algo.centre.numpy(), 1 + 0.7 * sigma * (utilities @ eps), rtol=1e-6)
+    sigmas = algo.state().tensors["sigma"].numpy()
+    np.testing.assert_allclose(sigmas, sigma * np.exp(0.2 * (utilities @ (eps**2 - 1))), rtol=1e-6)
+
+
+ALGORITHMS = {
+    "openai_es": lambda: openai_es(0.1, adam(0.1)),
+    "momentum": lambda: openai_es(0.1, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
+    "snes": lambda: SNES(0.5, 1.0, None, "nes_utilities", constant("algo.lr_schedule")),
+    "genetic": lambda: Genetic(0.1, 5, constant("algo.sigma_schedule")),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_state_restores_to_the_same_bits(name):
+    whole, half = ALGORITHMS[name](), ALGORITHMS[name]()
+    sampler = sampler_of(Iid, DIMENSIONS, 20)
+
+    def go(algo: PopulationAlgorithm, first: int, last: int) -> None:
+        for generation in range(first, last):
+            wanted = algo.combination(generation, ellipsoid(candidates(algo, sampler, generation, 20)))
+            algo.tell(generation, sampler.combine(wanted.weights, wanted.moments, generation, range(20), 0, DIMENSIONS))
+
+    for algo in (whole, half):
+        algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), 20, 3)
+    go(whole, 0, 12)
+    go(half, 0, 5)
+    resumed = ALGORITHMS[name]()
+    resumed.start(torch.zeros(DIMENSIONS), layout_of(DIMENSIONS), 20, 3)
+    resumed.restore(half.state())
+    go(resumed, 5, 12)
+    assert torch.equal(resumed.centre, whole.centre)
+
+
+def test_sgd_is_torch_sgd():
+    algo = SGD(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), constant("algo.lr_schedule"))
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), 1, 3)
+    parameter = nn.Parameter(torch.ones(DIMENSIONS))
+    optimizer = torch.optim.SGD([parameter], lr=0.1, momentum=0.9)
+    for generation in range(5):
+        algo.tell_gradient(generation, 2 * algo.centre)
+        parameter.grad = 2 * parameter.detach()
+        optimizer.step()
+    assert torch.equal(algo.centre, parameter.detach())

@@ -1,0 +1,16 @@
+"""Composes the config of a run as the command line would."""
+
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from neuro_cli.overrides import config_folder
+
+
+def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:
+    """The resolved config of ``neuro VERB OVERRIDES``."""
+    with initialize_config_dir(str(config_folder()), version_base="1.3", job_name=verb):
+        config = OmegaConf.to_container(compose(verb, list(overrides)), resolve=True)
+    assert isinstance(config, dict)
+    return {str(key): value for key, value in config.items()}

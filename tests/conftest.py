@@ -1,0 +1,18 @@
+"""What all tests share: the composed config of a run, and the data beside the checkout when it is there."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests/worlds.py
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Folder with real MNIST and the CIFAR-10 subset; skips where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip("no shared/data beside the checkout")
+    return DATA

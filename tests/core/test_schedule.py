@@ -1,0 +1,32 @@
+import pytest
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.schedule import KINDS, Schedule
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_schedules_warm_up_then_go_from_one_to_final_and_stay(kind):
+    schedule = Schedule("algo.lr_schedule", kind, 0.1, 20, warmup=4)
+    assert [schedule.factor(g) for g in range(4)] == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert schedule.factor(4) == pytest.approx(1.0)
+    end = 1.0 if kind == "constant" else 0.1
+    assert schedule.factor(20) == pytest.approx(end)
+    assert schedule.factor(500) == pytest.approx(end)
+    factors = [schedule.factor(g) for g in range(4, 21)]
+    assert factors == sorted(factors, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"kind": "cosin"}, "algo.lr_schedule.kind=cosin"),
+        ({"final": -1.0}, "algo.lr_schedule.final=-1"),
+        ({"kind": "exponential", "final": 0.0}, "algo.lr_schedule.final=0"),
+        ({"generations": 0}, "algo.lr_schedule.generations=0"),
+        ({"warmup": 1.5}, "algo.lr_schedule.warmup=1.5"),
+    ],
+)
+def test_bad_values_name_the_key(change, key):
+    values = {"kind": "linear", "final": 0.5, "generations": 10, "warmup": 0} | change
+    with pytest.raises(ConfigError, match=key):
+        Schedule("algo.lr_schedule", **values)

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.shaping import SHAPINGS, centred_rank, nes_utilities, raw, shaping_of, z_score
+
+fitnesses = st.lists(st.integers(-20, 20), min_size=2, max_size=30).map(lambda values: np.array(values, float))
+
+
+@given(fitnesses)
+def test_every_shaping_keeps_order_and_ties_and_commutes_with_permutations(fitness):
+    order = np.random.default_rng(0).permutation(len(fitness))
+    for shape in SHAPINGS.values():
+        utilities = shape(fitness)
+        assert utilities.shape == fitness.shape
+        np.testing.assert_allclose(shape(fitness[order]), utilities[order], atol=1e-12)
+        for i in range(len(fitness)):
+            for j in range(len(fitness)):
+                if fitness[i] == fitness[j]:
+                    assert utilities[i] == pytest.approx(utilities[j], abs=1e-12)
+                elif fitness[i] > fitness[j]:
+                    assert utilities[i] >= utilities[j]
+
+
+@given(fitnesses)
+def test_centred_shapings_sum_to_zero(fitness):
+    for shape in (centred_rank, nes_utilities, z_score):
+        assert abs(shape(fitness).sum()) < 1e-9
+
+
+def test_centred_rank_of_distinct_values():
+    np.testing.assert_allclose(centred_rank(np.array([3.0, -1.0, 10.0])), [0.0, -0.5, 0.5])
+
+
+def test_nes_utilities_are_the_published_ones_times_population():
+    population = 6
+    weights = [max(0.0, np.log(population / 2 + 1) - np.log(k)) for k in range(1, population + 1)]  # best first
+    published = np.array(weights) / sum(weights) - 1 / population
+    best_first = np.arange(population, 0, -1).astype(float)
+    np.testing.assert_allclose(nes_utilities(best_first) / population, published, atol=1e-15)
+
+
+def test_z_score_of_equal_fitnesses_is_zero_and_raw_is_a_copy():
+    assert not z_score(np.full(4, 2.5)).any()
+    values = np.array([1.0, 2.0])
+    assert raw(values) is not values
+
+
+def test_unknown_shaping_names_the_nearest():
+    with pytest.raises(ConfigError, match=r"algo.shaping=centered_rank: did you mean centred_rank"):
+        shaping_of("centered_rank")

@@ -1,0 +1,69 @@
+"""Every network of conf/model: its size, its output, and that no weight is used twice."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
+from torch import nn
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.model.mnist import MNIST_10K
+
+CONF = Path(__file__).parents[2] / "conf"
+OPTIONS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+PARAMETERS = {
+    "MNIST_10K": 11_274,
+    "MNIST_30K": 28_938,
+    "MNIST_500K": 454_922,
+    "MNIST_3M": 3_274_634,
+    "CIF_300K": 360_421,
+    "CIF_900K": 895_973,
+    "CIF_8M": 7_790_794,
+}
+
+
+def build(option: str, *overrides: str) -> nn.Module:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return instantiate(compose(f"model/{option}", list(overrides)).model)
+
+
+@pytest.mark.parametrize("option", sorted(PARAMETERS))
+def test_the_parameter_count_is_the_published_one(option):
+    module = build(option)
+    assert sum(parameter.numel() for parameter in module.parameters()) == PARAMETERS[option]
+    assert f"{PARAMETERS[option]:,} parameters" in (CONF / "model" / f"{option}.yaml").read_text()
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_maps_its_declared_input_to_ten_logits(option):
+    module = build(option)
+    assert module(torch.rand(2, *module.input_shape)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_parameter_is_shared(option):
+    module = build(option)
+    every = [parameter for _, parameter in module.named_parameters(remove_duplicate=False)]
+    assert len(every) == len({parameter.data_ptr() for parameter in every})
+
+
+def test_pool_before_relu_gives_the_same_numbers_as_relu_before_pool():
+    torch.manual_seed(0)
+    module = MNIST_10K()
+    convolution, pool, relu, again, *_ = module.features
+    usual = nn.Sequential(convolution, relu, pool, again, relu, pool)
+    images = torch.randn(3, 1, 28, 28)
+    assert torch.equal(module.features(images), usual(images))
+
+
+def test_the_number_of_outputs_is_an_option():
+    assert build("CIF_300K", "+model.outputs=3")(torch.rand(2, 3, 32, 32)).shape == (2, 3)
+    with pytest.raises(ConfigError, match=r"^model\.outputs=0: must be an integer >= 1$"):
+        MNIST_10K(outputs=0)
+
+
+def test_another_class_replaces_a_network_without_leftovers():
+    module = build("MNIST_30K", "model._target_=torch.nn.Identity")
+    assert type(module) is nn.Identity

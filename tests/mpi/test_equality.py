@@ -1,0 +1,60 @@
+"""Every distribution method gives the centre of ``local``, on 1 to 4 real ranks, with P and M that do not divide."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds import needs_mpi, program
+
+
+pytestmark = needs_mpi
+
+ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "per_example")
+RANKS = (1, 2, 3, 4)
+
+
+@pytest.fixture(scope="module")
+def centres(tmp_path_factory) -> Path:
+    """Folder with the centre after five generations of every algorithm, distribution and rank count."""
+    folder = tmp_path_factory.mktemp("centres")
+    for ranks in RANKS:
+        done = program(Path(__file__).parent / "equality_program.py", str(folder), cwd=folder, ranks=ranks)
+        assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def centre(folder: Path, algorithm: str, distribution: str, ranks: int) -> np.ndarray:
+    return np.load(folder / f"{algorithm}-{distribution}-{ranks}.npy")
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("distribution", ["replicated", "chromosome_updates"])
+def test_bit_for_bit(centres, algorithm, distribution, ranks):
+    local = centre(centres, algorithm, "local", 1)
+    assert local.size % 4, "M must not divide among the ranks"
+    assert np.array_equal(centre(centres, algorithm, distribution, ranks), local)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("distribution", ["semi_updates", "data_parallel"])
+def test_within_rounding(centres, algorithm, distribution, ranks):
+    if (distribution, algorithm) == ("data_parallel", "per_example"):
+        pytest.skip("data_parallel refuses layout=per_example")
+    local = centre(centres, algorithm, "local", 1)
+    other = centre(centres, algorithm, distribution, ranks)
+    assert np.linalg.norm(other - local) <= 1e-6 * np.linalg.norm(local)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_centres_moved(centres, algorithm):
+    """The equalities would hold for centres that stand still."""
+    from configs import composed
+
+    from neuro_cli.core.layout import ParameterLayout
+    from neuro_cli.runner.build import make_model
+
+    model = make_model(composed("model=MNIST_10K"))
+    start = ParameterLayout(model).flatten(model).numpy()
+    assert np.linalg.norm(centre(centres, algorithm, "local", 1) - start) > 1e-3 * np.linalg.norm(start)

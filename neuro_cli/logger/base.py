@@ -1,0 +1,43 @@
+"""The contract of a logger: who is told about a run. Rank 0 alone makes one and calls it."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+# one row a generation; scripts read these by name
+METRIC_COLUMNS = (
+    "generation",
+    "fitness_mean",
+    "fitness_best",
+    "train_loss",
+    "test_accuracy",
+    "seconds",
+    "seconds_sample",
+    "seconds_forward",
+    "seconds_communicate",
+    "seconds_update",
+    "bytes_sent",
+    "bytes_received",
+    "candidates_per_second",
+)
+
+Row = dict[str, int | float | None]
+
+
+class Logger(ABC):
+    """Called in the order start, log for every generation, finish. A killed run never reaches finish."""
+
+    @abstractmethod
+    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+        """Open the log of the run folder ``run``. Raises UserError when that cannot be.
+
+        ``resumed_at`` is the last generation that counts of a run that goes on, None for a new run.
+        """
+
+    @abstractmethod
+    def log(self, row: Row) -> None:
+        """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured."""
+
+    @abstractmethod
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Record the result of the run and close the log."""

@@ -1,0 +1,115 @@
+"""One system of ``neuro bench generation``, in a process of its own: a generation for every line on standard input.
+
+python -m neuro_cli.runner.bench_worker neuro|textbook CONFIG_AS_JSON
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.core.shaping import centred_rank
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import build, device_of, load_task, make_model
+from neuro_cli.runner.summary import peak_memory_bytes
+
+Generation = Callable[[int], dict[str, float]]
+
+
+def neuro(config: dict[str, Any]) -> Generation:
+    """The runner's own generation; ``perturb`` is what sampling takes beyond drawing the same noise alone."""
+    parts = build(config, Alone())
+    noise = parts.distribution.job.sampler.noise
+    units = parts.distribution.job.sampler.units(range(config["population"]))
+
+    def drawing(generation: int) -> float:
+        """Seconds to draw a generation's noise, without keeping or using it, as a share of one thread."""
+        start = time.perf_counter()
+        parts.threads.map(lambda unit: noise.draw(generation, [unit.direction]), units)
+        return time.perf_counter() - start
+
+    def generation(number: int) -> dict[str, float]:
+        start = time.perf_counter()
+        parts.distribution.step(number)
+        seconds = time.perf_counter() - start
+        phases = parts.clock.take()
+        sample = min(drawing(number), phases["sample"])
+        return {"seconds": seconds, **phases, "sample": sample, "perturb": phases["sample"] - sample}
+
+    return generation
+
+
+def textbook(config: dict[str, Any]) -> Generation:
+    """What one would write first: perturb the module in place, score, restore; all threads inside the operators."""
+    device = device_of(config["device"])
+    torch.set_num_threads(config["threads"])
+    model = make_model(config).to(device)
+    task = load_task(config, model, device, Alone())
+    task.memory_format = torch.contiguous_format
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    sigma, pairs = 0.02, config["population"] // 2
+    generator = torch.Generator(device)
+
+    def noise(number: int, pair: int) -> list[Tensor]:
+        generator.manual_seed(number * pairs + pair)
+        return [torch.randn(p.shape, generator=generator, device=device) for p in parameters]
+
+    def move(step: list[Tensor], by: float) -> None:
+        with torch.no_grad():
+            for parameter, eps in zip(parameters, step, strict=True):
+                parameter.add_(eps, alpha=by)
+
+    def score(module: nn.Module, batch: Any) -> float:
+        return float(task.score(module, batch)[0])
+
+    def generation(number: int) -> dict[str, float]:
+        clock = dict.fromkeys(("sample", "perturb", "forward", "communicate", "update"), 0.0)
+        begun = time.perf_counter()
+        batch = task.batch(number, 0, config["batch_size"])
+        fitness = []
+        for pair in range(pairs):
+            a = time.perf_counter()
+            step = noise(number, pair)
+            b = time.perf_counter()
+            clock["sample"] += b - a
+            for by in (sigma, -2 * sigma):  # +sigma, then -sigma
+                a = time.perf_counter()
+                move(step, by)
+                b = time.perf_counter()
+                fitness.append(score(model, batch))
+                clock["perturb"] += b - a
+                clock["forward"] += time.perf_counter() - b
+            a = time.perf_counter()
+            move(step, sigma)
+            clock["perturb"] += time.perf_counter() - a
+        a = time.perf_counter()
+        utilities = centred_rank(torch.tensor(fitness, dtype=torch.float64).numpy())
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        for pair in range(pairs):
+            weight = float(utilities[2 * pair] - utilities[2 * pair + 1]) / (2 * pairs * sigma)
+            for parameter, eps in zip(parameters, noise(number, pair), strict=True):
+                assert parameter.grad is not None
+                parameter.grad.sub_(eps, alpha=weight)
+        optimizer.step()
+        clock["update"] = time.perf_counter() - a
+        return {"seconds": time.perf_counter() - begun, **clock}
+
+    return generation
+
+
+def main() -> None:
+    system, config = sys.argv[1], json.loads(sys.argv[2])
+    generation = {"neuro": neuro, "textbook": textbook}[system](config)
+    for number, _ in enumerate(sys.stdin):
+        answer = generation(number) | {"peak_memory_bytes": float(peak_memory_bytes())}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

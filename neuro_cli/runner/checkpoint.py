@@ -1,0 +1,225 @@
+"""Checkpoints: tensors in one safetensors file a generation, everything else in ``state.json``, nothing pickled.
+
+``state.json`` is the truth: a file that it does not list does not count. It is replaced only when the new tensors are
+on disk, and old tensors go only when it has been replaced: a kill or a full disk at any moment leaves a complete set.
+"""
+
+import hashlib
+import json
+import logging
+import math
+import os
+import re
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as bytes_from_tensors
+from torch import Tensor
+
+from neuro_cli.core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+STATE = "state.json"
+# JSON has no NaN and no infinity: such a float is kept as the 16 hex digits of its bits under this key
+_FLOAT_BITS = "float64_bits"
+_FILE = re.compile(r"\d{8,}(\.again)?\.safetensors")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs to go on after ``generation``."""
+
+    generation: int
+    tensors: dict[str, Tensor]
+    scalars: dict[str, Any]
+
+
+class CheckpointStore:
+    """The last ``keep`` checkpoints of the run folder ``run``. Only one process may save."""
+
+    def __init__(self, run: Path, keep: int) -> None:
+        if keep < 1:
+            raise ValueError(f"keep={keep}: must be >= 1")
+        self.run, self.keep = run, keep
+        self.folder = run / "checkpoints"
+
+    def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any]) -> Path:
+        """Write a checkpoint; remove those that are too old, and later ones (the run went back to an earlier one).
+
+        Tensors of any layout and device; scalars are what JSON holds, floats exactly. Returns the tensor file.
+        Raises UserError when it cannot be written (the earlier checkpoints stay), TypeError on other scalars.
+        """
+        content = _serialised(tensors)
+        old = self._entries()
+        name = f"{generation:08d}.safetensors"
+        if any(entry["file"] == name for entry in old):
+            name = f"{generation:08d}.again.safetensors"  # the file in use stays until state.json no longer needs it
+        later = [entry["generation"] for entry in old if entry["generation"] > generation]
+        if later:
+            log.info("checkpoints of generations %s are dropped: the run went back to an earlier one", later)
+        entry = {
+            "generation": generation,
+            "file": name,
+            "size": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "scalars": _encoded(scalars),
+        }
+        entries = [*(entry for entry in old if entry["generation"] < generation), entry][-self.keep :]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _sync_folder(self.run)
+            self._sweep()
+            write_atomically(self.folder / name, content)
+            write_atomically(self.folder / STATE, _state_content(entries))
+            self._sweep()
+        except OSError as error:
+            with suppress(OSError):
+                self._sweep()
+            raise UserError(self._failure(generation, error)) from error
+        return self.folder / name
+
+    def generations(self) -> list[int]:
+        """Generations that have a checkpoint, ascending; none without a state.json. Reads no tensors."""
+        return [entry["generation"] for entry in self._entries()]
+
+    def load(self, generation: int | None = None) -> Checkpoint:
+        """The checkpoint of ``generation``, by default the newest, verified before it is parsed. Raises UserError."""
+        entries = self._entries()
+        if not entries:
+            raise UserError(f"{self.run}: no run of neuro with a checkpoint (no checkpoints/{STATE})")
+        if generation is None:
+            generation = entries[-1]["generation"]
+        found = [entry for entry in entries if entry["generation"] == generation]
+        if not found:
+            available = ", ".join(str(entry["generation"]) for entry in entries)
+            raise UserError(f"{self.run}: no checkpoint of generation {generation}; there are {available}")
+        content, problem = self._verified(found[0])
+        if content is not None:
+            try:
+                return Checkpoint(generation, tensors_from_bytes(content), _decoded(found[0]["scalars"]))
+            except SafetensorError as error:
+                problem = f"not a safetensors file ({error})"
+        earlier = self._newest_intact([entry for entry in entries if entry["generation"] < generation])
+        offer = "no earlier checkpoint is intact" if earlier is None else f"neuro resume {self.run} checkpoint={earlier}"
+        raise UserError(f"{self.folder / found[0]['file']}: {problem}; {offer}")
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """The entries of state.json, ascending by generation. Raises UserError when it was edited or damaged."""
+        path = self.folder / STATE
+        try:
+            state = json.loads(path.read_bytes())
+            if state["format"] != FORMAT:
+                raise UserError(f"{path}: format {state['format']}, this version of neuro reads format {FORMAT}")
+            entries: list[dict[str, Any]] = state["entries"]
+            intact = state["sha256"] == _digest(entries) and all(_FILE.fullmatch(entry["file"]) for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, RecursionError):
+            intact = False
+        if not intact:
+            raise UserError(f"{path}: truncated or edited (its own sha256 does not match); restore it or start a new run")
+        return entries
+
+    def _verified(self, entry: dict[str, Any]) -> tuple[bytes | None, str]:
+        """(content, "") of an intact tensor file, else (None, what is wrong)."""
+        try:
+            content = (self.folder / entry["file"]).read_bytes()
+        except OSError as error:
+            return None, f"cannot be read ({error.strerror})"
+        if len(content) != entry["size"]:
+            return None, f"has {len(content)} bytes instead of {entry['size']}"
+        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+            return None, "was changed after it was written (its sha256 does not match)"
+        return content, ""
+
+    def _newest_intact(self, entries: list[dict[str, Any]]) -> int | None:
+        for entry in reversed(entries):
+            if self._verified(entry)[0] is not None:
+                return int(entry["generation"])
+        return None
+
+    def _failure(self, generation: int, error: OSError) -> str:
+        newest = self._newest_intact(self._entries())
+        intact = "there is no earlier one" if newest is None else f"the last intact one is of generation {newest}"
+        return f"{self.folder}: cannot write the checkpoint of generation {generation} ({error.strerror}); {intact}"
+
+    def _sweep(self) -> None:
+        """Remove what state.json does not list: files of a killed or failed writer, checkpoints that are too old."""
+        listed = {entry["file"] for entry in self._entries()}
+        for path in self.folder.glob("*"):
+            if path.name.endswith(".tmp") or (_FILE.fullmatch(path.name) and path.name not in listed):
+                path.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` with ``content``, on disk on return. On OSError the old file stays and no other is left."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _serialised(tensors: dict[str, Tensor]) -> bytes:
+    # safetensors takes contiguous tensors only, and refuses two that share memory
+    plain = {
+        name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
+    return bytes_from_tensors(plain)
+
+
+def _state_content(entries: list[dict[str, Any]]) -> bytes:
+    state = {"format": FORMAT, "entries": entries, "sha256": _digest(entries)}
+    return (json.dumps(state, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _digest(entries: list[dict[str, Any]]) -> str:
+    canonical = json.dumps([FORMAT, entries], sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _encoded(value: Any) -> Any:
+    """``value`` as strict JSON. Raises TypeError on what JSON does not give back as it was."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_FLOAT_BITS: struct.pack(">d", value).hex()}
+    if isinstance(value, list):
+        return [_encoded(item) for item in value]
+    if isinstance(value, dict) and _FLOAT_BITS not in value and all(isinstance(key, str) for key in value):
+        return {key: _encoded(item) for key, item in value.items()}
+    raise TypeError(f"a checkpoint's scalars hold {type(value).__name__}: {value!r}; JSON cannot give it back")
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    if isinstance(value, dict):
+        if _FLOAT_BITS in value:
+            return struct.unpack(">d", bytes.fromhex(value[_FLOAT_BITS]))[0]
+        return {key: _decoded(item) for key, item in value.items()}
+    return value

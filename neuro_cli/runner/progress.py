@@ -1,0 +1,77 @@
+"""How a run stands, on one line: a bar that moves on a terminal, now and then a plain line elsewhere."""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bar
+
+LINE_SECONDS = 2.0  # between two plain lines
+BAR_SECONDS = 0.2  # between two drawings of the bar
+
+
+class Progress:
+    """Generations ``start`` + 1 to ``total``; :meth:`update` takes the metrics of each as it is done.
+
+    Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new test accuracy.
+    """
+
+    def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
+        self._total, self._start, self._done = total, start, start
+        self._console = console or Console()
+        self._accuracy: float | None = None
+        self._told = True
+        self._line = ""
+        self._bar: Bar | None = None
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            # drawn by update: a thread that draws would take the interpreter from the members' threads
+            columns = (BarColumn(bar_width=16), TextColumn("{task.description}", markup=False))
+            self._bar = Bar(*columns, console=self._console, auto_refresh=False)
+            self._task: TaskID = self._bar.add_task(f"generation {start}/{total}", total=total, completed=start)
+
+    def __enter__(self) -> "Progress":
+        self._begun = time.monotonic()
+        self._last = float("-inf")
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.refresh()
+            self._bar.stop()
+        elif not self._told:
+            self._tell()
+
+    def update(self, row: dict[str, Any]) -> None:
+        """One more generation is done, with the metrics ``row`` (columns of ``metrics.csv``)."""
+        self._done += 1
+        news = row.get("test_accuracy") is not None
+        if news:
+            self._accuracy = row["test_accuracy"]
+        self._line, self._told = self._text(row), False
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, description=self._line)
+            if now - self._last >= BAR_SECONDS:
+                self._last = now
+                self._bar.refresh()
+        elif news or self._done == self._total or now - self._last >= LINE_SECONDS:
+            self._last = now
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = True
+        self._console.print(self._line, markup=False, highlight=False, soft_wrap=True)
+
+    def _text(self, row: dict[str, Any]) -> str:
+        parts = [f"generation {self._done}/{self._total}", f"fitness {row['fitness_mean']:.4g}"]
+        if self._accuracy is not None:
+            parts.append(f"accuracy {self._accuracy:.4f}")
+        parts.append(f"{row['candidates_per_second']:.4g} candidates/s")
+        if self._done < self._total:
+            pace = (time.monotonic() - self._begun) / (self._done - self._start)
+            parts.append(f"ETA {timedelta(seconds=round(pace * (self._total - self._done)))}")
+        return "  ".join(parts)

@@ -1,0 +1,150 @@
+"""metrics.csv holds every row exactly, and a run that goes on continues it as if never killed."""
+
+import csv
+import logging
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.logger.base import METRIC_COLUMNS
+from neuro_cli.logger.csv import CsvLogger
+
+
+def row(generation: int, **values: float | None) -> dict[str, int | float | None]:
+    return {"generation": generation, "fitness_mean": -0.1 * generation, **values}
+
+
+def write(run: Path, generations: range, resumed_at: int | None = None) -> None:
+    logger = CsvLogger()
+    logger.start(run, {}, resumed_at)
+    for generation in generations:
+        logger.log(row(generation))
+    logger.finish({})
+
+
+def lines(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_columns_in_the_order_that_scripts_rely_on(tmp_path: Path) -> None:
+    write(tmp_path, range(1, 3))
+    first, second, third = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert first == (
+        "generation,fitness_mean,fitness_best,train_loss,test_accuracy,seconds,seconds_sample,seconds_forward,"
+        "seconds_communicate,seconds_update,bytes_sent,bytes_received,candidates_per_second"
+    )
+    assert second == "1,-0.1,,,,,,,,,,,"
+    assert third == "2,-0.2,,,,,,,,,,,"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats() | st.floats(width=32), min_size=1, max_size=5))
+def test_floats_come_back_exactly(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
+    run = tmp_path_factory.mktemp("run")
+    logger = CsvLogger()
+    logger.start(run, {}, None)
+    for generation, value in enumerate(values, 1):
+        logger.log({"generation": generation, "fitness_mean": value, "train_loss": np.float64(value)})
+    logger.finish({})
+    for line, value in zip(lines(run), values, strict=True):
+        for column in ("fitness_mean", "train_loss"):
+            back = float(line[column])
+            assert math.isnan(value) if math.isnan(back) else struct.pack("d", back) == struct.pack("d", value)
+
+
+def test_every_row_is_on_file_at_once(tmp_path: Path) -> None:
+    logger = CsvLogger()
+    logger.start(tmp_path, {}, None)
+    for generation in range(1, 4):
+        logger.log(row(generation))
+        assert len(lines(tmp_path)) == generation
+    logger.finish({})
+
+
+def test_further_columns_come_with_the_first_row_only(tmp_path: Path) -> None:
+    logger = CsvLogger()
+    logger.start(tmp_path, {}, None)
+    logger.log(row(1, mean_return=3.5))
+    logger.log(row(2, mean_return=None))
+    with pytest.raises(ValueError, match="no column weak_efficiency; columns are set by the first row"):
+        logger.log(row(3, weak_efficiency=0.9))
+    logger.finish({})
+    again = CsvLogger()
+    again.start(tmp_path, {}, 2)
+    again.log(row(3, mean_return=4.5))
+    again.finish({})
+    assert [line["mean_return"] for line in lines(tmp_path)] == ["3.5", "", "4.5"]
+    assert list(lines(tmp_path)[0]) == [*METRIC_COLUMNS, "mean_return"]
+
+
+def test_what_is_no_number_is_refused(tmp_path: Path) -> None:
+    logger = CsvLogger()
+    logger.start(tmp_path, {}, None)
+    with pytest.raises(TypeError, match="a metric is a number or None"):
+        logger.log({"generation": 1, "fitness_mean": "0.5"})  # type: ignore[dict-item]
+
+
+def test_a_new_run_does_not_overwrite(tmp_path: Path) -> None:
+    write(tmp_path, range(1, 3))
+    with pytest.raises(UserError, match="is there already; go on with: neuro resume"):
+        CsvLogger().start(tmp_path, {}, None)
+    assert len(lines(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("torn", ["", "8", "8,0.5", "7,-0.7000000000000001,,,", "\0\0\0"])
+def test_going_on_gives_the_same_file_as_never_stopping(tmp_path: Path, torn: str) -> None:
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    for run in (straight, broken):
+        run.mkdir()
+    write(straight, range(1, 11))
+    write(broken, range(1, 8))
+    with (broken / "metrics.csv").open("a") as file:
+        file.write(torn)
+    write(broken, range(5, 11), resumed_at=4)
+    assert (broken / "metrics.csv").read_bytes() == (straight / "metrics.csv").read_bytes()
+
+
+@pytest.mark.parametrize("content", [None, "", "generation,fitn", ",".join(METRIC_COLUMNS), ",".join(METRIC_COLUMNS) + "\n"])
+def test_going_on_from_the_first_checkpoint(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "metrics.csv").write_text(content)
+    write(tmp_path, range(1, 4), resumed_at=0)
+    assert [line["generation"] for line in lines(tmp_path)] == ["1", "2", "3"]
+
+
+def test_lost_rows_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path, range(1, 4))
+    with caplog.at_level(logging.WARNING):
+        write(tmp_path, range(7, 8), resumed_at=6)
+        assert "rows of generations 4 to 6 are missing" in caplog.text
+        (tmp_path / "metrics.csv").unlink()
+        write(tmp_path, range(7, 8), resumed_at=6)
+        assert "is missing: rows of generations up to 6 are lost" in caplog.text
+
+
+def test_another_file_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("epoch,loss\n1,2\n")
+    with pytest.raises(UserError, match="line 1 is not the header"):
+        CsvLogger().start(tmp_path, {}, 1)
+    assert (tmp_path / "metrics.csv").read_text() == "epoch,loss\n1,2\n"
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"metrics.csv: cannot be written: No such file"):
+        CsvLogger().start(tmp_path / "nowhere", {}, None)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").symlink_to("/dev/full")
+    logger = CsvLogger()
+    logger._columns, logger.path, logger._file = list(METRIC_COLUMNS), tmp_path, (tmp_path / "metrics.csv").open("a")
+    with pytest.raises(UserError, match="cannot be written: No space left on device"):
+        logger.log(row(1))

@@ -1,0 +1,187 @@
+"""wandb records offline without a key, and its failures are told once and end nothing."""
+
+import logging
+import socket
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.logger import wandb as module
+from neuro_cli.logger.wandb import WandbLogger, has_key, previous_identifier
+
+
+@pytest.fixture(autouse=True)
+def _no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """No key, no settings of this machine's user, nothing written to their home."""
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    caplog.set_level(logging.INFO, logger=module.__name__)
+
+
+def play(run: Path, generations: range = range(1, 4), resumed_at: int | None = None) -> None:
+    logger = WandbLogger()
+    logger.start(run, {"algo": {"sigma": 0.0234}}, resumed_at)
+    for generation in generations:
+        logger.log({"generation": generation, "fitness_mean": 0.5, "test_accuracy": None})
+    logger.finish({"test_loss": 0.0625, "versions": {"python": "3"}})
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What this logger warned of; wandb's own modules log as well."""
+    own = [record for record in caplog.records if record.name == module.__name__]
+    return [record.getMessage() for record in own if record.levelno >= logging.WARNING]
+
+
+def test_offline_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("wandb")
+    run = tmp_path / "run"
+    play(run)
+    (folder,) = (run / "wandb").glob("offline-run-*")
+    (record,) = folder.glob("run-*.wandb")
+    content = record.read_bytes()
+    for expected in (b"fitness_mean", b"0.0234", b"test_loss", b"0.0625"):
+        assert expected in content
+    assert b"test_accuracy" not in content
+    assert f"no key of wandb: recording offline; upload with: wandb sync {run}/wandb/offline-run-*" in caplog.text
+    assert warnings(caplog) == []
+
+    time.sleep(1)  # wandb names its folders by the second
+    play(run, range(3, 5), resumed_at=2)
+    first, second = sorted((run / "wandb").glob("offline-run-*"))
+    assert first.name.split("-")[-1] == second.name.split("-")[-1] == previous_identifier(run / "wandb")
+
+
+def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    play(tmp_path / "run")
+    (warning,) = warnings(caplog)
+    assert warning.startswith("wandb failed to start (ModuleNotFoundError: ")
+    assert warning.endswith("nothing more goes to wandb, the run goes on")
+
+
+class BrokenRun:
+    """A run whose calls fail from the ``fails``-th on."""
+
+    id, offline, url = "abc", True, ""
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+        self.steps: list[int] = []
+        self.summary: dict[str, object] = {}
+
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        if step >= self.fails:
+            raise RuntimeError("the service\nis gone")
+        self.steps.append(step)
+
+    def finish(self) -> None:
+        raise RuntimeError("the service is gone")
+
+
+def broken_wandb(run: BrokenRun) -> types.ModuleType:
+    fake = types.ModuleType("wandb")
+    fake.init = lambda **_: run  # type: ignore[attr-defined]
+    fake.Settings = dict  # type: ignore[attr-defined]
+    settings = types.SimpleNamespace(base_url="https://api.wandb.ai")
+    fake.setup = lambda: types.SimpleNamespace(settings=settings)  # type: ignore[attr-defined]
+    return fake
+
+
+@pytest.mark.parametrize(("fails", "verb"), [(2, "log"), (9, "finish")])
+def test_breaks_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails: int, verb: str
+) -> None:
+    run = BrokenRun(fails)
+    monkeypatch.setitem(sys.modules, "wandb", broken_wandb(run))
+    play(tmp_path / "run")
+    assert run.steps == [step for step in (1, 2, 3) if step < fails]
+    (warning,) = warnings(caplog)
+    assert warning.startswith(f"wandb failed to {verb} (RuntimeError: the service is gone)")
+
+
+def test_a_server_that_does_not_answer_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = broken_wandb(BrokenRun(9))
+    fake.init = lambda **_: time.sleep(30)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setattr(module, "START_SECONDS", 0.2)
+    monkeypatch.setattr(module, "FINISH_SECONDS", 0.2)
+    begun = time.monotonic()
+    play(tmp_path / "run")
+    assert time.monotonic() - begun < 2
+    assert warnings(caplog) == ["wandb does not answer: what it has not uploaded stays in the run folder, see wandb sync"]
+
+
+REFUSED = """
+import logging, sys, time
+from pathlib import Path
+from neuro_cli.logger import wandb
+logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
+wandb.START_SECONDS = 1.0
+logger = wandb.WandbLogger()
+begun = time.monotonic()
+logger.start(Path(sys.argv[1]), {}, None)
+logger.log({"generation": 1, "fitness_mean": 0.5})
+assert time.monotonic() - begun < 0.5
+logger.finish({})
+"""
+
+
+def test_a_refused_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own: wandb reads the address of the server once."""
+    pytest.importorskip("wandb")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{port}")
+    command = [sys.executable, "-c", REFUSED, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    told = [line for line in ended.stderr.splitlines() if line.startswith("WARNING neuro_cli")]
+    assert len(told) == 1, ended.stderr
+    assert f'wandb failed to start (CommError: Timed out while retrying: Post "http://127.0.0.1:{port}' in told[0]
+
+
+FORGE, LEGACY = "https://api.forge.coreweave.com", "https://api.wandb.ai"
+
+
+def test_has_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "netrc"
+    assert not has_key(LEGACY)
+    monkeypatch.setenv("NETRC", str(path))
+    path.write_text("machine example.org:8080 login user password secret\n")
+    assert [has_key(server) for server in (FORGE, LEGACY, "https://example.org:8080")] == [False, False, True]
+    path.write_text("machine api.wandb.ai login user password secret\n")
+    assert [has_key(server) for server in (FORGE, LEGACY, "https://example.org:8080")] == [True, True, False]
+    path.write_text("machine api.forge.coreweave.com login user password secret\n")
+    assert [has_key(server) for server in (FORGE, LEGACY, "https://example.org:8080")] == [True, False, False]
+    path.write_text("nonsense\n")
+    assert not has_key(FORGE)
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    assert has_key(LEGACY)
+
+
+def test_the_users_mode_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    asked = {}
+    fake = broken_wandb(BrokenRun(9))
+    fake.init = lambda **arguments: asked.update(arguments) or BrokenRun(9)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    play(tmp_path / "run")
+    assert asked["mode"] is None
+    assert "recording offline" not in caplog.text
+
+
+@pytest.mark.parametrize("project", ["", None, 3])
+def test_bad_project(project: object) -> None:
+    with pytest.raises(ConfigError, match=f"logger.project={project}: must be the name of a project"):
+        WandbLogger(project)  # type: ignore[arg-type]

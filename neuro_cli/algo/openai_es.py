@@ -54,7 +54,7 @@ class OpenAIES(PopulationAlgorithm):
         return Combination(utilities[None] / (len(fitness) * self.sigma_at(generation)), (1,))
 
     def tell(self, generation: int, sums: Tensor) -> None:
-        self._optimizer.descend(generation, self.weight_decay * self.centre - sums[0])
+        self._optimizer.ascend(generation, sums[0], self.weight_decay)
 
     def state(self) -> State:
         return self._optimizer.state()

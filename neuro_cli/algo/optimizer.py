@@ -4,6 +4,7 @@ Any class of ``torch.optim`` whose step needs no closure works, matrix-shaped on
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,29 +18,47 @@ from neuro_cli.core.schedule import Schedule
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
+def _fused(factory: OptimizerFactory) -> OptimizerFactory:
+    """The factory with the class's fused step where it has one and nothing else is asked for: it needs no temporaries."""
+    kind = factory.func if isinstance(factory, partial) else factory
+    chosen = factory.keywords if isinstance(factory, partial) else {}
+    if (
+        kind not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
+        or {"fused", "foreach", "differentiable"} & chosen.keys()
+    ):
+        return factory
+    return partial(factory, fused=True)
+
+
 class CentreOptimizer:
-    """Holds the centre (M,) and steps it down a gradient (M,)."""
+    """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative."""
 
     def __init__(self, factory: OptimizerFactory, schedule: Schedule, centre: Tensor, layout: ParameterLayout) -> None:
         self.centre = centre.clone()
         self._schedule = schedule
-        self._gradient = torch.zeros_like(centre)
+        self._layout = layout
         self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
-        for parameter, gradient in zip(self._parameters, layout.views(self._gradient), strict=True):
-            parameter.grad = gradient
         try:
-            self._optimizer = factory(self._parameters)
+            self._optimizer = _fused(factory)(self._parameters)
         except (TypeError, ValueError) as error:
             raise UserError(f"algo.optimizer: {error}") from error
         self._rates = [float(group["lr"]) for group in self._optimizer.param_groups]
 
-    def descend(self, generation: int, gradient: Tensor) -> None:
-        """One step against ``gradient`` with the generation's learning rate."""
-        self._gradient.copy_(gradient)
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0) -> None:
+        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate.
+
+        ``gradient`` (M,) is used up: at millions of parameters every copy shows in the peak memory.
+        """
+        gradient.neg_()
+        if decay:
+            gradient.add_(self.centre, alpha=decay)
+        for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
+            parameter.grad = view
         factor = self._schedule.factor(generation)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
         self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
 
     def state(self) -> State:
         state = State({"centre": self.centre.clone()})

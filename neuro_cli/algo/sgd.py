@@ -20,7 +20,7 @@ class SGD(GradientAlgorithm):
         return self._optimizer.centre
 
     def tell_gradient(self, generation: int, gradient: Tensor) -> None:
-        self._optimizer.descend(generation, gradient)
+        self._optimizer.ascend(generation, -gradient)
 
     def state(self) -> State:
         return self._optimizer.state()

@@ -69,6 +69,12 @@ class ParameterLayout:
         for place in self.places:
             parameters[place.name].data = place.view(flat)
 
+    def hollow(self, module: nn.Module) -> None:
+        """Free the module's own trainable numbers: what is left is a form to copy and :meth:`attach`."""
+        parameters = dict(module.named_parameters())
+        for place in self.places:
+            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device)
+
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""
         parameters = dict(module.named_parameters())

@@ -3,7 +3,7 @@
 A thread's modules have no parameters of their own: they are views of the thread's flat vectors, into which the sampler
 writes centre and noise in one pass. So any ``nn.Module`` works as it is, nothing is swapped or restored, and what is
 held is the members in flight, never the population. With a shared batch this is also the fastest way on a CPU (one
-intra-operator thread a member, channels-last weights); a GPU is served by the same loop.
+intra-operator thread a member, activations in oneDNN's blocked layout); a GPU is served by the same loop.
 """
 
 import copy
@@ -31,17 +31,32 @@ log = logging.getLogger(__name__)
 class Candidate:
     """A copy of the module whose parameters are views of ``flat`` (M,) in the evaluation's precision."""
 
-    def __init__(self, module: nn.Module, layout: ParameterLayout, precision: torch.dtype, device: torch.device) -> None:
-        self.module = scoring_mode(copy.deepcopy(module).to(precision))
+    def __init__(
+        self, module: nn.Module, layout: ParameterLayout, precision: torch.dtype, device: torch.device, blocked: bool = False
+    ) -> None:
+        inner = scoring_mode(copy.deepcopy(module).to(precision))
         self.flat = torch.empty(layout.size, device=device)
         self._rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
-        layout.attach(self.module, self._rounded)
+        layout.attach(inner, self._rounded)
+        self.module = Blocked(inner) if blocked else inner
 
     def ready(self) -> nn.Module:
         """The module with the parameters that ``flat`` holds now."""
         if self._rounded is not self.flat:
             self._rounded.copy_(self.flat)
         return self.module
+
+
+class Blocked(nn.Module):
+    """Runs a module on activations in oneDNN's own blocked layout: no reordering between layers of a CPU."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.inner(inputs.to_mkldnn())
+        return outputs.to_dense()
 
 
 def scoring_mode(module: nn.Module) -> nn.Module:
@@ -74,19 +89,46 @@ class Scorer:
         precision: torch.dtype,
         threads: Threads,
         clock: Clock,
+        centre: Tensor,
+        batch_size: int,
     ) -> None:
         self.task, self._sampler, self._threads, self._clock = task, sampler, threads, clock
         self.module, self._layout, self._device, self._precision = module, layout, device, precision
+        self._batch_size = batch_size
         self._slots: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
+        self._blocked = device.type == "cpu" and precision == torch.float32 and self._takes_blocked(centre)
         for _ in range(threads.count):
             self._slots.put(_Slot(self._candidate()))
         kind = "one member a thread" if device.type == "cpu" else "one member after the other"
-        log.info("scoring: %s on %s, %d threads, %s", kind, device, threads.count, str(precision).removeprefix("torch."))
+        form = "oneDNN's blocked layout" if self._blocked else str(task.memory_format).removeprefix("torch.")
+        precision_name = str(precision).removeprefix("torch.")
+        log.info("scoring: %s on %s, %d threads, %s, %s", kind, device, threads.count, precision_name, form)
         if any(isinstance(part, _DropoutNd) for part in module.modules()):
             log.info("the model's dropout is off while candidates are scored")
 
+    def _takes_blocked(self, centre: Tensor) -> bool:
+        """Whether every layer takes blocked activations with the same outcome, tried on a few examples.
+
+        A property of the model, not of a clock: all ranks must choose alike.
+        """
+        inputs = self.task.batch(0, 0, min(16, self._batch_size)).inputs
+        if inputs.dim() != 4:
+            return False
+        with torch.no_grad():
+            outputs = []
+            for blocked in (False, True):
+                candidate = Candidate(self.module, self._layout, self._precision, self._device, blocked)
+                candidate.flat.copy_(centre)
+                try:
+                    outputs.append(candidate.ready()(inputs))
+                except (RuntimeError, AttributeError, TypeError, NotImplementedError) as error:
+                    log.info("blocked activations are not for this model: %s", " ".join(str(error).split())[:200])
+                    return False
+        plain, other = outputs
+        return bool(torch.allclose(plain, other, rtol=1e-3, atol=1e-3 * float(plain.abs().max())))
+
     def _candidate(self) -> Candidate:
-        return Candidate(self.module, self._layout, self._precision, self._device)
+        return Candidate(self.module, self._layout, self._precision, self._device, self._blocked)
 
     def scores(self, proposal: Proposal, generation: int, members: range, batches: list[Batch]) -> np.ndarray:
         """Sums (n, C) float64 over the examples of a member's batch: ``batches[i]``, or ``batches[0]`` for all."""
@@ -109,7 +151,7 @@ class Scorer:
 
     def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
         """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32."""
-        candidate = self._candidate()
+        candidate = Candidate(self.module, self._layout, self._precision, self._device)
         candidate.flat.copy_(centre)
         module = candidate.ready()
         loss = self.task.loss(module, batch.to(self._precision))

@@ -37,7 +37,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 @dataclass
 class Parts:
-    """All that a run is made of, on one rank."""
+    """All that a run is made of, on one rank. ``model`` is a form without numbers: see ``ParameterLayout.hollow``."""
 
     config: dict[str, Any]
     world: World
@@ -142,8 +142,12 @@ def build(config: dict[str, Any], world: World) -> Parts:
     if config["layout"] == "per_example" and config["batch_size"] % sampler.directions:
         allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
         raise ConfigError("batch_size", config["batch_size"], allowed)
-    scorer = Scorer(model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock)
-    algo.start(layout.flatten(model), layout, config["population"], config["seed"])
+    initial = layout.flatten(model)
+    layout.hollow(model)
+    scorer = Scorer(
+        model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock, initial, config["batch_size"]
+    )
+    algo.start(initial, layout, config["population"], config["seed"])
     distribution.bind(
         Job(
             world=world,

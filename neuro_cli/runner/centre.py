@@ -23,7 +23,7 @@ def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
     function of centre and generation, so they need no history and are the same on every rank.
     """
     module = copy.deepcopy(parts.model)
-    parts.layout.load(module, centre)
+    parts.layout.attach(module, centre.clone())
     norms = [part for part in module.modules() if isinstance(part, _BatchNorm) and part.track_running_stats]
     if norms:
         for norm in norms:

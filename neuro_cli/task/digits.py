@@ -3,16 +3,19 @@
 E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998.
 """
 
+import gzip
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+from torch import Tensor
 
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.noise import random_permutation
 from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.images import pixel_statistics, resizable_shape
-
-TEST_EXAMPLES = 360
 
 
 class Digits(Classification):
@@ -24,14 +27,31 @@ class Digits(Classification):
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
         channels, height, width = resizable_shape(self.name, input_shape or (1, 8, 8))
-        digits = load_digits()
-        images = torch.from_numpy(digits.images).float()[:, None]
+        images, targets = bundled_digits()
         if (height, width) != (8, 8):
             images = F.interpolate(images, (height, width), mode="bilinear", antialias=True)
         # grey levels are 0 to 16
         images = (images * (255 / 16)).round().clamp(0, 255).byte().expand(-1, channels, -1, -1)
-        targets = torch.from_numpy(digits.target.astype(np.int64))
-        train, test = train_test_split(np.arange(len(targets)), test_size=TEST_EXAMPLES, random_state=0, stratify=digits.target)
-        splits = [Split(images[rows], targets[rows]) for rows in map(torch.from_numpy, (train, test))]
-        mean, std = pixel_statistics(splits[0].images)
-        return Data(splits[0], splits[1], mean, std, classes=10)
+        # shuffled, then sorted by class: every fifth is a stratified fifth
+        shuffled = random_permutation(0, 0, len(targets))
+        order = shuffled[targets[shuffled].argsort(stable=True)]
+        test = torch.zeros(len(order), dtype=torch.bool)
+        test[::5] = True
+        train, held_out = (Split(images[rows], targets[rows]) for rows in (order[~test], order[test]))
+        mean, std = pixel_statistics(train.images)
+        return Data(train, held_out, mean, std, classes=10)
+
+
+def bundled_digits() -> tuple[Tensor, Tensor]:
+    """Images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
+
+    Read from scikit-learn's file: importing ``sklearn.datasets`` for it would cost 80 MB and half of a second in every rank.
+    """
+    package = find_spec("sklearn")
+    folders = list(package.submodule_search_locations or []) if package else []
+    file = Path(folders[0], "datasets", "data", "digits.csv.gz") if folders else Path("sklearn")
+    if not file.is_file():
+        raise UserError("task=digits: scikit-learn's bundled digits are not there: pip install scikit-learn")
+    with gzip.open(file, "rt") as text:
+        table = torch.from_numpy(np.loadtxt(text, delimiter=","))
+    return table[:, :-1].float().view(-1, 1, 8, 8), table[:, -1].long()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from worlds import needs_mpi, program
 
-
 pytestmark = needs_mpi
 
 ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "per_example")

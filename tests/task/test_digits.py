@@ -1,5 +1,6 @@
 """The bundled digits: the split, and the shapes that a model may ask for."""
 
+import numpy as np
 import pytest
 import torch
 from made_data import load
@@ -57,3 +58,14 @@ def test_gradient_descent_learns_them():
 def test_other_shapes_are_refused(shape, text):
     with pytest.raises(UserError, match=rf"^model expects {text}, task=digits gives 1xHxW or 3xHxW$"):
         load(Digits(**OPTIONS), input_shape=shape)
+
+
+def test_images_are_those_of_scikit_learn():
+    from sklearn.datasets import load_digits
+
+    from neuro_cli.task.digits import bundled_digits
+
+    images, targets = bundled_digits()
+    expected = load_digits()
+    assert np.array_equal(images[:, 0].numpy(), expected.images)
+    assert np.array_equal(targets.numpy(), expected.target)

@@ -13,6 +13,8 @@ from neuro_cli.core.quantile import BASE, SLOPE
 _M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
 _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
 _LOW = np.uint64(32)
+# base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
+_TABLE = np.stack([BASE, SLOPE], axis=1).reshape(-1).view(np.uint64)
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
@@ -44,15 +46,16 @@ def _word_tile(tile, direction, generation, stream, key0, key1, words):  # type:
 
 
 @_compiled
-def _normal_tile(words, tail, tail_bits, out, out_bits):  # type: ignore[no-untyped-def]
-    """Normals of TILE words; ``tail_bits`` and ``out_bits`` are the integer views of ``tail`` and ``out``."""
+def _normal_tile(words, tail, pair, out):  # type: ignore[no-untyped-def]
+    """Normals of ``words`` (TILE,) uint32 into ``out`` (TILE,) float32; ``tail`` and ``pair`` (TILE,) are scratch."""
+    tail_bits, halves, out_bits = tail.view(np.uint32), pair.view(np.float32), out.view(np.uint32)
     for j in range(TILE):
         tail[j] = np.float32(max(np.int32(words[j] & np.uint32(0x7FFFFFFF)), np.int32(1)))
     for j in range(TILE):
-        bits = np.uint32(tail_bits[j])
-        segment = np.uint64((bits >> np.uint32(17)) - np.uint32(127 << 6))
-        step = np.float32(np.int32((bits >> np.uint32(5)) & np.uint32(4095)))
-        out[j] = BASE[segment] + step * SLOPE[segment]
+        pair[j] = _TABLE[np.uint64((tail_bits[j] >> np.uint32(17)) - np.uint32(127 << 6))]
+    for j in range(TILE):
+        step = np.float32(np.int32((tail_bits[j] >> np.uint32(5)) & np.uint32(4095)))
+        out[j] = halves[2 * j] + step * halves[2 * j + 1]
     for j in range(TILE):
         out_bits[j] ^= words[j] & np.uint32(0x80000000)
 
@@ -74,16 +77,17 @@ def draw(key0, key1, generation, stream, directions, start, out):  # type: ignor
     """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    tail = np.empty(TILE, np.float32)
+    tail, pair = np.empty(TILE, np.float32), np.empty(TILE, np.uint64)
     normal = np.empty(TILE, np.float32)
     stop = start + out.shape[1]
     for d in range(directions.size):
         for tile in range(start // TILE, (stop + TILE - 1) // TILE):
             _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words)
-            _normal_tile(flat, tail, tail.view(np.uint32), normal, normal.view(np.uint32))
+            _normal_tile(flat, tail, pair, normal)
             low = tile * TILE
-            for k in range(max(start, low), min(stop, low + TILE)):
-                out[d, k - start] = normal[k - low]
+            a = max(start, low)
+            b = min(stop, low + TILE)
+            out[d, a - start : b - start] = normal[a - low : b - low]
 
 
 @_compiled
@@ -94,12 +98,12 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
     """
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    tail = np.empty(TILE, np.float32)
+    tail, pair = np.empty(TILE, np.float32), np.empty(TILE, np.uint64)
     normal = np.empty(TILE, np.float32)
     stop = start + base.size
     for tile in range(start // TILE, (stop + TILE - 1) // TILE):
         _word_tile(tile, direction, generation, stream, key0, key1, tile_words)
-        _normal_tile(flat, tail, tail.view(np.uint32), normal, normal.view(np.uint32))
+        _normal_tile(flat, tail, pair, normal)
         low = tile * TILE
         a = max(start, low)
         b = min(stop, low + TILE)
@@ -131,7 +135,7 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
     """
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    tail = np.empty(TILE, np.float32)
+    tail, pair = np.empty(TILE, np.float32), np.empty(TILE, np.uint64)
     normal = np.empty(TILE, np.float32)
     rows = weights.shape[0]
     total = np.empty((rows, TILE), np.float64)
@@ -145,7 +149,7 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
             if not used:
                 continue
             _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words)
-            _normal_tile(flat, tail, tail.view(np.uint32), normal, normal.view(np.uint32))
+            _normal_tile(flat, tail, pair, normal)
             for row in range(rows):
                 weight = weights[row, d]
                 if weight == 0.0:

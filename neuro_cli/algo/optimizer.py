@@ -76,5 +76,12 @@ class CentreOptimizer:
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
             if key.startswith("optimizer."):
                 _, index, name = key.split(".", 2)
-                slots.setdefault(int(index), {})[name] = value
+                slots.setdefault(int(index), {})[name] = self._laid_out(value, int(index))
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": slots})
+
+    def _laid_out(self, value: Any, index: int) -> Any:
+        """A state tensor of a parameter's shape in that parameter's memory order: fused steps walk both side by side."""
+        parameter = self._parameters[index]
+        if isinstance(value, Tensor) and value.shape == parameter.shape:
+            return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+        return value

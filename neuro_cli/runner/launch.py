@@ -12,6 +12,10 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import FIX
 
 
+# set for what we launch: a rank that does not know itself as one must not launch a world again
+STARTED = "NEURO_WORLD_STARTED"
+
+
 def launcher() -> str:
     """Path of mpiexec: beside this Python, else on PATH. Raises UserError when there is none."""
     beside = Path(sys.executable).parent / "mpiexec"
@@ -23,9 +27,11 @@ def launcher() -> str:
 
 def launch(ranks: int, arguments: list[str]) -> int:
     """Run ``neuro ARGUMENTS`` on ``ranks`` ranks and return the exit code; SIGTERM and SIGINT are passed on."""
+    if os.environ.get(STARTED):
+        raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
     command = [launcher(), "-n", str(ranks), sys.executable, "-m", "neuro_cli", *arguments]
     # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
-    process = subprocess.Popen(command, env=os.environ, start_new_session=True)
+    process = subprocess.Popen(command, env=os.environ | {STARTED: "1"}, start_new_session=True)
 
     def forward(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)

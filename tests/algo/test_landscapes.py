@@ -1,6 +1,7 @@
 """The algorithms without models or ranks, on landscapes with known answers."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.genetic import Genetic
 from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.optimizer import CentreOptimizer
 from neuro_cli.algo.sgd import SGD
 from neuro_cli.algo.snes import SNES
 from neuro_cli.core.layout import ParameterLayout
@@ -198,6 +200,29 @@ def test_state_restores_to_the_same_bits(name):
     resumed.restore(half.state())
     go(resumed, 5, 12)
     assert torch.equal(resumed.centre, whole.centre)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad])
+def test_optimizer_steps_on_convolutions_are_torchs_also_after_a_restore(kind):
+    """Channels-last views, fused steps and restored state against a plain optimizer on contiguous tensors."""
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(5, 2))
+    layout = ParameterLayout(module)
+    factory = partial(kind, lr=0.1, **({"momentum": 0.9} if kind is torch.optim.SGD else {}))
+    start = layout.flatten(module)
+    ours = CentreOptimizer(factory, constant("algo.lr_schedule"), start, layout)
+    theirs = factory(module.parameters())
+    for generation in range(6):
+        gradient = torch.sin(torch.arange(layout.size) * (generation + 1.0))
+        for parameter, view in zip(module.parameters(), layout.views(-gradient), strict=True):
+            parameter.grad = view.clone()
+        theirs.step()
+        if generation == 3:
+            state = ours.state()
+            state.tensors = {name: tensor.contiguous() for name, tensor in state.tensors.items()}
+            ours = CentreOptimizer(factory, constant("algo.lr_schedule"), torch.zeros(layout.size), layout)
+            ours.restore(state)
+        ours.ascend(generation, gradient.clone())
+    torch.testing.assert_close(ours.centre, layout.flatten(module), rtol=1e-5, atol=1e-6)
 
 
 def test_sgd_is_torch_sgd():

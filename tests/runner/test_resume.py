@@ -1,0 +1,156 @@
+"""A run that was killed or stopped goes on to the bits of one that never was, on any number of ranks."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from worlds import LAUNCHER, clean_environment, needs_mpi, neuro
+
+pytestmark = needs_mpi
+
+GENERATIONS = 60
+SETTING = (
+    "distribution=chromosome_updates",
+    "population=10",
+    "batch_size=16",
+    "threads=1",
+    f"generations={GENERATIONS}",
+    "checkpoint.every=7",
+    "evaluate.every=4",
+    "algo.sigma_schedule.kind=linear",
+)
+SAME_COLUMNS = ("generation", "fitness_mean", "fitness_best", "train_loss", "test_accuracy")
+
+
+def outcome(run: Path) -> tuple[str, list[tuple[str, ...]]]:
+    """The hash of the final parameters and all metrics but the timings."""
+    with (run / "metrics.csv").open() as file:
+        rows = [tuple(row[name] for name in SAME_COLUMNS) for row in csv.DictReader(file)]
+    return json.loads((run / "summary.json").read_text())["parameters_sha256"], rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("resume")
+
+
+@pytest.fixture(scope="module")
+def never_killed(folder) -> tuple[str, list[tuple[str, ...]]]:
+    done = neuro("train", *SETTING, "hydra.run.dir=whole", cwd=folder, ranks=1)
+    assert done.returncode == 0, done.stderr
+    whole = outcome(folder / "whole")
+    assert [int(row[0]) for row in whole[1]] == list(range(1, GENERATIONS + 1))
+    return whole
+
+
+def start(folder: Path, name: str, ranks: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}"]
+    if ranks:
+        command = [str(LAUNCHER), "-n", str(ranks), *command]
+    silent = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=folder, env=clean_environment(), stdout=silent, stderr=silent)
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that ``pid`` started, and theirs."""
+    children = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += [int(child) for child in task.read_text().split()]
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"the run made no {rows} rows (exit code {process.poll()})")
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL the run, ranks first, so that nobody has time to tidy up."""
+    for pid in [*reversed(descendants(process.pid)), process.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # ended with the rank before it
+    process.wait()
+
+
+def killed_and_resumed(folder: Path, name: str, rows: int, first_ranks: int, ranks: int) -> None:
+    process = start(folder, name, first_ranks)
+    wait_for_rows(folder / name, rows, process)
+    kill_all(process)
+    assert not (folder / name / "summary.json").exists()
+    done = neuro("resume", name, cwd=folder, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("first_ranks", "ranks"), [(2, 1), (0, 4), (1, 2)])
+def test_killed_run_resumes_to_the_same_bits(folder, never_killed, first_ranks, ranks):
+    name = f"killed-{first_ranks}-{ranks}"
+    rows = random.Random(os.getpid() + ranks).randrange(1, GENERATIONS - 8)
+    killed_and_resumed(folder, name, rows, first_ranks, ranks)
+    assert outcome(folder / name) == never_killed, f"killed after {rows} rows"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_twenty_random_kills(folder, never_killed):
+    choice = random.Random(2026)
+    for turn in range(20):
+        rows, first_ranks, ranks = choice.randrange(1, GENERATIONS - 8), choice.choice([1, 2]), choice.choice([1, 2, 4])
+        killed_and_resumed(folder, f"kill{turn}", rows, first_ranks, ranks)
+        assert outcome(folder / f"kill{turn}") == never_killed, f"turn {turn}: killed after {rows} rows"
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed, ranks):
+    name = f"terminated-{ranks}"
+    process = start(folder, name, ranks)
+    wait_for_rows(folder / name, 9, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    stopped = outcome(folder / name)[1]
+    assert 9 <= len(stopped) < GENERATIONS
+    assert f"checkpoint of generation {len(stopped)}:" in (folder / name / "log.txt").read_text()
+    assert neuro("resume", name, cwd=folder, ranks=2).returncode == 0
+    assert outcome(folder / name) == never_killed
+
+
+def test_time_limit_stops_and_more_generations_extend(folder, never_killed):
+    done = neuro("train", *SETTING, "time_limit=0.3", "hydra.run.dir=limited", cwd=folder)
+    assert done.returncode == 0
+    assert "stopped after generation" in done.stderr
+    assert "time_limit=0.3" in done.stderr
+    assert len(outcome(folder / "limited")[1]) < GENERATIONS
+    assert neuro("resume", "limited", "time_limit=null", cwd=folder).returncode == 0
+    assert outcome(folder / "limited") == never_killed
+    assert neuro("resume", "limited", f"generations={GENERATIONS + 3}", "distribution=local", cwd=folder).returncode == 0
+    rows = outcome(folder / "limited")[1]
+    # the last generation of a run is always scored on the test set
+    assert rows[:GENERATIONS] == never_killed[1]
+    assert len(rows) == GENERATIONS + 3
+
+
+def test_resume_of_a_damaged_checkpoint_offers_the_one_before(folder, never_killed):
+    run = folder / "whole"
+    last = max((run / "checkpoints").glob("*.safetensors"))
+    intact = last.read_bytes()
+    last.write_bytes(intact[: len(intact) // 2])
+    before = (run / "metrics.csv").read_bytes()
+    done = neuro("resume", "whole", cwd=folder)
+    last.write_bytes(intact)
+    assert done.returncode == 2
+    assert done.stderr.startswith("neuro: error: ")
+    assert done.stderr.count("\n") == 1
+    assert "neuro resume whole checkpoint=56" in done.stderr
+    assert (run / "metrics.csv").read_bytes() == before

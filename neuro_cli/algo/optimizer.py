@@ -3,7 +3,7 @@
 Any class of ``torch.optim`` whose step needs no closure works, matrix-shaped ones too.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
 
-OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:

@@ -20,7 +20,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
 @_compiled
-def _word_tile(tile, direction, generation, stream, key0, key1, words):  # type: ignore[no-untyped-def]
+def _word_tile(tile, direction, generation, stream, key0, key1, words):
     """Philox words of one tile into ``words`` (4, LANE) uint32."""
     first = nb.uint32(tile) * nb.uint32(LANE)
     for j in range(LANE):
@@ -46,7 +46,7 @@ def _word_tile(tile, direction, generation, stream, key0, key1, words):  # type:
 
 
 @_compiled
-def _normal_tile(words, tail, pair, out):  # type: ignore[no-untyped-def]
+def _normal_tile(words, tail, pair, out):
     """Normals of ``words`` (TILE,) uint32 into ``out`` (TILE,) float32; ``tail`` and ``pair`` (TILE,) are scratch."""
     tail_bits, halves, out_bits = tail.view(np.uint32), pair.view(np.float32), out.view(np.uint32)
     for j in range(TILE):
@@ -61,7 +61,7 @@ def _normal_tile(words, tail, pair, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def words(key0, key1, generation, direction, stream, out):  # type: ignore[no-untyped-def]
+def words(key0, key1, generation, direction, stream, out):
     """Random words of columns [0, out.size) into ``out`` uint32."""
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
@@ -73,7 +73,7 @@ def words(key0, key1, generation, direction, stream, out):  # type: ignore[no-un
 
 
 @_compiled
-def draw(key0, key1, generation, stream, directions, start, out):  # type: ignore[no-untyped-def]
+def draw(key0, key1, generation, stream, directions, start, out):
     """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
@@ -91,7 +91,7 @@ def draw(key0, key1, generation, stream, directions, start, out):  # type: ignor
 
 
 @_compiled
-def perturb(key0, key1, generation, stream, direction, base, scale, start, plus, minus):  # type: ignore[no-untyped-def]
+def perturb(key0, key1, generation, stream, direction, base, scale, start, plus, minus):
     """``plus`` = base + scale * noise, ``minus`` = base - scale * noise, at columns [start, start + n).
 
     All float32 of length n. ``scale`` has length n, or 1 for one scale everywhere; an empty ``plus`` or ``minus`` is left out.
@@ -127,7 +127,7 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
 
 
 @_compiled
-def combine(key0, key1, generation, stream, directions, weights, moments, start, out):  # type: ignore[no-untyped-def]
+def combine(key0, key1, generation, stream, directions, weights, moments, start, out):
     """``out``[k] = sum over d of weights[k, d] * moment_k(noise[d]), at columns [start, start + n).
 
     ``weights`` (K, D) float64, ``moments`` (K,): 1 for eps, 2 for eps**2 - 1; ``out`` (K, n) float32. Summed in

@@ -58,8 +58,7 @@ class Noise:
             chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
             return philox.normals(philox.words(self._key, generation, chosen, NOISE_STREAM, start, stop))
         out = np.empty((len(directions), stop - start), np.float32)
-        chosen = np.asarray(directions, np.int64)
-        kernels.draw(*self._key, generation, NOISE_STREAM, chosen, start, out)
+        kernels.draw(*self._key, generation, NOISE_STREAM, np.asarray(directions, np.int64), start, out)
         return torch.from_numpy(out)
 
     def perturb(

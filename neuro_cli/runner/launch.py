@@ -11,7 +11,6 @@ from types import FrameType
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import FIX
 
-
 # set for what we launch: a rank that does not know itself as one must not launch a world again
 STARTED = "NEURO_WORLD_STARTED"
 

@@ -1,0 +1,45 @@
+"""Runs on every rank: collectives, their byte counts, and agreement on errors."""
+
+import numpy as np
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.mpi import mpi_world
+from neuro_cli.runner.agree import AgreedError, together
+
+world = mpi_world()
+rank, size = world.rank, world.size
+
+
+def moved(work) -> tuple[int, int]:
+    sent, received = world.traffic.sent, world.traffic.received
+    work()
+    return world.traffic.sent - sent, world.traffic.received - received
+
+
+# blocks of unequal length, one of them empty
+counts = [3 * j for j in range(size)]
+own = np.full(counts[rank], rank, np.float32)
+expected = np.concatenate([np.full(count, j, np.float32) for j, count in enumerate(counts)])
+assert np.array_equal(world.all_gather(own, counts), expected)
+assert moved(lambda: world.all_gather(own, counts)) == (own.nbytes, expected.nbytes - own.nbytes)
+
+values = np.array([1.0, rank], np.float32)
+assert moved(lambda: world.all_reduce(values)) == (8, 8)
+assert values.tolist() == [size, size * (size - 1) / 2]
+
+assert world.broadcast(b"hello" if rank == 0 else b"") == b"hello"
+assert world.any(rank == size - 1)
+assert not world.any(False)
+
+for failing in range(size):
+    try:
+        with together(world):
+            if rank == failing:
+                raise UserError(f"bad input {failing}")
+    except AgreedError as error:
+        assert str(error) == (f"bad input {failing}" if failing == 0 else f"rank {failing}: bad input {failing}")
+    else:
+        raise AssertionError("an error of one rank must be raised on all")
+with together(world):
+    pass
+print("all well", flush=True)

@@ -1,0 +1,42 @@
+"""What every world of ranks promises; real MPI ranks count their bytes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import needs_mpi, program
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.base import Alone, shares
+from neuro_cli.runner.agree import together
+
+
+@given(total=st.integers(0, 10_000), parts=st.integers(1, 50))
+def test_shares_cover_everything_once_and_evenly(total, parts):
+    pieces = shares(total, parts)
+    assert pieces[0][0] == 0
+    assert pieces[-1][1] == total
+    assert all(a[1] == b[0] for a, b in zip(pieces, pieces[1:], strict=False))
+    sizes = [b - a for a, b in pieces]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_alone_moves_nothing():
+    world = Alone()
+    values = np.arange(3.0)
+    assert world.all_gather(values, [3]) is values
+    world.all_reduce(values)
+    assert world.broadcast(b"x") == b"x"
+    assert (world.traffic.sent, world.traffic.received) == (0, 0)
+    with pytest.raises(UserError, match="as it was"), together(world):
+        raise UserError("as it was")
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_collectives_of_real_ranks(ranks, tmp_path):
+    done = program(Path(__file__).parent / "collectives_program.py", cwd=tmp_path, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("all well") == ranks

@@ -6,19 +6,24 @@ Under an MPI launcher rank 0 runs this; the other ranks wait for what it hands o
 """
 
 import argparse
+import logging
+import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli import __version__
-from neuro_cli.core.errors import ConfigError, UserError, nearest, report
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, nearest, report
 from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.overrides import checked, config_folder, groups, option_of, parse_plain
 
@@ -42,29 +47,69 @@ RESUME_GROUPS = ("distribution", "fabric", "logger")
 
 @hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="train")
 def train_main(config: DictConfig) -> None:
-    try:
-        resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        assert isinstance(resolved, dict)
-        run = Path(HydraConfig.get().runtime.output_dir)
-        # resolved: a resume with more generations must not stretch the schedules that refer to them
-        OmegaConf.save(OmegaConf.create(resolved), run / ".hydra" / "config.yaml")
-        code = start({str(key): value for key, value in resolved.items()}, _shown(run))
-    except (UserError, OmegaConfBaseException) as error:
-        code = report(error if isinstance(error, UserError) else UserError(str(error).splitlines()[0]))
-    if code:
-        sys.exit(code)
+    _job(config, _train)
 
 
 @hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="bench")
 def bench_main(config: DictConfig) -> None:
-    from neuro_cli.runner.bench import bench
+    _job(config, _bench)
 
+
+def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
+    """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        bench({str(key): value for key, value in resolved.items()}, Path(HydraConfig.get().runtime.output_dir))
-    except (UserError, OmegaConfBaseException) as error:
-        sys.exit(report(error if isinstance(error, UserError) else UserError(str(error).splitlines()[0])))
+        code = work({str(key): value for key, value in resolved.items()}, Path(HydraConfig.get().runtime.output_dir))
+    except Exception as error:
+        code = report(_mendable(error))
+    if code:
+        sys.exit(code)
+
+
+def _train(config: dict[str, Any], run: Path) -> int:
+    code = BAD_INPUT
+    try:
+        # resolved: a resume with more generations must not stretch the schedules that refer to them
+        OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
+        code = start(config, _shown(run))
+    finally:
+        if code == BAD_INPUT:
+            _take_back(run)
+    return code
+
+
+def _bench(config: dict[str, Any], run: Path) -> int:
+    from neuro_cli.runner.bench import bench
+
+    bench(config, run)
+    return 0
+
+
+def _take_back(run: Path) -> None:
+    """Remove what was written for a run that never began, so that the mended command can have the folder."""
+    if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
+        return
+    for name in ("config", "hydra", "overrides"):
+        (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
+    (run / "log.txt").unlink(missing_ok=True)
+    with suppress(OSError):  # not empty: the user's own files lie there
+        (run / ".hydra").rmdir()
+        run.rmdir()
+
+
+def _mendable(error: Exception) -> Exception:
+    """A UserError for what Hydra and the file system raise about the user's input; other errors as they are."""
+    text = ""
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        text = str(error).partition("\n")[0]
+    elif isinstance(error, OSError):
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+    if not text:
+        return error
+    mendable = UserError(text)
+    mendable.__cause__ = error
+    return mendable
 
 
 def _shown(run: Path) -> Path:
@@ -100,20 +145,24 @@ def start_verb(arguments: list[str]) -> int:
 
 
 def resume_verb(arguments: list[str]) -> int:
-    from neuro_cli.runner.runs import read_checkpoint, read_config, write_resumed
+    from neuro_cli.runner.build import check_root
+    from neuro_cli.runner.launch import launched_by_us
+    from neuro_cli.runner.runs import read_checkpoint, read_config, resumed_config
 
     options = _arguments("resume", arguments)
     changes, generation, trust = _resume_arguments(options.overrides)
     config = read_config(options.run, trust)
-    for key, value in changes.items():
-        set_key(config, key, value)
+    if launched() and not launched_by_us() and "ranks" not in changes:
+        config["ranks"] = None  # the launcher has chosen
+    for key in sorted(changes, key=lambda key: "." in key):  # groups first
+        set_key(config, key, changes[key])
+    check_root(config)
     checkpoint = read_checkpoint(options.run, config, generation)
     if config["generations"] < checkpoint.generation:
         raise ConfigError("generations", config["generations"], f"the checkpoint has {checkpoint.generation} already")
-    if changes:
-        write_resumed(options.run, config)
     again = ["resume", str(options.run), *[text for text in arguments[1:] if not text.startswith("ranks=")]]
-    return start(config, options.run, checkpoint, again)
+    with resumed_config(options.run, config) if changes else nullcontext():
+        return start(config, options.run, checkpoint, again)
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:
@@ -136,10 +185,12 @@ def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None,
 
 
 def set_key(config: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key of a nested config."""
+    """Set a dotted key of a nested config. Raises ConfigError for one that is not there."""
     *parents, last = key.split(".")
     for parent in parents:
-        config = config[parent]
+        config = config.get(parent) or {}
+    if last not in config:
+        raise ConfigError(key, value, "this run's config has no such key")
     config[last] = value
 
 
@@ -155,15 +206,20 @@ def evaluate_verb(arguments: list[str]) -> int:
         elif key == "trust":
             trust = [str(name) for name in (value if isinstance(value, list) else [value])]
         elif key in ("task.root", "task.download", "device", "threads"):
-            changes[key] = value
+            changes[key] = integer(key, value, 1) if key == "threads" and value is not None else value
         else:
             raise ConfigError(key, value, "evaluate takes checkpoint, trust, task.root, task.download, device, threads")
     evaluate(options.run, generation, trust, changes)
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; usage: {self.prog} RUN [key=value ...]")
+
+
 def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(f"neuro {verb}", description=VERBS[verb][1])
+    parser = _Parser(f"neuro {verb}", description=VERBS[verb][1])
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, for example outputs/train/<stamp>")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     return parser.parse_args(arguments)
@@ -172,7 +228,10 @@ def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
 def doctor_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.doctor import doctor
 
-    argparse.ArgumentParser("neuro doctor", description=VERBS["doctor"][1]).parse_args(arguments)
+    parser = argparse.ArgumentParser("neuro doctor", description=VERBS["doctor"][1], exit_on_error=False)
+    _, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise UserError(f"{' '.join(unknown)}: neuro doctor takes no arguments")
     return doctor()
 
 
@@ -182,6 +241,7 @@ def _hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
         arguments = [f"what={arguments[0]}", *arguments[1:]] if _is_word(name, arguments) else arguments
         sys.argv = [f"neuro {name}", *checked(name, arguments)]
         GlobalHydra.instance().clear()
+        os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
         main()
         return 0
 
@@ -242,6 +302,7 @@ def dispatch(arguments: list[str]) -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
     world = None
     code: int = 1
     if launched():
@@ -257,8 +318,8 @@ def main() -> None:
         code = dispatch(sys.argv[1:])
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except UserError as error:
-        code = report(error)
+    except Exception as error:
+        code = report(_mendable(error))
     finally:
         if world is not None and world.size > 1:
             from neuro_cli.runner.session import dismiss

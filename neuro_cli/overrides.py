@@ -5,18 +5,21 @@ checked here against the composed config, and Hydra gets only what it will accep
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+
+# what tells a folder that a run or a sweep has written to
+RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
 
 def config_folder() -> Path:
@@ -34,18 +37,20 @@ def groups() -> dict[str, list[str]]:
 def checked(verb: str, arguments: list[str]) -> list[str]:
     """The arguments of a Hydra verb, ready for Hydra. Raises UserError for unknown groups, options and keys."""
     # intermixed, and flags first in what Hydra gets: its own parser refuses an override on both sides of -m
-    parsed = get_args_parser().parse_intermixed_args(arguments)
+    parser = get_args_parser()
+    parser.error = _refuse_flag  # type: ignore[method-assign]
+    parsed = parser.parse_intermixed_args(arguments)
     flags = list(arguments)
     for text in parsed.overrides:
         flags.remove(text)
     overrides = [_parse(text) for text in parsed.overrides]
     known = groups()
-    choices = [choice for override in overrides for choice in _group_choice(override, known)]
-    base = _compose(verb, choices)
     name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
-    texts = [_checked_key(override, base, known) for override in overrides]
     if parsed.config_dir or parsed.config_path or parsed.config_name:
-        return [*flags, name, *texts]  # another config tree: Hydra checks it
+        # another config tree, with options and keys of its own: Hydra checks it
+        return [*flags, name, *(_bare(o) if o.key_or_group in known else str(o.input_line) for o in overrides)]
+    bases = [_compose(verb, choices) for choices in _choices(overrides, known)]
+    texts = [_checked_key(override, bases, known) for override in overrides]
     # a sweep's first job stands for all: values are checked by the job itself
     full = _compose(verb, [text for text, override in zip(texts, overrides, strict=True) if not _sweeps(override)])
     _refuse_existing(full, bool(parsed.multirun))
@@ -53,6 +58,14 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
     return [*flags, name, *texts]
+
+
+def _refuse_flag(message: str) -> NoReturn:
+    raise UserError(f"{message}; neuro train --hydra-help lists the flags")
+
+
+def _bare(override: Override) -> str:
+    return str(override.input_line).lstrip("+")
 
 
 def _parse(text: str) -> Override:
@@ -66,22 +79,35 @@ def _sweeps(override: Override) -> bool:
     return bool(override.is_sweep_override())
 
 
-def _values(override: Override) -> list[str]:
-    if _sweeps(override):
+def _values(override: Override, known: list[str]) -> list[str]:
+    value = override.value()
+    if isinstance(value, Glob):
+        return list(value.filter(known))
+    if override.is_choice_sweep() or override.is_range_sweep():
         return [str(value) for value in override.sweep_string_iterator()]
-    return [str(override.value())]
+    return [str(value)]
 
 
-def _group_choice(override: Override, known: dict[str, list[str]]) -> list[str]:
-    """``group=option`` when the override chooses one. Raises UserError for an unknown option."""
+def _choices(overrides: list[Override], known: dict[str, list[str]]) -> list[list[str]]:
+    """The group choices of a sweep's first job, then the same with each other option of a swept group in turn."""
+    options = [_options(override, known) for override in overrides if override.key_or_group in known]
+    options = [values for values in options if values]
+    first = [values[0] for values in options]
+    return [first] + [[*first[:i], value, *first[i + 1 :]] for i, values in enumerate(options) for value in values[1:]]
+
+
+def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
+    """Every ``group=option`` that the override chooses. Raises UserError for an unknown option."""
     name = override.key_or_group
-    if name not in known or override.is_delete():
+    if override.is_delete():
         return []
-    values = _values(override)
+    values = _values(override, known[name])
+    if not values:
+        raise UserError(f"{override.input_line}: matches no option; {nearest('', known[name])}")
     for value in values:
         if value not in known[name] and not (name == "experiment" and value in ("None", "null")):
             raise ConfigError(name, value, f"no such option; {nearest(value, known[name])}")
-    return [f"{name}={'null' if values[0] == 'None' else values[0]}"]
+    return [f"{name}={'null' if value == 'None' else value}" for value in values]
 
 
 def _compose(verb: str, overrides: list[str]) -> DictConfig:
@@ -92,16 +118,19 @@ def _compose(verb: str, overrides: list[str]) -> DictConfig:
         raise UserError(" ".join(str(error).split())) from error
 
 
-def _checked_key(override: Override, base: DictConfig, known: dict[str, list[str]]) -> str:
-    """The override's text with the prefix that Hydra wants. Raises UserError for a key that is not there."""
-    text, key = str(override.input_line), override.key_or_group
-    bare = text.lstrip("+")
+def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]]) -> str:
+    """The override's text with the prefix that Hydra wants. Raises UserError for a key that is not there.
+
+    ``bases``: the config with the chosen options, one for every option of a sweep.
+    """
+    text, key, bare = str(override.input_line), override.key_or_group, _bare(override)
     if override.is_delete() or "@" in text.split("=")[0] or key.startswith("hydra/"):
         return text
     if key in known:
         return bare
     if key.startswith("hydra."):
         return text
+    base = next((config for config in bases if not _exists(config, key)), bases[0])
     there = _exists(base, key)
     if override.is_add() or override.is_force_add():
         if there:
@@ -111,8 +140,10 @@ def _checked_key(override: Override, base: DictConfig, known: dict[str, list[str
             raise ConfigError(f"+{key}", "=".join(text.split("=")[1:]), f"no such group or key; {nearest(key, words)}")
         parent = key.rsplit(".", 1)[0]
         if not _exists(base, parent):
-            raise UserError(f"{text}: there is no {parent}; {nearest(parent, _keys(base))}")
-        return text
+            keys = _keys(base)
+            nodes = [node for node in keys if any(other.startswith(f"{node}.") for other in keys)]
+            raise UserError(f"{text}: there is no {parent}; {nearest(parent, nodes)}")
+        return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
     if there:
         return text
     near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
@@ -151,9 +182,11 @@ def _refuse_existing(config: DictConfig, multirun: bool) -> None:
         folder = Path(str(config.hydra.sweep.dir if multirun else config.hydra.run.dir))
     except OmegaConfBaseException:
         return  # depends on what only the job knows
-    key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
-    if (folder / "multirun.yaml").exists() or (folder / ".hydra").exists():
-        raise ConfigError(key, folder, f"a run is there already; go on with it by: neuro resume {folder}")
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if there & RUN_FILES and multirun:
+        raise ConfigError("hydra.sweep.dir", folder, "a run or a sweep is there already; choose a new folder")
+    if there & RUN_FILES:
+        raise ConfigError("hydra.run.dir", folder, f"a run is there already; go on with it by: neuro resume {folder}")
 
 
 def parse_plain(text: str) -> tuple[str, Any]:

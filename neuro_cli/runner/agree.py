@@ -20,6 +20,8 @@ def together(world: World) -> Iterator[None]:
     cause: UserError | None = None
     try:
         yield
+    except AgreedError:
+        raise  # of an inner block: all ranks have it, wherever they were
     except UserError as error:
         if world.size == 1:
             raise

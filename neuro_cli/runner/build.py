@@ -1,8 +1,10 @@
 """Makes the parts of a run from its config: the one module beside the command line that knows Hydra's ``instantiate``."""
 
 import copy
+import inspect
 import logging
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +12,13 @@ from typing import Any
 
 import torch
 from hydra.errors import InstantiationException
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import OmegaConf
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
 from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.threads import Threads
@@ -32,6 +34,18 @@ from neuro_cli.task.base import Task
 
 log = logging.getLogger(__name__)
 
+# root keys and their bounds
+INTEGERS: dict[str, tuple[int, int | None]] = {
+    "seed": (0, 2**64 - 1),
+    "generations": (1, 2**32 - 1),
+    "population": (1, 2**32 - 1),
+    "batch_size": (1, None),
+    "checkpoint.every": (1, None),
+    "checkpoint.keep": (1, None),
+    "evaluate.every": (1, None),
+}
+OPTIONS = tuple(f"neuro_cli.{part}." for part in ("task", "model", "sampler", "algo", "distribution", "fabric", "logger"))
+OURS = (*OPTIONS, "neuro_cli.core.schedule.", "torch.optim.", "torch.nn.", "torchvision.models.")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -52,21 +66,29 @@ class Parts:
 
 
 def check_root(config: dict[str, Any]) -> None:
-    """Check the root keys. Raises ConfigError."""
-    integer("seed", config["seed"], 0, 2**64 - 1)
-    integer("generations", config["generations"], 1, 2**32 - 1)
-    integer("population", config["population"], 1, 2**32 - 1)
-    integer("batch_size", config["batch_size"], 1)
-    one_of("layout", config["layout"], ("shared_batch", "per_example"))
-    one_of("precision", config["precision"], tuple(PRECISIONS))
-    integer("checkpoint.every", config["checkpoint"]["every"], 1)
-    integer("checkpoint.keep", config["checkpoint"]["keep"], 1)
-    integer("evaluate.every", config["evaluate"]["every"], 1)
-    for key in ("threads", "ranks"):
-        if config[key] is not None:
-            integer(key, config[key], 1)
-    if config["time_limit"] is not None:
+    """Check the root keys. Raises UserError."""
+    for key, (low, high) in INTEGERS.items():
+        integer(key, value_of(config, key), low, high)
+    one_of("layout", value_of(config, "layout"), ("shared_batch", "per_example"))
+    one_of("precision", value_of(config, "precision"), tuple(PRECISIONS))
+    value_of(config, "device")
+    if value_of(config, "threads") is not None:
+        integer("threads", config["threads"], 1)
+    if value_of(config, "ranks") is not None:
+        # before they are started: with a typing error in it they would take all of the machine's memory
+        integer("ranks", config["ranks"], 1, max(config["population"], config["batch_size"]))
+    if value_of(config, "time_limit") is not None:
         number("time_limit", config["time_limit"], above=0.0)
+
+
+def value_of(config: dict[str, Any], key: str) -> Any:
+    """The value of a dotted key. Raises UserError when it is not there."""
+    node: Any = config
+    for part in key.split("."):
+        if not isinstance(node, dict) or part not in node:
+            raise UserError(f"{key}: it is missing in the config")
+        node = node[part]
+    return node
 
 
 def make(config: dict[str, Any], group: str, expected: type) -> Any:
@@ -74,20 +96,49 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     node = config.get(group)
     if not isinstance(node, dict) or "_target_" not in node:
         raise ConfigError(group, node, "must be a config with a _target_")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # a user's own package lies where they call neuro
     try:
-        made = instantiate(OmegaConf.create(node))
+        made = instantiate(OmegaConf.create({"_convert_": "all", **node}))  # plain lists and dicts for any user's class
     except InstantiationException as error:
-        cause = error.__cause__
-        while cause is not None and not isinstance(cause, UserError) and cause.__cause__ is not None:
-            cause = cause.__cause__
-        if isinstance(cause, UserError):
-            raise cause from error
-        reason = str(cause or error).strip().splitlines()[0]
-        raise ConfigError(f"{group}._target_", node["_target_"], reason) from error
+        raise _misfit(error, group, node) from error
     if not isinstance(made, expected):
         kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(made).__name__}"
         raise ConfigError(f"{group}._target_", node["_target_"], kind)
     return made
+
+
+def _misfit(error: InstantiationException, group: str, node: dict[str, Any]) -> UserError:
+    """What the constructor said, under the key of the ``_target_`` that failed."""
+    cause: BaseException = error
+    while cause.__cause__ is not None and not isinstance(cause, UserError):
+        cause = cause.__cause__
+    if isinstance(cause, UserError):
+        return cause
+    where = re.search(r"full_key: (\S+)", str(error))
+    key = f"{where[1]}._target_" if where else "_target_"
+    reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    target = value_of(node, key)
+    return ConfigError(f"{group}.{key}", target, reason + _near_argument(target, reason))
+
+
+def _near_argument(target: str, reason: str) -> str:
+    """A clause that names the nearest arguments of ``target`` if ``reason`` says that it has not the one given."""
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", reason)
+    return f"; {nearest(unknown[1], inspect.signature(get_object(target)).parameters)}" if unknown else ""
+
+
+def is_ours(target: str) -> bool:
+    """Whether a ``_target_`` is an option of ours or a class of torch, not only by its name: dots lead from any module to any."""
+    if not target.startswith(OURS):
+        return False
+    try:
+        found = get_object(target)
+    except Exception:
+        return True  # it does not exist: making it says so
+    home = f"{found.__module__}.{found.__qualname__}" if callable(found) else ""
+    return home.startswith(OURS) and (isinstance(found, type) or home.startswith("torchvision.models."))
 
 
 def device_of(name: str) -> torch.device:
@@ -97,7 +148,7 @@ def device_of(name: str) -> torch.device:
     allowed = f"must be auto, cpu or cuda[:N]; {torch.cuda.device_count()} CUDA devices here"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise ConfigError("device", name, allowed) from error
     there = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
     if device.type != "cpu" and not there:
@@ -116,9 +167,6 @@ def threads_of(config: dict[str, Any], world: World, device: torch.device) -> in
 
 def make_model(config: dict[str, Any]) -> nn.Module:
     """The model with initial weights that depend on the seed only; the global generator is left as it was."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # a user's own package lies where they call neuro
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config["seed"] & 0x7FFFFFFFFFFFFFFF)
         model: nn.Module = make(config, "model", nn.Module)
@@ -195,7 +243,9 @@ def check_fit(model: nn.Module, task: Task, config: dict[str, Any]) -> None:
         batch = task.batch(0, 0, min(2, config["batch_size"]))
         try:
             task.score(probe, batch)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except UserError:
+            raise
+        except Exception as error:  # a user's module may check its input in any way
             reasons.append(" ".join(str(error).split()))
             continue
         if reasons:
@@ -212,8 +262,11 @@ def _short(config: dict[str, Any], group: str) -> str:
 def world_for(config: dict[str, Any]) -> World:
     """The world of ranks that the config's fabric gives. Raises UserError without MPI where the method needs it."""
     distribution: Distribution = make(config, "distribution", Distribution)
-    world: World = make(config, "fabric", Native).connect(distribution.needs_mpi)
-    return world
+    fabric: Native = make(config, "fabric", Native)
+    try:
+        return fabric.connect(distribution.needs_mpi)
+    except UserError as error:
+        raise ConfigError("distribution", distribution.name, str(error)) from error
 
 
 def make_logger(config: dict[str, Any]) -> Logger:

@@ -24,9 +24,14 @@ def launcher() -> str:
     return found
 
 
+def launched_by_us() -> bool:
+    """Whether ``ranks=N`` started this process."""
+    return bool(os.environ.get(STARTED))
+
+
 def launch(ranks: int, arguments: list[str]) -> int:
     """Run ``neuro ARGUMENTS`` on ``ranks`` ranks and return the exit code; SIGTERM and SIGINT are passed on."""
-    if os.environ.get(STARTED):
+    if launched_by_us():
         raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
     command = [launcher(), "-n", str(ranks), sys.executable, "-m", "neuro_cli", *arguments]
     # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us

@@ -1,25 +1,39 @@
 """A run folder read back: its config, its checkpoints, its model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.runner.build import make_model
-from neuro_cli.runner.checkpoint import Checkpoint, CheckpointStore
+from neuro_cli.runner.build import is_ours, make_model
+from neuro_cli.runner.checkpoint import STATE, Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.runner.identity import refuse_other
 
-TRUSTED = ("neuro_cli.", "torch.optim.", "torch.nn.", "torchvision.models.")
+
+@contextmanager
+def resumed_config(run: Path, config: dict[str, Any]) -> Iterator[None]:
+    """Keep the config of a resumed run beside the original one, for later resumes; take it back if no checkpoint followed."""
+    path, state = run / ".hydra" / "resumed.yaml", run / "checkpoints" / STATE
+    config_before, state_before = _content(path), _content(state)
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(config)).encode())
+    try:
+        yield
+    finally:
+        if _content(state) == state_before:
+            if config_before is None:
+                path.unlink()
+            else:
+                write_atomically(path, config_before)
 
 
-def write_resumed(run: Path, config: dict[str, Any]) -> None:
-    """Keep the config of a resumed run beside the original one; later resumes start from it."""
-    OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "resumed.yaml")
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
 
 
 def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
@@ -34,13 +48,13 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
         raise UserError(f"{run}: no run of neuro (no .hydra/config.yaml there)")
     try:
         config = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (OmegaConfBaseException, ValueError, OSError) as error:
-        raise UserError(f"{path}: not a readable config: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # a damaged file shows as almost any exception
+        raise UserError(f"{path}: not a readable config: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(config, dict) or not {"task", "model", "algo", "seed"} <= config.keys():
         raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
     for key, target in _targets(config):
         package = str(target).split(".")[0]
-        if trust is not None and not str(target).startswith(TRUSTED) and package not in trust:
+        if trust is not None and package not in trust and not is_ours(str(target)):
             raise UserError(
                 f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
             )
@@ -48,6 +62,8 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
 
 
 def _targets(node: Any, key: str = "") -> list[tuple[str, str]]:
+    if isinstance(node, list):
+        return [found for place, value in enumerate(node) for found in _targets(value, f"{key}.{place}")]
     if not isinstance(node, dict):
         return []
     own = [(key, node["_target_"])] if "_target_" in node else []
@@ -58,13 +74,17 @@ def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -
     """A verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
     checkpoint = CheckpointStore(run, keep=1).load(generation)
     refuse_other(config, checkpoint.scalars["identity"])
+    size, saved = ParameterLayout(make_model(config)).size, checkpoint.tensors["parameters"].numel()
+    if size != saved:
+        target = config["model"]["_target_"]
+        raise UserError(f"model._target_={target}: it has {size} parameters now, the run's checkpoint {saved}; resume keeps it")
     return checkpoint
 
 
 def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.Module:
     """The trained module in evaluation mode, on the CPU."""
     model = make_model(config)
-    layout = ParameterLayout(model)
+    layout = ParameterLayout(model, checkpoint.scalars.get("channels_last", True))
     layout.load(model, checkpoint.tensors["parameters"])
     buffers = dict(model.named_buffers())
     with torch.no_grad():

@@ -28,7 +28,9 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
         work()
     except (AgreedError, CandidateError) as error:
         return report(error) if world.rank == 0 else BAD_INPUT
-    except Exception as error:
+    except BaseException as error:  # sys.exit in a user's module would leave the other ranks waiting too
+        if world.size == 1 and not isinstance(error, Exception):
+            raise
         if world.size > 1 and world.rank:
             time.sleep(0.5 + 0.2 * min(world.rank, 10))
         code = report(error)

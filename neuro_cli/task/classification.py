@@ -101,7 +101,9 @@ class Classification(Task):
     def _normalised(self, images: Tensor) -> Tensor:
         """(B, H, W, C) uint8 to (B, C, H, W) float32 in the task's memory format."""
         flat = images.float().flatten(1).mul_(self._scale).add_(self._shift)
-        return flat.view(images.shape).permute(0, 3, 1, 2).contiguous(memory_format=self.memory_format)
+        inputs = flat.view(images.shape).permute(0, 3, 1, 2)
+        # cloned: with one channel the two formats look alike, and contiguous() would keep channels_last strides
+        return inputs if self.memory_format is torch.channels_last else inputs.clone(memory_format=self.memory_format)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         assert 0 <= start <= stop <= self.batch_size

@@ -1,6 +1,7 @@
 """Runs on every rank: collectives, their byte counts, and agreement on errors."""
 
 import numpy as np
+import pytest
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import mpi_world
@@ -31,15 +32,16 @@ assert world.broadcast(b"hello" if rank == 0 else b"") == b"hello"
 assert world.any(rank == size - 1)
 assert not world.any(False)
 
+
+def fail(wanted: bool, message: str) -> None:
+    if wanted:
+        raise UserError(message)
+
+
 for failing in range(size):
-    try:
-        with together(world):
-            if rank == failing:
-                raise UserError(f"bad input {failing}")
-    except AgreedError as error:
-        assert str(error) == (f"bad input {failing}" if failing == 0 else f"rank {failing}: bad input {failing}")
-    else:
-        raise AssertionError("an error of one rank must be raised on all")
+    with pytest.raises(AgreedError) as caught, together(world):
+        fail(rank == failing, f"bad input {failing}")
+    assert str(caught.value) == (f"bad input {failing}" if failing == 0 else f"rank {failing}: bad input {failing}")
 with together(world):
     pass
 print("all well", flush=True)

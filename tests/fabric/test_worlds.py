@@ -1,5 +1,6 @@
 """What every world of ranks promises; real MPI ranks count their bytes."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ def test_shares_cover_everything_once_and_evenly(total, parts):
     pieces = shares(total, parts)
     assert pieces[0][0] == 0
     assert pieces[-1][1] == total
-    assert all(a[1] == b[0] for a, b in zip(pieces, pieces[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(pieces))
     sizes = [b - a for a, b in pieces]
     assert max(sizes) - min(sizes) <= 1
 

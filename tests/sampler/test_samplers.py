@@ -1,5 +1,7 @@
 """Every sampler of conf/sampler against the definition of its contract."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -62,9 +64,7 @@ def test_slices_tile_the_whole_bit_for_bit(sampler):
     weights = np.random.default_rng(1).standard_normal((1, POPULATION))
     whole = sampler.combine(weights, (1,), GENERATION, range(POPULATION), 0, COLUMNS)
     cuts = [0, 1, 777, 2048, COLUMNS]
-    parts = [
-        sampler.combine(weights, (1,), GENERATION, range(POPULATION), a, b) for a, b in zip(cuts, cuts[1:], strict=False)
-    ]
+    parts = [sampler.combine(weights, (1,), GENERATION, range(POPULATION), a, b) for a, b in pairwise(cuts)]
     assert torch.equal(torch.cat(parts, dim=1), whole)
 
 

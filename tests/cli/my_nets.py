@@ -1,0 +1,56 @@
+"""Networks as a user would write them, unaware of neuro."""
+
+import os
+import time
+
+import torch
+from torch import Tensor, nn
+
+
+class Net(nn.Module):
+    """Flattens with ``view``, which channels-last activations do not allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.dropout = nn.Dropout(0.5)
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = torch.relu(self.norm(self.conv(images)))
+        return self.out(self.dropout(x.view(x.shape[0], -1)))
+
+
+class Fragile(nn.Module):
+    """Gives no numbers once its weights have moved far enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(64, 10)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits = self.out(images.flatten(1))
+        return logits / 0 if self.out.weight.std() > 0.2 else logits
+
+
+class FailsOnRankOne(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(64, 10)
+        self.begun = time.monotonic()
+
+    def forward(self, images: Tensor) -> Tensor:
+        if os.environ.get("PMI_RANK") == "1" and time.monotonic() - self.begun > 3:
+            raise OSError("the sensor came loose")
+        return self.out(images.flatten(1))
+
+
+class FiveClasses(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(64, 5)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.out(images.flatten(1))

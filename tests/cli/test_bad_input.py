@@ -1,0 +1,219 @@
+"""Bad input ends with one clear line and exit code 2, and nothing is lost."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from configs import composed
+from worlds import needs_mpi, neuro
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import build
+from neuro_cli.runner.checkpoint import CheckpointStore
+
+SMALL = ("population=8", "batch_size=16", "threads=1", "generations=6", "checkpoint.every=2")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A working directory with the user's own networks in it."""
+    place = tmp_path_factory.mktemp("cli")
+    shutil.copy(HERE / "my_nets.py", place)
+    return place
+
+
+def refused(done, *words: str) -> str:
+    """The one line of a refused command."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("neuro: error:")]
+    assert done.returncode == 2, done.stderr
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in lines[0]
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["population=0"], r"population=0: must be an integer from 1"),
+        (["population=ten"], r"population=ten: must be an integer"),
+        (["population=7"], r"population=7: sampler=antithetic needs an even population"),
+        (["algo.sigma=-0.1"], r"algo.sigma=-0.1: must be a number > 0"),
+        (["algo=snes", "algo.learning_rate=0"], r"algo.learning_rate=0: must be a number > 0"),
+        (["algo=genetic", "algo.parents=300"], r"algo.parents=300: must be below population=8"),
+        (["algo.shaping=centered"], r"algo.shaping=centered: did you mean centred_rank"),
+        (["algo.optimizer._target_=torch.optim.Adm"], r"algo"),
+        (["algo.optimizer.lr=-1"], r"algo.optimizer: Invalid learning rate: -1"),
+        (["batch_size=5000"], r"batch_size=5000: task=digits has 1437 training examples"),
+        (["generations=0"], r"generations=0: must be an integer from 1"),
+        (["seed=-1"], r"seed=-1: must be an integer from 0"),
+        (["precision=float16"], r"precision=float16: must be one of float32, bfloat16"),
+        (["layout=per_member"], r"layout=per_member: must be one of shared_batch, per_example"),
+        (["layout=per_example", "batch_size=10"], r"batch_size=10: layout=per_example needs a multiple of the 4 directions"),
+        (["device=tpu"], r"device=tpu: must be auto, cpu or cuda"),
+        (["device=cuda:99"], r"device=cuda:99: must be auto, cpu or cuda\[:N\]; \d+ CUDA devices here"),
+        (["threads=0"], r"threads=0: must be an integer >= 1"),
+        (["time_limit=0"], r"time_limit=0: must be a number > 0"),
+        (["checkpoint.every=0"], r"checkpoint.every=0: must be an integer >= 1"),
+        (["checkpoint.keep=0"], r"checkpoint.keep=0: must be an integer >= 1"),
+        (["evaluate.every=0"], r"evaluate.every=0: must be an integer >= 1"),
+        (["task.fitness=f1"], r"task.fitness=f1: must be one of negative_cross_entropy, accuracy"),
+        (["task=mnist", "task.root=nowhere"], r"task.root=nowhere: .*task.download=true"),
+        (["task=cifar10", "task.root=nowhere"], r"task.root=nowhere: .*task.download=true"),
+        (["task=image_folder", "task.root=nowhere"], r"task.root=nowhere"),
+        (["model=CIF_300K", "task=mnist"], r"task.root=data"),
+        (["model._target_=my_nets.FiveClasses"], r"model: its output for 2 images is 2x5, task=digits needs 2x10"),
+        (["model._target_=torch.nn.ReLU"], r"model: it has no trainable parameter"),
+        (["model._target_=my_nets.Missing"], r"model._target_=my_nets.Missing: "),
+        (["model._target_=collections.Counter"], r"model._target_=collections.Counter: must make a torch.nn.*Module"),
+        (["distribution.ranks_shaping=some", "distribution=semi_updates"], r"distribution.ranks_shaping=some: must be one of"),
+        (["algo=sgd", "distribution=replicated"], r"distribution=replicated: algo=sgd has no population; allowed: local"),
+    ],
+)
+def test_config_errors_are_one_line_that_names_the_key(overrides, line, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError) as caught:
+        build(composed(*SMALL, *overrides), Alone())
+    assert re.match(line, str(caught.value)), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_model_and_task_of_different_shape_are_refused(real_data):
+    with pytest.raises(UserError, match=r"^model expects 3x32x32, task=mnist gives 1x28x28$"):
+        build(composed(*SMALL, "model=CIF_300K", "task=mnist", f"task.root={real_data}"), Alone())
+
+
+def test_a_config_error_costs_no_folder(folder):
+    line = refused(neuro("train", "population=0", "hydra.run.dir=never", cwd=folder), "population=0")
+    assert line == "neuro: error: population=0: must be an integer from 1 to 4294967295"
+    shown = neuro("train", "population=0", cwd=folder, NEURO_DEBUG="1")
+    assert "Traceback" in shown.stderr
+    assert shown.returncode == 2
+
+
+@needs_mpi
+def test_errors_of_two_ranks_are_printed_once(folder):
+    refused(neuro("train", *SMALL, cwd=folder, ranks=2), "distribution=local (on 2 ranks)")
+    many = ("population=2", "distribution=replicated", "batch_size=16", "threads=1")
+    refused(neuro("train", *many, cwd=folder, ranks=3), "ranks=3: must be <= population=2")
+
+
+def test_an_unreadable_image_is_named(folder):
+    for split in ("train", "test"):
+        for label in ("cat", "dog"):
+            (folder / "images" / split / label).mkdir(parents=True, exist_ok=True)
+            (folder / "images" / split / label / "broken.png").write_bytes(b"no image")
+    overrides = ("task=image_folder", "task.root=images", "hydra.run.dir=unreadable")
+    refused(neuro("train", *SMALL, *overrides, cwd=folder), "broken.png")
+
+
+@needs_mpi
+@pytest.mark.parametrize(("ranks", "distribution"), [(0, "local"), (2, "semi_updates")])
+def test_nan_fitness_names_member_and_generation_and_leaves_a_checkpoint(folder, ranks, distribution):
+    name = f"nan-{ranks}"
+    setting = ("model._target_=my_nets.Fragile", "algo.optimizer.lr=0.05", "generations=50", f"distribution={distribution}")
+    local = ("distribution.ranks_shaping=local",) if ranks else ()
+    done = neuro("train", *SMALL, *setting, *local, "checkpoint.every=1000", f"hydra.run.dir={name}", cwd=folder, ranks=ranks)
+    line = refused(done)
+    found = re.search(r"fitness of member (\d+) in generation (\d+) is (nan|inf|-inf): ", line)
+    assert found, line
+    generation = int(found[2])
+    assert CheckpointStore(folder / name, 1).generations()[-1] == generation - 1 > 0
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_keeps_the_checkpoint_before_and_resume_goes_on(folder, small_disk):
+    run = small_disk / "run"
+    (small_disk / "filler").write_bytes(b"\0" * 700_000)
+    setting = ("model=MNIST_10K", "generations=12", "checkpoint.every=2", "checkpoint.keep=20", f"hydra.run.dir={run}")
+    line = refused(neuro("train", *SMALL, *setting, cwd=folder), "No space left on device")
+    last = CheckpointStore(run, 20).generations()[-1]
+    assert str(last) in line
+    CheckpointStore(run, 20).load()
+    (small_disk / "filler").unlink()
+    done = neuro("resume", str(run), "checkpoint.keep=2", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert CheckpointStore(run, 2).generations()[-1] == 12
+
+
+def test_distribution_over_mpi_without_mpi_says_how_to_get_it(folder):
+    nowhere = {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}
+    done = neuro("train", *SMALL, "distribution=chromosome_updates", cwd=folder, **nowhere)
+    refused(done, "MPI is not there", "pip install 'neuro-cli[mpi]'", "distribution=local")
+    assert neuro("train", *SMALL, "generations=1", "evaluate.every=1", cwd=folder, **nowhere).returncode == 0
+
+
+@needs_mpi
+def test_an_exception_on_one_rank_ends_all_and_is_printed_once(folder):
+    setting = ("model._target_=my_nets.FailsOnRankOne", "distribution=replicated", "generations=100000")
+    begun = time.monotonic()
+    done = neuro("train", *SMALL, *setting, "hydra.run.dir=loose", cwd=folder, ranks=3, timeout=60)
+    assert done.returncode != 0
+    assert done.stderr.count("the sensor came loose") == 1
+    assert "neuro: error: OSError: the sensor came loose" in done.stderr
+    assert time.monotonic() - begun < 40  # 3 s of work, the start of three processes, and at most 10 s to end
+
+
+@pytest.fixture(scope="module")
+def finished(folder) -> Path:
+    done = neuro("train", *SMALL, "hydra.run.dir=finished", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "finished"
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["resume", "no-such-folder"], ["no-such-folder: no run of neuro"]),
+        (["resume", "finished", "seed=5"], ["seed=5: a resumed run keeps it; what can change: "]),
+        (["resume", "finished", "model=MNIST_3M"], ["model=MNIST_3M: a resumed run keeps it"]),
+        (["resume", "finished", "generations=3"], ["generations=3: the checkpoint has 6 already"]),
+        (["resume", "finished", "checkpoint=5"], ["5"]),
+        (["resume", "finished", "distribution=locl"], ["distribution=locl: no such option; did you mean local?"]),
+        (["evaluate", "no-such-folder"], ["no-such-folder: no run of neuro"]),
+        (["train", *SMALL, "hydra.run.dir=finished"], ["hydra.run.dir=finished: a run is there already"]),
+    ],
+)
+def test_a_finished_run_is_not_touched_by_a_refused_command(folder, finished, arguments, words):
+    before = contents(finished)
+    refused(neuro(*arguments, cwd=folder), *words)
+    assert contents(finished) == before
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        ("seed: 1", "seed: 2", "seed=2: the run's checkpoint has seed=1"),
+        ("mnist.MNIST_10K", "mnist.MNIST_30K", "model._target_=neuro_cli.model.mnist.MNIST_30K: the run's checkpoint has"),
+        ("neuro_cli.model.mnist.MNIST_10K", "my_nets.Net", "model._target_=my_nets.Net: it runs code of my_nets; say trust="),
+    ],
+)
+def test_an_edited_config_is_refused(folder, finished, before, after, word):
+    copy = folder / f"edited-{len(list(folder.glob('edited-*')))}"
+    shutil.copytree(finished, copy)
+    config = copy / ".hydra" / "config.yaml"
+    assert before in config.read_text()
+    config.write_text(config.read_text().replace(before, after))
+    refused(neuro("resume", copy.name, cwd=folder), word)

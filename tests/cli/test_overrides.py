@@ -1,0 +1,60 @@
+"""What users type, before Hydra sees it."""
+
+import pytest
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.overrides import checked, groups, parse_plain
+
+
+@pytest.mark.parametrize("group", sorted(set(groups()) - {"experiment"}))
+@pytest.mark.parametrize("prefix", ["", "+"])
+def test_every_option_is_chosen_with_and_without_a_plus(group, prefix):
+    for option in groups()[group]:
+        assert checked("train", [f"{prefix}{group}={option}"])[-1] == f"{group}={option}"
+
+
+def test_flags_come_first_whatever_the_order():
+    ready = checked("train", ["+algo=snes,genetic", "-m", "seed=1,2"])
+    assert ready == ["-m", "hydra.job.name=train", "algo=snes,genetic", "seed=1,2"]
+
+
+def test_an_existing_key_takes_a_plus_and_a_new_dotted_one_keeps_it():
+    assert checked("train", ["+seed=4"])[-1] == "seed=4"
+    assert checked("train", ["+algo.optimizer.betas=[0.9,0.99]"])[-1] == "+algo.optimizer.betas=[0.9,0.99]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["+alg=snes"], r"\+alg=snes: no such group or key; did you mean algo\?"),
+        (["algorithm=snes"], r"algorithm=snes: no such key; did you mean algo\?"),
+        (["algo=sness"], r"algo=sness: no such option; did you mean snes\?"),
+        (["-m", "algo=snes,opena_es"], r"algo=opena_es: no such option; did you mean openai_es"),
+        (["model=MNIST_3"], r"model=MNIST_3: no such option; did you mean MNIST_"),
+        (["task=imagenet"], r"task=imagenet: no such option; "),
+        (["sead=3"], r"sead=3: no such key; did you mean seed"),
+        (["algo.sigm=3"], r"algo.sigm=3: no such key; did you mean algo.sigma.*; a new one is added with \+algo.sigm="),
+        (["checkpoint.evry=3"], r"checkpoint.evry=3: no such key; did you mean checkpoint.every"),
+        (["+algo.optimiser.lr=3"], r"\+algo.optimiser.lr=3: there is no algo.optimiser; did you mean algo.optimizer"),
+        (["algo=snes", "algo.optimizer.lr=3"], r"algo.optimizer.lr=3: no such key"),
+        (["seed=1,2"], r"seed=1,2: a sweep over several values needs -m"),
+        (["seed"], r"seed: not an override of the form key=value"),
+    ],
+)
+def test_a_misspelt_word_names_the_nearest(arguments, line):
+    with pytest.raises(UserError, match=f"^{line}") as caught:
+        checked("train", arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_output_folder_with_a_run_is_refused(tmp_path):
+    (tmp_path / ".hydra").mkdir()
+    with pytest.raises(UserError, match=r"^hydra.run.dir=.*: a run is there already; go on with it by: neuro resume"):
+        checked("train", [f"hydra.run.dir={tmp_path}"])
+
+
+def test_plain_arguments_are_parsed_as_hydra_does():
+    assert parse_plain("generations=5") == ("generations", 5)
+    assert parse_plain("time_limit=null") == ("time_limit", None)
+    with pytest.raises(UserError, match="one plain key=value"):
+        parse_plain("seed=1,2")

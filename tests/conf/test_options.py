@@ -1,0 +1,115 @@
+"""Every option of every group composes with the others' defaults and becomes what its group promises.
+
+The options are listed from ``conf/``: a new one is tested the moment its YAML exists.
+"""
+
+import inspect
+from typing import Any
+
+import pytest
+from configs import composed
+from hydra.utils import get_object
+from omegaconf import OmegaConf
+from torch import nn
+
+from neuro_cli.algo.base import Algorithm
+from neuro_cli.distribution.base import Distribution
+from neuro_cli.fabric.native import Native
+from neuro_cli.logger.base import Logger
+from neuro_cli.overrides import config_folder, groups, option_of
+from neuro_cli.runner.build import check_root, is_ours, make
+from neuro_cli.runner.identity import identity_of
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.task.base import Task
+
+EXPECTED = {
+    "task": Task,
+    "model": nn.Module,
+    "sampler": Sampler,
+    "algo": Algorithm,
+    "distribution": Distribution,
+    "fabric": Native,
+    "logger": Logger,
+}
+GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
+OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
+MARKS = {"_target_", "_partial_"}  # Hydra's own
+
+
+def nodes(config: Any) -> list[dict[str, Any]]:
+    """Every node of a nested config that names a ``_target_``."""
+    if not isinstance(config, dict):
+        return []
+    return ([config] if "_target_" in config else []) + [found for value in config.values() for found in nodes(value)]
+
+
+def test_every_group_has_options_and_a_contract():
+    assert GROUPS.keys() == EXPECTED.keys()
+    assert all(GROUPS.values())
+    defaults = OmegaConf.load(config_folder() / "train.yaml").defaults
+    named = {key for entry in defaults if OmegaConf.is_dict(entry) for key in entry if not str(key).startswith("override ")}
+    assert named == {*GROUPS, "experiment"}
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_an_option_composes_and_becomes_its_kind(group, option):
+    if option == "tensorboard":
+        pytest.importorskip("tensorboard")
+    config = composed(f"{group}={option}")
+    check_root(config)
+    assert isinstance(make(config, group, EXPECTED[group]), EXPECTED[group])
+    others = {name: config[name] for name in GROUPS if name != group}
+    assert others == {name: composed()[name] for name in others}
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_key_is_an_argument_of_its_target(group, option):
+    node = option_of(group, option)
+    assert "_target_" in node
+    for found in nodes(node):
+        arguments = inspect.signature(get_object(found["_target_"])).parameters
+        assert found.keys() - MARKS <= arguments.keys(), found["_target_"]
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_argument_without_a_default_is_a_key(group, option):
+    """So that ``neuro train --help`` shows all there is to set."""
+    for found in nodes(option_of(group, option)):
+        if found.get("_partial_"):
+            continue
+        arguments = inspect.signature(get_object(found["_target_"])).parameters.values()
+        needed = {argument.name for argument in arguments if argument.default is argument.empty}
+        assert needed <= found.keys(), found["_target_"]
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_our_own_options_need_no_trust(group, option):
+    targets = [node["_target_"] for node in nodes(option_of(group, option))]
+    assert [target for target in targets if not is_ours(target)] == []
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_a_file_lies_beside_its_class_in_the_folder_of_its_name(group, option):
+    target = option_of(group, option)["_target_"]
+    assert target.startswith(f"neuro_cli.{group}.")
+
+
+@pytest.mark.parametrize("group", [group for group, options in GROUPS.items() if group in ("task", "model", "sampler", "algo")])
+def test_another_option_is_another_run(group):
+    """A checkpoint's identity tells the options of these groups apart."""
+    identities = [str(identity_of(composed(f"{group}={option}"))) for option in GROUPS[group]]
+    assert len(set(identities)) == len(identities)
+
+
+@pytest.mark.parametrize("experiment", groups().get("experiment", []))
+def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
+    config = composed(f"experiment={experiment}")
+    check_root(config)
+    for group, kind in EXPECTED.items():
+        assert isinstance(make(config, group, kind), kind)
+
+
+def test_bench_composes():
+    config = composed(verb="bench")
+    check_root(config)
+    assert {"what", "repeats", "reference", *GROUPS} <= config.keys()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from neuro_cli.algo.base import State
@@ -18,6 +19,7 @@ from neuro_cli.runner.centre import buffers_of, centre_module, evaluate_centre
 from neuro_cli.runner.checkpoint import Checkpoint
 from neuro_cli.runner.record import Record
 from neuro_cli.runner.stop import StopRequest
+from neuro_cli.runner.summary import parameters_sha256
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +105,14 @@ def look(parts: Parts, at: Progression) -> None:
 
 
 def save(parts: Parts, at: Progression, record: Record | None) -> None:
-    """Write a checkpoint (rank 0)."""
+    """Write a checkpoint (rank 0), after all ranks have compared their centres.
+
+    Methods that send no centre rely on equal arithmetic everywhere; ranks on unlike processors could part unnoticed.
+    """
+    digest = np.frombuffer(bytes.fromhex(parameters_sha256(parts.algo.centre))[:8], np.int64)
+    digests = parts.world.all_gather(digest, [1] * parts.world.size)
+    if (digests != digests[0]).any():
+        raise RuntimeError(f"the centres of the ranks differ at generation {at.generation}: are their processors unlike?")
     if record is None:
         return
     state = parts.algo.state()

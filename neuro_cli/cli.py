@@ -57,26 +57,23 @@ def bench_main(config: DictConfig) -> None:
 
 def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
+    run = Path(HydraConfig.get().runtime.output_dir)
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        code = work({str(key): value for key, value in resolved.items()}, Path(HydraConfig.get().runtime.output_dir))
+        code = work({str(key): value for key, value in resolved.items()}, run)
     except Exception as error:
         code = report(_mendable(error))
+    if code == BAD_INPUT:
+        _take_back(run)
     if code:
         sys.exit(code)
 
 
 def _train(config: dict[str, Any], run: Path) -> int:
-    code = BAD_INPUT
-    try:
-        # resolved: a resume with more generations must not stretch the schedules that refer to them
-        OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
-        code = start(config, _shown(run))
-    finally:
-        if code == BAD_INPUT:
-            _take_back(run)
-    return code
+    # resolved: a resume with more generations must not stretch the schedules that refer to them
+    OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
+    return start(config, _shown(run))
 
 
 def _bench(config: dict[str, Any], run: Path) -> int:

@@ -4,6 +4,7 @@ Hydra takes ``+alg=snes`` as a new value and runs the default; its other message
 checked here against the composed config, and Hydra gets only what it will accept.
 """
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,10 +37,8 @@ def groups() -> dict[str, list[str]]:
 
 def checked(verb: str, arguments: list[str]) -> list[str]:
     """The arguments of a Hydra verb, ready for Hydra. Raises UserError for unknown groups, options and keys."""
-    # intermixed, and flags first in what Hydra gets: its own parser refuses an override on both sides of -m
-    parser = get_args_parser()
-    parser.error = _refuse_flag  # type: ignore[method-assign]
-    parsed = parser.parse_intermixed_args(arguments)
+    parsed = _parsed(arguments)
+    # flags first in what Hydra gets: its own parser refuses an override on both sides of -m
     flags = list(arguments)
     for text in parsed.overrides:
         flags.remove(text)
@@ -58,6 +57,17 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
     return [*flags, name, *texts]
+
+
+def _parsed(arguments: list[str]) -> Namespace:
+    """Hydra's flags and the overrides. Raises UserError for an unknown flag."""
+    parser = get_args_parser()
+    parser.error = _refuse_flag  # type: ignore[method-assign]
+    parsed = parser.parse_intermixed_args(arguments)
+    modes = [mode for mode in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, mode)]
+    if len(modes) > 1:
+        _refuse_flag(f"--{' and --'.join(modes)} exclude each other")
+    return parsed
 
 
 def _refuse_flag(message: str) -> NoReturn:

@@ -1,0 +1,174 @@
+"""Whatever is wrong before a run begins, Hydra's own findings included, is one line; and the folder stays free."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inside import neuro_inside, one_line
+
+from neuro_cli.overrides import config_folder
+
+SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluate.every=1")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["~seed"], r"seed: it is missing in the config"),
+        (["checkpoint=5"], r"checkpoint\.every: it is missing in the config"),
+        (["~evaluate.every"], r"evaluate\.every: it is missing in the config"),
+        (["~algo"], r"algo=None: must be a config with a _target_"),
+        (["~algo.sigma"], r"algo\._target_=.*OpenAIES: .* missing 1 required positional argument: 'sigma'"),
+        (["+algo.sgma=1"], r"algo\._target_=.*OpenAIES: .* unexpected keyword argument 'sgma'; did you mean sigma\?"),
+        (["+algo.lr_schedule.finel=1"], r"algo\.lr_schedule\._target_=.*Schedule: .*'finel'; did you mean final"),
+        (["algo.optimizer._target_=torch.optim.Adm"], r"algo\.optimizer\._target_=torch\.optim\.Adm: "),
+        (["model._target_=no_such_package.Net"], r"model\._target_=no_such_package\.Net: No module named 'no_such_package'"),
+        (["+model.outputs=[10]"], r"model\.outputs=\[10\]: must be an integer >= 1"),
+        (["device=null"], r"device=None: must be auto, cpu or cuda\[:N\]"),
+        # the largest number of which any method could make use: more would be started for nothing
+        (["ranks=17"], r"ranks=17: must be an integer from 1 to 16"),
+        (["seed=${nope}"], r"Interpolation key 'nope' not found"),
+        (["hydra.run.dir=${nope}"], r"Interpolation key 'nope' not found"),
+        (["hydra.run.dir=file"], r"\S*file: File exists"),
+        (["hydra.run.dir=file/run"], r"\S*file/run: Not a directory"),
+        (["hydra.run.dir=/proc/run"], r"/proc/run: No such file or directory"),
+        (["hydra/launcher=none"], r"In 'hydra/config': Could not find 'hydra/launcher/none'"),
+        (["-m", "seed=interval(1,2)"], r"BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
+        (["--bogus"], r"unrecognized arguments: --bogus; neuro train --hydra-help lists the flags"),
+        (["-m", "--cfg", "job"], r"--multirun and --cfg exclude each other"),
+        (["--cfg", "jb"], r"argument --cfg/-c: invalid choice: 'jb' .*lists the flags"),
+    ],
+)
+def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path):
+    (tmp_path / "file").write_text("the user's own")
+    text = one_line(neuro_inside("train", *SMALL, *overrides, cwd=tmp_path))
+    assert re.fullmatch(line + ".*", text), text
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == [tmp_path / "file"]
+    assert left[0].read_text() == "the user's own"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["trian"], r"trian: no such verb; did you mean train\?"),
+        (["resume"], r"the following arguments are required: RUN.*; usage: neuro resume RUN \[key=value \.\.\.\]"),
+        (["resume", "--force", "run"], r"unrecognized arguments: --force; usage: neuro resume RUN"),
+        (["evaluate"], r"the following arguments are required: RUN.*; usage: neuro evaluate RUN"),
+        (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),
+        (["evaluate", "run", "seed=2"], r"seed=2: evaluate takes checkpoint, trust, task\.root"),
+        (["doctor", "please"], r"please: neuro doctor takes no arguments"),
+        (["bench", "nothing"], r"what=nothing: must be one of generation"),
+    ],
+)
+def test_verbs_refuse_in_one_line(arguments, line, tmp_path):
+    text = one_line(neuro_inside(*arguments, cwd=tmp_path))
+    assert re.match(line, text), text
+
+
+def test_a_traceback_comes_when_it_is_asked_for(tmp_path):
+    done = neuro_inside("train", *SMALL, "population=3", cwd=tmp_path, NEURO_DEBUG="1")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1] == "neuro: error: population=3: sampler=antithetic needs an even population"
+
+
+def test_a_mended_command_can_have_the_folder_of_the_refused_one(tmp_path):
+    command = ("train", *SMALL, "hydra.run.dir=run")
+    assert one_line(neuro_inside(*command, "population=7", cwd=tmp_path)).startswith("population=7: ")
+    assert not (tmp_path / "run").exists()
+    done = neuro_inside(*command, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert "a run is there already" in one_line(neuro_inside(*command, cwd=tmp_path))
+
+
+def test_the_users_files_in_the_folder_outlive_a_refused_run(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    one_line(neuro_inside("train", *SMALL, "population=7", "hydra.run.dir=run", cwd=tmp_path))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "checkpoints", "summary.json", "multirun.yaml", ".hydra"])
+@pytest.mark.parametrize(("flags", "key"), [((), "hydra.run.dir"), (("-m",), "hydra.sweep.dir")])
+def test_a_folder_that_a_run_has_written_to_is_not_written_to(name, flags, key, tmp_path):
+    (tmp_path / "run" / name).mkdir(parents=True)
+    text = one_line(neuro_inside("train", *flags, *SMALL, f"{key}=run", cwd=tmp_path))
+    assert text.startswith(f"{key}=run: a run ")
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["run", f"run/{name}"]
+
+
+def test_a_sweep_is_checked_for_all_its_options_before_the_first_job(tmp_path):
+    for options in ("openai_es,sgd", "sgd,openai_es"):
+        text = one_line(neuro_inside("train", "-m", f"algo={options}", "algo.sigma=0.1", cwd=tmp_path))
+        assert text.startswith("algo.sigma=0.1: no such key; ")
+    text = one_line(neuro_inside("train", "-m", "algo=glob(nothing*)", cwd=tmp_path))
+    assert text == "algo=glob(nothing*): matches no option; valid are genetic, openai_es, sgd, snes"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_by_pattern(tmp_path):
+    done = neuro_inside("train", "-m", *SMALL, "+algo=glob(*es)", "++algo.sigma=0.02", "hydra.sweep.dir=s", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    targets = {path.parent.parent.name: path.read_text() for path in (tmp_path / "s").glob("*/.hydra/config.yaml")}
+    assert {job: "SNES" in text for job, text in targets.items()} == {"0": False, "1": True}
+    assert all("sigma: 0.02" in text for text in targets.values())
+
+
+def test_a_users_own_option_by_hydras_config_dir(tmp_path):
+    (tmp_path / "mine" / "algo").mkdir(parents=True)
+    text = (config_folder() / "algo" / "openai_es.yaml").read_text()
+    (tmp_path / "mine" / "algo" / "wide.yaml").write_text(text.replace("sigma: 0.05", "sigma: 0.4"))
+    done = neuro_inside("train", "--config-dir", "mine", "+algo=wide", "--cfg", "job", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "sigma: 0.4" in done.stdout
+    assert "Could not find 'algo/wider'" in one_line(neuro_inside("train", "--config-dir", "mine", "algo=wider", cwd=tmp_path))
+
+
+LISTS = """
+from torch import nn
+
+class Layers(nn.Sequential):
+    def __init__(self, widths, shape):
+        assert type(widths) is list and type(shape) is dict, "plain lists and dicts, as any class may ask for"
+        sizes = [64] + widths
+        super().__init__(nn.Flatten(), *[nn.Linear(a, b) for a, b in zip(sizes, widths)])
+        assert shape["classes"] == widths[-1]
+"""
+
+
+def test_a_users_class_gets_plain_lists_and_dicts(tmp_path):
+    (tmp_path / "nets_of_lists.py").write_text(LISTS)
+    setting = ("train", *SMALL, "model._target_=nets_of_lists.Layers", "+model.widths=[16,10]")
+    done = neuro_inside(*setting, "+model.shape={classes:10}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = one_line(neuro_inside(*setting, "+model.shape={classes:9}", cwd=tmp_path))
+    # a constructor's error may have no text of its own
+    assert text == "model._target_=nets_of_lists.Layers: AssertionError"
+
+
+CHECKED = """
+from torch import nn
+
+class Checked(nn.Linear):
+    def __init__(self):
+        super().__init__(64, 10)
+
+    def forward(self, images):
+        assert images.shape[1:] == (3, 4, 4), "colour images of 4x4, please"
+"""
+
+
+def test_a_module_that_checks_its_input_itself(tmp_path):
+    (tmp_path / "nets_that_check.py").write_text(CHECKED)
+    text = one_line(neuro_inside("train", *SMALL, "model._target_=nets_that_check.Checked", cwd=tmp_path))
+    assert text == ("model=Checked, task=Digits: the model does not take 1x8x8 examples: colour images of 4x4, please")
+
+
+def test_help_costs_no_torch():
+    """The first thing a user types answers at once."""
+    code = "import sys; from neuro_cli.cli import help_text; help_text(); assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent).returncode == 0

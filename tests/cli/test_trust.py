@@ -1,0 +1,92 @@
+"""A saved config names the classes it is made of: others than ours and torch's run only where the user says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+from configs import composed
+from omegaconf import OmegaConf
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.runner.build import is_ours
+from neuro_cli.runner.runs import read_config
+
+
+def run_with(folder: Path, model: dict) -> Path:
+    (folder / ".hydra").mkdir()
+    OmegaConf.save(OmegaConf.create(composed() | {"model": model}), folder / ".hydra" / "config.yaml")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "neuro_cli.model.mnist.MNIST_10K",
+        "neuro_cli.core.schedule.Schedule",
+        "torch.nn.Linear",
+        "torch.nn.modules.conv.Conv2d",
+        "torch.optim.AdamW",
+        "torchvision.models.resnet18",
+        "torchvision.models.ResNet",
+        "neuro_cli.model.mnist.NotThere",  # making it says so
+    ],
+)
+def test_ours_and_torchs_classes_need_no_trust(target, tmp_path):
+    assert is_ours(target)
+    run = run_with(tmp_path, {"_target_": target})
+    assert read_config(run, [])["model"]["_target_"] == target
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "os.system",
+        "my_nets.Net",
+        "neuro_clip.model.Net",
+        "torch.hub.load",
+        "torch.nn.functional.torch.hub.load",  # dots lead from any module to any
+        "neuro_cli.logger.csv.os.system",
+        "neuro_cli.task.mnist.torchvision.datasets.MNIST",
+        "torch.nn.init.constant_",  # a function
+        "torch.nn.Module.load_state_dict",
+        "neuro_cli.runner.bench.Worker",  # starts a process
+        "neuro_cli.runner.checkpoint.write_atomically",
+        "neuro_cli.task",  # a module
+    ],
+)
+def test_anything_else_needs_it(target, tmp_path):
+    assert not is_ours(target)
+    run, package = run_with(tmp_path, {"_target_": target}), target.split(".")[0]
+    with pytest.raises(UserError) as caught:
+        read_config(run, ["another"])
+    text = f"model._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
+    assert str(caught.value) == text
+    assert read_config(run, ["another", package])["model"]["_target_"] == target
+    assert read_config(run, None)["model"]["_target_"] == target
+
+
+HIDDEN = {"_target_": "os.system", "command": "touch hidden"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ({"layers": [1, HIDDEN]}, "model.layers.1"),
+        ({"_args_": [[HIDDEN]]}, "model._args_.0.0"),
+        ({"layers": {"first": [{"inner": HIDDEN}]}}, "model.layers.first.0.inner"),
+    ],
+)
+def test_no_depth_hides_a_target(arguments, key, tmp_path):
+    run = run_with(tmp_path, {"_target_": "torch.nn.Sequential", **arguments})
+    with pytest.raises(UserError, match=rf"^{key}\._target_=os\.system: it runs code of os; say trust=os"):
+        read_config(run, [])
+
+
+@pytest.mark.parametrize("content", ["{", "\x00\x01", "- a\n- b", "a: ${b", "a: ${nope}", json.dumps({"seed": 1})])
+def test_a_config_that_is_none_of_a_run_is_one_line(content, tmp_path):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra" / "config.yaml").write_text(content)
+    with pytest.raises(UserError, match=r": (not a readable config: |no training run of neuro)") as caught:
+        read_config(tmp_path, [])
+    assert str(caught.value).startswith(str(tmp_path))
+    assert "\n" not in str(caught.value)

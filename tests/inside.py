@@ -1,0 +1,48 @@
+"""Runs the command line inside the test's own process: a start costs seconds, most of them for torch."""
+
+import io
+import logging
+import os
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from neuro_cli.cli import main
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a finished command leaves."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
+    """``neuro ARGUMENTS`` in the folder ``cwd``; working directory, environment and import path are put back."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:
+            patch.delenv(name)
+        for name, value in ({"HYDRA_FULL_ERROR": ""} | environment).items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["neuro", *arguments])
+        patch.setattr(sys, "path", sys.path[:])
+        patch.setattr(logging, "raiseExceptions", True)
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert isinstance(ended.value.code, int)
+    return Done(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def one_line(done: Done) -> str:
+    """The text of a refused command: one line and nothing else, exit code 2."""
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("neuro: error: ")
+    return line.removeprefix("neuro: error: ")

@@ -120,7 +120,12 @@ def save(parts: Parts, at: Progression, record: Record | None) -> None:
     tensors = {f"algo.{name}": tensor.cpu() for name, tensor in state.tensors.items()}
     tensors["parameters"] = parts.algo.centre.cpu()
     tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
-    scalars = {"algo": state.scalars, "seconds": at.seconds, "metrics": at.metrics}
+    scalars = {
+        "algo": state.scalars,
+        "seconds": at.seconds,
+        "metrics": at.metrics,
+        "channels_last": parts.task.memory_format is torch.channels_last,  # how the flat parameters lie
+    }
     record.save(at.generation, tensors, scalars)
 
 

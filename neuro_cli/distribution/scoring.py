@@ -47,20 +47,28 @@ class Candidate:
         return self.module
 
 
+# what layers without a blocked kernel, and Python code that looks into a tensor, raise
+UNSUPPORTED = (RuntimeError, AttributeError, TypeError)
+
+
 class Blocked(nn.Module):
     """Runs a module on activations in oneDNN's own blocked layout: no reordering between layers of a CPU."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
+        self._told = False
 
     def forward(self, inputs: Tensor) -> Tensor:
         try:
             outputs: Tensor = self.inner(inputs.to_mkldnn())
             return outputs.to_dense()
-        except RuntimeError as error:
-            # a branch that the trial at the start did not take; if the module itself fails, it fails again below
-            log.warning("a layer takes no blocked activations, this member is scored without: %s", error)
+        except UNSUPPORTED as error:
+            # a branch that the trial at the start did not take; if the module itself fails, it fails again below.
+            # Tried anew for every member: a score must not depend on whom this thread scored before.
+            if not self._told:
+                log.warning("a layer takes no blocked activations, such members are scored without: %s", error)
+            self._told = True
             plain: Tensor = self.inner(inputs)
             return plain
 
@@ -127,7 +135,7 @@ class Scorer:
                 candidate.flat.copy_(centre)
                 try:
                     outputs.append(candidate.ready()(inputs))
-                except (RuntimeError, AttributeError, TypeError, NotImplementedError) as error:
+                except UNSUPPORTED as error:
                     log.info("blocked activations are not for this model: %s", " ".join(str(error).split())[:200])
                     return False
         plain, other = outputs

@@ -116,10 +116,11 @@ def save(parts: Parts, at: Progression, record: Record | None) -> None:
     if record is None:
         return
     state = parts.algo.state()
-    module = centre_module(parts, parts.algo.centre, max(at.generation - 1, 0))
     tensors = {f"algo.{name}": tensor.cpu() for name, tensor in state.tensors.items()}
     tensors["parameters"] = parts.algo.centre.cpu()
-    tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
+    if any(True for _ in parts.model.buffers()):  # else no statistics to take, and no copy of the model to make
+        module = centre_module(parts, parts.algo.centre, max(at.generation - 1, 0))
+        tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
     scalars = {
         "algo": state.scalars,
         "seconds": at.seconds,

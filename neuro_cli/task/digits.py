@@ -45,7 +45,7 @@ class Digits(Classification):
 def bundled_digits() -> tuple[Tensor, Tensor]:
     """Images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
 
-    Read from scikit-learn's file: importing ``sklearn.datasets`` for it would cost 80 MB and half of a second in every rank.
+    Read from scikit-learn's file: importing ``sklearn.datasets`` for it would cost every rank 80 MB.
     """
     package = find_spec("sklearn")
     folders = list(package.submodule_search_locations or []) if package else []

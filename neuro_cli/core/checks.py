@@ -25,6 +25,13 @@ def number(key: str, value: Any, *, above: float | None = None, low: float | Non
     return float(value)
 
 
+def boolean(key: str, value: Any) -> bool:
+    """``value`` if it is true or false. Raises ConfigError."""
+    if not isinstance(value, bool):
+        raise ConfigError(key, value, "must be true or false")
+    return value
+
+
 def one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
     """``value`` if it is among ``allowed``. Raises ConfigError."""
     if value not in allowed:

@@ -73,6 +73,13 @@ def words(key0, key1, generation, direction, stream, out):
 
 
 @_compiled
+def words_of(key0, key1, generation, stream, directions, out):
+    """Random words of ``directions`` (D,) at columns [0, n) into ``out`` (D, n) uint32."""
+    for d in range(directions.size):
+        words(key0, key1, generation, directions[d], stream, out[d])
+
+
+@_compiled
 def draw(key0, key1, generation, stream, directions, start, out):
     """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     tile_words = np.empty((4, LANE), np.uint32)

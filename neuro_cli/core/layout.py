@@ -9,19 +9,24 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 
 from neuro_cli.core.errors import UserError
 
 
 @dataclass(frozen=True)
 class Place:
-    """One parameter: columns [start, stop) of the flat vector hold a tensor of ``shape``."""
+    """One parameter: columns [start, stop) of the flat vector hold a tensor of ``shape``.
+
+    ``groups``: of the convolution that has it as its weight, else 1.
+    """
 
     name: str
     start: int
     stop: int
     shape: tuple[int, ...]
     channels_last: bool = True
+    groups: int = 1
 
     def view(self, flat: Tensor) -> Tensor:
         piece = flat[self.start : self.stop]
@@ -40,13 +45,16 @@ class ParameterLayout:
     def __init__(self, module: nn.Module, channels_last: bool = True) -> None:
         self.places: list[Place] = []
         start = 0
+        groups = {id(part.weight): part.groups for part in module.modules() if isinstance(part, _ConvNd)}
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
                 continue
             if parameter.dtype != torch.float32:
                 raise UserError(f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32")
-            self.places.append(Place(name, start, start + parameter.numel(), tuple(parameter.shape), channels_last))
-            start += parameter.numel()
+            stop = start + parameter.numel()
+            shape = tuple(parameter.shape)
+            self.places.append(Place(name, start, stop, shape, channels_last, groups.get(id(parameter), 1)))
+            start = stop
         self.size = start
         if not self.size:
             raise UserError("model: it has no trainable parameter, so there is nothing to evolve")

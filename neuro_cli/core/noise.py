@@ -18,7 +18,7 @@ from neuro_cli.core.threads import Threads
 log = logging.getLogger(__name__)
 
 # what the fourth word of an address stands for
-NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM = 0, 1, 2
+NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
 
 
 def key_of(seed: int) -> tuple[int, int]:
@@ -51,14 +51,38 @@ class Noise:
         if device.type != "cpu":
             log.info("noise on %s is made by torch operations (the compiled kernels are for CPUs)", device)
 
-    def draw(self, generation: int, directions: Sequence[int], start: int = 0, stop: int | None = None) -> Tensor:
-        """Noise (D, stop - start) float32 of the directions at columns [start, stop)."""
+    def draw(
+        self, generation: int, directions: Sequence[int], start: int = 0, stop: int | None = None, stream: int = NOISE_STREAM
+    ) -> Tensor:
+        """Noise (D, stop - start) float32 of the directions at columns [start, stop) of a stream."""
         stop = self.size if stop is None else stop
         if self.device.type != "cpu":
             chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
-            return philox.normals(philox.words(self._key, generation, chosen, NOISE_STREAM, start, stop))
+            return philox.normals(philox.words(self._key, generation, chosen, stream, start, stop))
         out = np.empty((len(directions), stop - start), np.float32)
-        kernels.draw(*self._key, generation, NOISE_STREAM, np.asarray(directions, np.int64), start, out)
+        kernels.draw(*self._key, generation, stream, np.asarray(directions, np.int64), start, out)
+        return torch.from_numpy(out)
+
+    def draw_whole(self, generation: int, direction: int, stream: int) -> Tensor:
+        """Noise (size,) float32 of one direction, made by all threads side by side."""
+        if self.device.type != "cpu":
+            return self.draw(generation, [direction], stream=stream)[0]
+        out = torch.empty(self.size)
+
+        def piece(bounds: tuple[int, int]) -> None:
+            low, high = bounds
+            kernels.draw(*self._key, generation, stream, np.array([direction]), low, out[None, low:high].numpy())
+
+        self.threads.map(piece, _tile_pieces(0, self.size, self.threads.count))
+        return out
+
+    def words(self, generation: int, directions: Sequence[int], count: int, stream: int) -> Tensor:
+        """Random words (D, count) of the directions at columns [0, count) of a stream: uint32, on a GPU int64."""
+        if self.device.type != "cpu":
+            chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
+            return philox.words(self._key, generation, chosen, stream, 0, count)
+        out = np.empty((len(directions), count), np.uint32)
+        kernels.words_of(*self._key, generation, stream, np.asarray(directions, np.int64), out)
         return torch.from_numpy(out)
 
     def perturb(

@@ -19,7 +19,6 @@ from neuro_cli.distribution.clock import Clock
 from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.base import Sampler
-from neuro_cli.task.base import Batch
 
 
 @dataclass(frozen=True)
@@ -93,22 +92,8 @@ class Distribution(ABC):
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (n, C) float32 of this rank's members: float32 is what crosses the wire."""
-        batches = self.batches(generation, self.members)
-        sums = self.job.scorer.scores(proposal, generation, self.members, batches)
-        return (sums / self.examples).astype(np.float32)
-
-    @property
-    def examples(self) -> int:
-        """Examples that one member is scored on."""
-        return self.job.batch_size // (self.job.sampler.directions if self.job.layout == "per_example" else 1)
-
-    def batches(self, generation: int, members: range) -> list[Batch]:
-        """One batch for all, or with layout=per_example one for every member of ``members``."""
-        task = self.job.scorer.task
-        if self.job.layout == "shared_batch":
-            return [task.batch(generation, 0, self.job.batch_size)]
-        directions = [self.job.sampler.side(member)[0] for member in members]
-        return [task.batch(generation, d * self.examples, (d + 1) * self.examples) for d in directions]
+        sums = self.job.scorer.scores(proposal, generation, self.members)
+        return (sums / self.job.scorer.examples).astype(np.float32)
 
     @abstractmethod
     def combine(self, generation: int, combination: Combination) -> Tensor:

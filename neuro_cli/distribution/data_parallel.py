@@ -34,8 +34,7 @@ class DataParallel(Replicated):
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         job = self.job
         low, high = shares(job.batch_size, job.world.size)[job.world.rank]
-        batch = job.scorer.task.batch(generation, low, high)
-        sums = job.scorer.scores(proposal, generation, range(job.population), [batch])
+        sums = job.scorer.scores(proposal, generation, range(job.population), (low, high))
         with job.clock.phase("communicate"):
             gathered = job.world.all_gather(sums.ravel(), [sums.size] * job.world.size)
         total = gathered.reshape(job.world.size, *sums.shape).sum(axis=0)

@@ -1,12 +1,15 @@
-"""Scores the members of a population on this rank: one member a thread, each in a module of its own.
+"""Scores the members of a population on this rank.
 
-A thread's modules have no parameters of their own: they are views of the thread's flat vectors, into which the sampler
-writes centre and noise in one pass. So any ``nn.Module`` works as it is, nothing is swapped or restored, and what is
-held is the members in flight, never the population. With a shared batch this is also the fastest way on a CPU (one
-intra-operator thread a member, activations in oneDNN's blocked layout); a GPU is served by the same loop.
+Two ways, one of them chosen at the start and named in the log:
+
+- one member a thread, in a module whose parameters are views of the thread's own flat vector, into which the sampler
+  writes centre and noise in one pass. Any ``nn.Module`` works as it is, nothing is swapped or restored, and what is held
+  is the members in flight, never the population. The fastest way on a CPU when a member has many examples (one
+  intra-operator thread a member, activations in oneDNN's blocked layout).
+- many members in one forward pass (:mod:`neuro_cli.distribution.batched`): on a GPU, and for samplers that reuse noise
+  when a member has few examples.
 """
 
-import copy
 import logging
 import queue
 import time
@@ -15,71 +18,22 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.threads import Threads
+from neuro_cli.distribution.batched import BatchedScorer
+from neuro_cli.distribution.candidate import UNSUPPORTED, Candidate
 from neuro_cli.distribution.clock import Clock
+from neuro_cli.distribution.perturbed import Unsupported
 from neuro_cli.sampler.base import Sampler, Unit
 from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
 
-
-class Candidate:
-    """A copy of the module whose parameters are views of ``flat`` (M,) in the evaluation's precision."""
-
-    def __init__(
-        self, module: nn.Module, layout: ParameterLayout, precision: torch.dtype, device: torch.device, blocked: bool = False
-    ) -> None:
-        inner = scoring_mode(copy.deepcopy(module).to(precision))
-        self.flat = torch.empty(layout.size, device=device)
-        self._rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
-        layout.attach(inner, self._rounded)
-        self.module = Blocked(inner) if blocked else inner
-
-    def ready(self) -> nn.Module:
-        """The module with the parameters that ``flat`` holds now."""
-        if self._rounded is not self.flat:
-            self._rounded.copy_(self.flat)
-        return self.module
-
-
-# what layers without a blocked kernel, and Python code that looks into a tensor, raise
-UNSUPPORTED = (RuntimeError, AttributeError, TypeError)
-
-
-class Blocked(nn.Module):
-    """Runs a module on activations in oneDNN's own blocked layout: no reordering between layers of a CPU."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-        self._told = False
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        try:
-            outputs: Tensor = self.inner(inputs.to_mkldnn())
-            return outputs.to_dense()
-        except UNSUPPORTED as error:
-            # a branch that the trial at the start did not take; if the module itself fails, it fails again below.
-            # Tried anew for every member: a score must not depend on whom this thread scored before.
-            if not self._told:
-                log.warning("a layer takes no blocked activations, such members are scored without: %s", error)
-            self._told = True
-            plain: Tensor = self.inner(inputs)
-            return plain
-
-
-def scoring_mode(module: nn.Module) -> nn.Module:
-    """Batch norm uses the statistics of the batch; dropout is off, for a fitness must not depend on a hidden stream."""
-    module.eval()
-    for part in module.modules():
-        if isinstance(part, _BatchNorm):
-            part.train()
-    return module
+# beyond this many examples a member, its own forward pass costs less than the second layer that reused noise needs
+FEW_EXAMPLES = 8
 
 
 @dataclass
@@ -105,11 +59,17 @@ class Scorer:
         clock: Clock,
         centre: Tensor,
         batch_size: int,
+        per_example: bool,
     ) -> None:
         self.task, self._sampler, self._threads, self._clock = task, sampler, threads, clock
         self.module, self._layout, self._device, self._precision = module, layout, device, precision
-        self._batch_size = batch_size
+        self._batch_size, self._per_example = batch_size, per_example
+        self.examples = batch_size // sampler.directions if per_example else batch_size  # that one member is scored on
+        if any(isinstance(part, _DropoutNd) for part in module.modules()):
+            log.info("the model's dropout is off while candidates are scored")
+        self._batched = self._batched_scorer(centre)
         self._slots: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
+        self._told = False
         self._blocked = device.type == "cpu" and precision == torch.float32 and self._takes_blocked(centre)
         for _ in range(threads.count):
             self._slots.put(_Slot(self._candidate()))
@@ -117,8 +77,20 @@ class Scorer:
         form = "oneDNN's blocked layout" if self._blocked else str(task.memory_format).removeprefix("torch.")
         precision_name = str(precision).removeprefix("torch.")
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, device, threads.count, precision_name, form)
-        if any(isinstance(part, _DropoutNd) for part in module.modules()):
-            log.info("the model's dropout is off while candidates are scored")
+
+    def _batched_scorer(self, centre: Tensor) -> BatchedScorer | None:
+        """What scores many members at once, where that is the better way and the module can be scored so."""
+        few = self._sampler.reuses_noise and self.examples <= FEW_EXAMPLES
+        if self._device.type == "cpu" and not few:
+            return None
+        try:
+            return BatchedScorer(
+                self.module, self._layout, self.task, self._sampler, self._device, self._precision, self._threads, self._clock,
+                centre, self.examples, self._per_example,
+            )  # fmt: skip
+        except (Unsupported, *UNSUPPORTED) as error:
+            log.warning("members are scored one by one, slower: %s", " ".join(str(error).split())[:200])
+            return None
 
     def _takes_blocked(self, centre: Tensor) -> bool:
         """Whether every layer takes blocked activations with the same outcome, tried on a few examples.
@@ -144,24 +116,38 @@ class Scorer:
     def _candidate(self) -> Candidate:
         return Candidate(self.module, self._layout, self._precision, self._device, self._blocked)
 
-    def scores(self, proposal: Proposal, generation: int, members: range, batches: list[Batch]) -> np.ndarray:
-        """Sums (n, C) float64 over the examples of a member's batch: ``batches[i]``, or ``batches[0]`` for all."""
+    def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
+        """Sums (n, C) float64 over each member's examples; ``part`` [start, stop) of the shared batch, None for all."""
+        if self._batched is not None and part is None:
+            reason = self._batched.refuses(proposal)
+            if reason is None:
+                return self._batched.scores(proposal, generation, members)
+            if not self._told:
+                log.warning("members are scored one by one, slower: %s", reason)
+            self._told = True
         out = np.empty((len(members), len(self.task.score_names)))
-        batches = [batch.to(self._precision) for batch in batches]
+        shared = None if self._per_example else self.task.batch(generation, *(part or (0, self._batch_size))).to(self._precision)
 
         def run(job: _Job) -> None:
             slot = self._slots.get()
             try:
+                batch = shared or self._own_batch(generation, job.unit.direction)
                 for member, module in self._candidates(slot, job, proposal, generation):
-                    place = member - members.start
                     start = time.perf_counter()
-                    out[place] = self.task.score(module, batches[place if len(batches) > 1 else 0])
+                    out[member - members.start] = self.task.score(module, batch)
                     self._clock.add("forward", time.perf_counter() - start, self._threads.count)
             finally:
                 self._slots.put(slot)
 
-        self._threads.map(run, _jobs(self._sampler.units(members), proposal))
+        units = self._sampler.units(members)
+        with self._clock.phase("sample"):
+            self._sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
+        self._threads.map(run, _jobs(units, proposal))
         return out
+
+    def _own_batch(self, generation: int, direction: int) -> Batch:
+        """The examples of one direction where every direction has its own."""
+        return self.task.batch(generation, direction * self.examples, (direction + 1) * self.examples).to(self._precision)
 
     def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
         """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32."""

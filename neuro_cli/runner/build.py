@@ -186,15 +186,17 @@ def build(config: dict[str, Any], world: World) -> Parts:
     layout = ParameterLayout(model, task.memory_format is torch.channels_last)
     threads = Threads(threads_of(config, world, device))
     clock = Clock()
-    sampler.bind(Noise(config["seed"], layout.size, device, threads), config["population"])
-    if config["layout"] == "per_example" and config["batch_size"] % sampler.directions:
+    sampler.bind(Noise(config["seed"], layout.size, device, threads), config["population"], layout)
+    per_example = config["layout"] == "per_example"
+    if per_example and config["batch_size"] % sampler.directions:
         allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
         raise ConfigError("batch_size", config["batch_size"], allowed)
     initial = layout.flatten(model)
     layout.hollow(model)
     scorer = Scorer(
-        model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock, initial, config["batch_size"]
-    )
+        model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock, initial, config["batch_size"],
+        per_example,
+    )  # fmt: skip
     algo.start(initial, layout, config["population"], config["seed"])
     distribution.bind(
         Job(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.core.threads import Threads
-from neuro_cli.distribution.scoring import scoring_mode
+from neuro_cli.distribution.candidate import scoring_mode
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.runner.build import Parts
 from neuro_cli.task.base import Task

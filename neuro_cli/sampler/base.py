@@ -1,19 +1,28 @@
 """The contract of a sampler: how a candidate is made from the centre.
 
-A sampler is a law of three operations: which perturbation a member has, how it is applied, and the weighted sum of all
-perturbations over a slice of columns. It knows nothing of fitness, ranks or models.
+A sampler is a law of three operations: which perturbation a member has, how it is applied (written into a flat vector,
+or inside the forward pass of many members at once), and the weighted sum of all perturbations over a slice of columns. It
+knows nothing of fitness, ranks or models.
 
-Legend: P members, D directions of noise, M columns, K rows. Member ``i`` has perturbation eps_i = sign_i * noise[direction_i].
+Legend: P members, D directions of noise, M columns, K rows of weights. Member ``i`` has perturbation
+eps_i = sign_i * noise[direction_i]; with ``antithetic`` members 2j and 2j + 1 are the two sides of direction j
+(mirrored sampling, Brockhoff et al. 2010).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from neuro_cli.core.checks import boolean
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.rows import Geometry, Rows
 
 
 @dataclass(frozen=True)
@@ -25,25 +34,64 @@ class Unit:
     minus: int | None
 
 
-class Sampler(ABC):
-    """Base of the samplers. Structured ones override :meth:`perturb` and :meth:`combine`; the rest stays."""
+class Operator(Protocol):
+    """A linear layer or a convolution without its bias. ``geometry`` is None for a linear layer."""
 
-    def bind(self, noise: Noise, population: int) -> None:
-        """Take the noise of the run. Raises ConfigError when the population does not fit the sampler."""
-        self.noise, self.population = noise, population
-        self.check(population)
+    geometry: Geometry | None
+    channel: int  # the dimension of the activations' channels
 
-    def check(self, population: int) -> None:  # noqa: B027 (most samplers take any population)
-        """Raise ConfigError when ``population`` does not fit."""
+    def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
+        """The layer with another weight, and with other groups when they are given."""
+
+
+class Perturbation(ABC):
+    """Noise of some directions, in the form in which a forward pass over all of them applies it."""
+
+    rows: Rows
 
     @abstractmethod
+    def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
+        """``y`` plus what the noise of the weight at ``place`` adds to ``operator`` on ``x``; may write to ``y``."""
+
+    @abstractmethod
+    def vectors(self, place: Place) -> Tensor:
+        """The noise of a small parameter (bias, scale of a norm) itself: (D, values)."""
+
+
+class Sampler(ABC):
+    """Base of the samplers. ``reuses_noise``: a forward pass over many directions costs far less than one for each."""
+
+    reuses_noise = False
+
+    def __init__(self, antithetic: bool = False) -> None:
+        self.antithetic = boolean("sampler.antithetic", antithetic)
+
+    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
+        """Take the noise of the run. Raises ConfigError when the population does not fit the sampler."""
+        self.noise, self.population, self.layout = noise, population, layout
+        self.check(population)
+
+    def check(self, population: int) -> None:
+        """Raise ConfigError when ``population`` does not fit."""
+        if self.antithetic and population % 2:
+            raise ConfigError("population", population, "antithetic pairs need an even population")
+
     def side(self, member: int) -> tuple[int, int]:
         """(direction, sign) of a member; sign is +1 or -1."""
+        return (member // 2, 1 - 2 * (member % 2)) if self.antithetic else (member, 1)
 
     @property
     def directions(self) -> int:
         """Directions of noise in the whole population."""
         return self.side(self.population - 1)[0] + 1
+
+    @property
+    def run_of_directions(self) -> int | None:
+        """Directions [k n, (k + 1) n) share what a :class:`Perturbation` is made of; None: all do."""
+        return None
+
+    def prepare(self, generation: int, directions: range) -> None:  # noqa: B027 (most samplers share nothing)
+        """Make what the directions share with all threads, before tasks of the pool ask for it one by one."""
 
     def units(self, members: range) -> list[Unit]:
         """The members grouped by direction, in order."""
@@ -53,11 +101,19 @@ class Sampler(ABC):
             sides.setdefault(direction, {})[sign] = member
         return [Unit(direction, by_sign.get(1), by_sign.get(-1)) for direction, by_sign in sides.items()]
 
+    @abstractmethod
+    def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The noise (M,) of one direction, from the sampler's definition and in plain torch operations."""
+
+    @abstractmethod
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
     ) -> None:
         """Write base + scale * noise to ``plus`` and base - scale * noise to ``minus``, all (M,); scale (1,) or (M,)."""
-        self.noise.perturb(base, scale, generation, direction, plus, minus)
+
+    @abstractmethod
+    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+        """The noise of directions [first, first + rows.directions) for a forward pass in ``dtype``."""
 
     def combine(
         self,
@@ -71,7 +127,7 @@ class Sampler(ABC):
         """Sums (K, stop - start): row k is the sum over ``members`` of weights[k, i] * moment_k(eps_i).
 
         ``weights`` (K, len(members)) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Members of one
-        direction are merged before any noise is made.
+        direction are merged before any noise is made. The bits of a column do not depend on the slice.
         """
         directions: dict[int, int] = {}
         merged = np.zeros((len(weights), len(members)))
@@ -80,4 +136,10 @@ class Sampler(ABC):
             place = directions.setdefault(direction, len(directions))
             for row, moment in enumerate(moments):
                 merged[row, place] += weights[row, column] * (sign if moment == 1 else 1)
-        return self.noise.combine(merged[:, : len(directions)], moments, generation, list(directions), start, stop)
+        return self.sums(merged[:, : len(directions)], moments, generation, list(directions), start, stop)
+
+    @abstractmethod
+    def sums(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: Sequence[int], start: int, stop: int
+    ) -> Tensor:
+        """:meth:`combine` with a weight for each direction: ``weights`` (K, D), row k of moment moments[k]."""

@@ -1,8 +1,26 @@
-"""Independent perturbations: eps_i ~ N(0, I), one direction of noise a member."""
+"""Independent perturbations: noise ~ N(0, I) for every direction; a member a direction, or an antithetic pair."""
 
-from neuro_cli.sampler.base import Sampler
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.sampler.dense import Dense
 
 
-class Iid(Sampler):
-    def side(self, member: int) -> tuple[int, int]:
-        return member, 1
+class Iid(Dense):
+    """Both options ``iid`` and ``antithetic``: they differ in the pairs only."""
+
+    def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
+        return self.noise.draw(generation, range(first, first + count)).to(dtype)
+
+    def perturb(
+        self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
+    ) -> None:
+        self.noise.perturb(base, scale, generation, direction, plus, minus)
+
+    def sums(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: Sequence[int], start: int, stop: int
+    ) -> Tensor:
+        return self.noise.combine(weights, moments, generation, directions, start, stop)

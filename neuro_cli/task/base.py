@@ -48,8 +48,12 @@ class Task(ABC):
         """Examples [start, stop) of the ``batch_size`` of a generation: a function of (seed, generation) only."""
 
     @abstractmethod
+    def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Scores (B, C) float32 of every example of ``batch``. Runs without gradients. Thread-safe."""
+
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
-        """Sums over the examples of ``batch``, shape (C,) float64. Runs without gradients. Thread-safe."""
+        """Sums over the examples of ``batch``, shape (C,) float64."""
+        return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()
 
     @abstractmethod
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:

@@ -126,13 +126,12 @@ class Classification(Task):
     def score_names(self) -> tuple[str, ...]:
         return ("fitness", "loss") if self.fitness == "accuracy" else ("fitness",)
 
-    def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
+    def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
-            return np.zeros(len(self.score_names))
+            return torch.zeros(0, len(self.score_names))
         with torch.no_grad():
             correct, loss = outcomes(self._logits(module, batch), batch.targets)
-            columns = torch.stack([correct, loss]) if self.fitness == "accuracy" else -loss[None]
-            return columns.sum(1, dtype=torch.float64).cpu().numpy()
+            return torch.stack([correct, loss], 1) if self.fitness == "accuracy" else -loss[:, None]
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self._logits(module, batch), batch.targets)

@@ -130,12 +130,12 @@ def test_scores_are_those_of_the_perturbed_module(precision):
     job, like = parts.distribution.job, initial_weights(config)
     proposal = parts.algo.ask(1)
     batch = parts.task.batch(1, 0, config["batch_size"])
-    scores = job.scorer.scores(proposal, 1, range(1, 8), [batch])[:, 0] / config["batch_size"]
+    scores = job.scorer.scores(proposal, 1, range(1, 8))[:, 0] / config["batch_size"]
     for member, score in zip(range(1, 8), scores, strict=True):
         base = proposal.bases[int(proposal.parent[member])].double().numpy()
         eps = (1 - 2 * (member % 2)) * definition_of_noise(config["seed"], 1, member // 2, base.size)
         expected = -loss(unflat(base + float(proposal.scale) * eps, like), batch.inputs.double(), batch.targets)
         assert score == pytest.approx(expected, rel=1e-5 if precision == "float32" else 3e-2)
-    frozen = job.scorer.scores(proposal, 1, range(1), [batch])[0, 0] / config["batch_size"]
+    frozen = job.scorer.scores(proposal, 1, range(1))[0, 0] / config["batch_size"]
     expected = -loss(unflat(proposal.bases[0].double().numpy(), like), batch.inputs.double(), batch.targets)
     assert frozen == pytest.approx(expected, rel=1e-5 if precision == "float32" else 3e-2)

@@ -1,0 +1,118 @@
+"""Compiled loops that write centre plus structured noise for one block of parameters: (rows, width) float32, flat.
+
+Each fills a row of noise and then writes base + scale * noise to ``plus`` and base - scale * noise to ``minus``; an empty
+one is left out. ``scale`` has the length of ``base``, or 1 for one scale everywhere. No lock of Python is held.
+"""
+
+import numba as nb
+import numpy as np
+
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+
+
+@_compiled
+def _write(base, scale, start, noise, plus, minus):
+    """One row, which begins at column ``start``."""
+    width = noise.size
+    if scale.size == 1:
+        for j in range(width):
+            noise[j] *= scale[0]
+    else:
+        for j in range(width):
+            noise[j] *= scale[start + j]
+    centre = base[start : start + width]
+    if plus.size:
+        out = plus[start : start + width]
+        for j in range(width):
+            out[j] = centre[j] + noise[j]
+    if minus.size:
+        out = minus[start : start + width]
+        for j in range(width):
+            out[j] = centre[j] - noise[j]
+
+
+@_compiled
+def perturb_flipped(base, scale, shared, rows, columns, plus, minus):
+    """noise[k, j] = shared[k, j] * rows[k] * columns[j], signs of rows (n,) and columns (width,)."""
+    width = columns.size
+    noise = np.empty(width, np.float32)
+    for k in range(rows.size):
+        source, sign = shared[k * width : (k + 1) * width], rows[k]
+        for j in range(width):
+            noise[j] = source[j] * (sign * columns[j])
+        _write(base, scale, k * width, noise, plus, minus)
+
+
+@_compiled
+def perturb_outer(base, scale, rows, columns, plus, minus):
+    """noise[k, j] = sum over q of rows[q, k] * columns[q, j]; rows (R, n), columns (R, width)."""
+    rank, width = columns.shape
+    noise = np.empty(width, np.float32)
+    for k in range(rows.shape[1]):
+        for j in range(width):
+            noise[j] = rows[0, k] * columns[0, j]
+        for q in range(1, rank):
+            for j in range(width):
+                noise[j] += rows[q, k] * columns[q, j]
+        _write(base, scale, k * width, noise, plus, minus)
+
+
+@_compiled
+def perturb_placed(base, scale, shared, factor, from_row, columns, width, plus, minus):
+    """noise[k, columns[j]] = factor * shared[from_row[k], j], else zero; shared (r, c), columns (c,); -1: an empty row."""
+    noise = np.empty(width, np.float32)
+    for k in range(from_row.size):
+        noise[:] = 0
+        if from_row[k] >= 0:
+            source = shared[from_row[k]]
+            for j in range(columns.size):
+                noise[columns[j]] = factor * source[j]
+        _write(base, scale, k * width, noise, plus, minus)
+
+
+@_compiled
+def add_placed(shared, rows, columns, weights, low, high, square, out):
+    """``out``[rows[d, m] - low, columns[d, j]] += weights[d] * shared[m, j] (squared where asked) for rows in [low, high).
+
+    shared (r, w) float32, rows (D, r), columns (D, w), out (high - low, width) float64. -1 is nowhere.
+    """
+    for d in range(rows.shape[0]):
+        weight, places = weights[d], columns[d]
+        for m in range(rows.shape[1]):
+            k = rows[d, m]
+            if k < low or k >= high:
+                continue
+            source, target = shared[m], out[k - low]
+            for j in range(places.size):
+                value = np.float64(source[j])
+                target[places[j]] += weight * (value * value if square else value)
+
+
+@_compiled
+def table_sums(table, offsets, weights, moments, start, out):
+    """``out``[k, c] = sum over d of weights[k, d] * moment_k(table[offsets[d] + start + c]), summed in float64.
+
+    ``moments``: 1 for the value, 2 for its square - 1.
+    """
+    piece = 2048  # columns at once: their sums stay in the cache
+    total = np.empty((weights.shape[0], piece), np.float64)
+    for low in range(0, out.shape[1], piece):
+        length = min(piece, out.shape[1] - low)
+        total[:] = 0
+        for d in range(offsets.size):
+            first = offsets[d] + start + low
+            source = table[first : first + length]
+            for row in range(weights.shape[0]):
+                weight, line = weights[row, d], total[row]
+                if weight == 0.0:
+                    continue
+                if moments[row] == 1:
+                    for c in range(length):
+                        line[c] += weight * np.float64(source[c])
+                else:
+                    for c in range(length):
+                        value = np.float64(source[c])
+                        line[c] += weight * (value * value - 1.0)
+        for row in range(weights.shape[0]):
+            for c in range(length):
+                out[row, low + c] = np.float32(total[row, c])

@@ -1,0 +1,224 @@
+"""A batch whose rows belong to directions of noise: what a sampler does to activations, row by row.
+
+Rows are (S sides, D directions, e examples) in that order, S scales tell how far a side goes along its direction (the
+minus half of an antithetic pair has -sigma). On a CPU, in float32 or float64 and with channels last in memory, compiled
+loops do it (:mod:`neuro_cli.core.row_kernels`); elsewhere torch operations do.
+
+Legend: n = S D e rows, C channels.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from neuro_cli.core import row_kernels
+
+COMPILED = (torch.float32, torch.float64)
+
+
+def random_signs(words: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    """Signs (D, count) of the first bits of ``words`` (D, W): +1 where a bit is 0."""
+    bits = torch.arange(32, device=words.device)
+    ones = (words.to(torch.int64)[:, :, None] >> bits) & 1
+    return (1 - 2 * ones.flatten(1)[:, :count]).to(dtype)
+
+
+def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
+    """:func:`random_signs` with row d times weights[d], (D, count) in the type of ``weights``."""
+    if words.device.type != "cpu":
+        return random_signs(words, count, weights.dtype) * weights[:, None]
+    out = torch.empty(len(words), count, dtype=weights.dtype)
+    row_kernels.signs(words.numpy(), count, weights.numpy(), out.numpy())
+    return out
+
+
+def random_orders(words: Tensor, kept: int) -> Tensor:
+    """The first ``kept`` of a random order of n things, (D, kept) integers, from ``words`` (D, n): a stable argsort."""
+    if words.device.type != "cpu":
+        return words.argsort(dim=1, stable=True)[:, :kept]
+    out = torch.empty(len(words), kept, dtype=torch.int32)
+    row_kernels.orders(words.numpy(), kept, out.numpy())
+    return out
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Of a two-dimensional convolution: (vertical, horizontal) each, and the groups of channels."""
+
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+
+
+class Rows:
+    """``examples`` rows for each of ``directions`` directions, once for every one of ``scales``."""
+
+    def __init__(self, scales: Sequence[float], directions: int, examples: int) -> None:
+        self.scales, self.directions, self.examples = tuple(scales), directions, examples
+        self.count = len(self.scales) * directions * examples
+
+    def scaled(self, factor: float) -> "Rows":
+        """The same rows with all scales times ``factor``."""
+        return Rows([factor * scale for scale in self.scales], self.directions, self.examples)
+
+    def flip(self, x: Tensor, words: Tensor, channel: int) -> Tensor:
+        """``x`` with the channels' signs of each row's direction; ``words`` (D, W), ``channel`` the channels' dimension."""
+        source = _channels_last(x, channel)
+        if source is None:
+            return self.by_direction(x, random_signs(words, x.shape[channel], x.dtype), channel, torch.mul)
+        out = torch.empty_like(x)
+        row_kernels.flip(source, words.numpy(), self.examples, _pixels(out, channel))
+        return out
+
+    def add_flipped(self, y: Tensor, t: Tensor, words: Tensor, channel: int) -> Tensor:
+        """y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
+        target, source = _channels_last(y, channel), _channels_last(t, channel)
+        if target is None or source is None:
+            return self.add(y, self.by_direction(t, random_signs(words, t.shape[channel], t.dtype), channel, torch.mul))
+        row_kernels.add_flipped(target, source, words.numpy(), self.examples, self._scales(y.dtype))
+        return y
+
+    def add(self, y: Tensor, t: Tensor) -> Tensor:
+        """y + scale * t; may write to ``y``."""
+        for side, scale in enumerate(self.scales):
+            half = slice(side * self.directions * self.examples, (side + 1) * self.directions * self.examples)
+            y[half] += scale * t[half]
+        return y
+
+    def add_vectors(self, y: Tensor, vectors: Tensor, channel: int) -> Tensor:
+        """y + scale * the vector of each row's direction; ``vectors`` (D, C); may write to ``y``."""
+        target = _channels_last(y, channel)
+        if target is None:
+            return self.add(y, self.by_direction(torch.zeros_like(y), vectors.to(y.dtype), channel, torch.add))
+        row_kernels.add_vectors(target, vectors.to(y.dtype).contiguous().numpy(), self.examples, self._scales(y.dtype))
+        return y
+
+    def gather(self, x: Tensor, index: Tensor, channel: int) -> Tensor:
+        """``x`` at channels index[direction] (D, r): (n, .., r, ..)."""
+        source = _channels_last(x, channel)
+        shape = [*x.shape]
+        shape[channel] = index.shape[1]
+        if source is None:
+            return torch.gather(x, channel, self._spread(index, x.dim(), channel).expand(shape))
+        out = x.new_empty(shape)
+        if channel == 1:
+            out = out.contiguous(memory_format=torch.channels_last)
+        row_kernels.gather(source, index.numpy(), self.examples, _pixels(out, channel))
+        return out
+
+    def add_scattered(self, y: Tensor, t: Tensor, index: Tensor, channel: int) -> Tensor:
+        """y with scale * t added to channels index[direction] (D, r); ``t`` (n, .., r, ..); may write to ``y``."""
+        target, source = _channels_last(y, channel), _channels_last(t, channel)
+        if target is None or source is None:
+            places = self._spread(index, t.dim(), channel).expand(t.shape)
+            return self.add(y, torch.zeros_like(y).scatter_(channel, places, t))
+        row_kernels.add_scattered(target, source, index.numpy(), self.examples, self._scales(y.dtype))
+        return y
+
+    def filtered(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
+        """Images (n, C, H, W) filtered by each direction's ``filters`` (D, R, C / groups, kh, kw): (n, groups * R, H', W')."""
+        rank, inner, height, width = filters.shape[1:]
+        source = _images(x)
+        if source is None:
+            bank = self._repeated(filters)
+            weight = bank[:, None].expand(-1, geometry.groups, -1, -1, -1, -1).reshape(-1, inner, height, width)
+            merged = x.reshape(1, -1, *x.shape[2:])
+            groups = self.count * geometry.groups
+            made = F.conv2d(merged, weight, None, geometry.stride, geometry.padding, geometry.dilation, groups)
+            return made.view(self.count, geometry.groups * rank, *made.shape[2:])
+        sizes = [
+            (side + 2 * pad - gap * (kernel - 1) - 1) // step + 1
+            for side, pad, gap, kernel, step in zip(
+                x.shape[2:], geometry.padding, geometry.dilation, (height, width), geometry.stride, strict=True
+            )
+        ]
+        out = x.new_empty(self.count, *sizes, geometry.groups * rank)
+        bank = filters.permute(0, 1, 3, 4, 2).contiguous()
+        row_kernels.filtered(
+            source,
+            bank.numpy(),
+            self.examples,
+            geometry.stride,
+            geometry.padding,
+            geometry.dilation,
+            geometry.groups,
+            out.numpy(),
+        )
+        return out.permute(0, 3, 1, 2)
+
+    def projected(self, x: Tensor, filters: Tensor) -> Tensor:
+        """Features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""
+        flat = x.reshape(self.count, -1, x.shape[-1])
+        if x.dtype in COMPILED and x.device.type == "cpu":
+            images = flat.permute(0, 2, 1)[:, :, None]  # (n, C, 1, points): a 1x1 convolution over a line
+            made = self.filtered(images, filters[..., None, None], Geometry())
+            return made[:, :, 0].permute(0, 2, 1).reshape(*x.shape[:-1], -1)
+        return torch.bmm(flat, self._repeated(filters).transpose(1, 2)).view(*x.shape[:-1], -1)
+
+    def add_outer(self, y: Tensor, maps: Tensor, factors: Tensor, channel: int, groups: int = 1) -> Tensor:
+        """y + scale * sum over q of maps[group(c), q] * factors[direction, q, c]; may write to ``y``.
+
+        ``maps`` has groups * R channels where ``y`` has C; ``factors`` (D, R, C).
+        """
+        target, source = _channels_last(y, channel), _channels_last(maps, channel)
+        if target is None or source is None:
+            rank, each = factors.shape[1], y.shape[channel] // groups
+            last = maps.movedim(channel, -1)
+            split = last.reshape(*last.shape[:-1], groups, 1, rank)
+            by_row = self._repeated(factors).view(self.count, rank, groups, each).permute(0, 2, 3, 1)
+            by_row = by_row.view(self.count, *[1] * (y.dim() - 2), groups, each, rank)
+            return self.add(y, (split * by_row).sum(-1).flatten(-2).movedim(-1, channel))
+        row_kernels.add_outer(target, source, factors.contiguous().numpy(), self.examples, self._scales(y.dtype), groups)
+        return y
+
+    def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+        """x * weight + bias, each (S or 1, D or 1, values of ``shape``); ``shape`` broadcasts against a row of ``x``."""
+        split = x.reshape(len(self.scales), self.directions, self.examples, *x.shape[1:])
+        for operation, values in ((torch.mul, weight), (torch.add, bias)):
+            if values is not None:
+                split = operation(split, values.reshape(*values.shape[:2], 1, *shape).to(x.dtype))
+        return split.reshape(x.shape)
+
+    def _scales(self, dtype: torch.dtype) -> np.ndarray:
+        return np.array(self.scales, np.float32 if dtype == torch.float32 else np.float64)
+
+    def _repeated(self, factors: Tensor) -> Tensor:
+        """(D, ..) to (n, ..)."""
+        shape = (len(self.scales), self.directions, self.examples, *factors.shape[1:])
+        return factors[None, :, None].expand(shape).reshape(self.count, *factors.shape[1:])
+
+    def _spread(self, index: Tensor, dims: int, channel: int) -> Tensor:
+        """(D, r) to (n, 1, .., r, .., 1) with ``dims`` dimensions."""
+        shape = [self.count] + [1] * (dims - 1)
+        shape[channel] = index.shape[1]
+        return self._repeated(index.to(torch.int64)).view(shape)
+
+    def by_direction(self, x: Tensor, values: Tensor, channel: int, operation: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """``operation`` of each row and its direction's ``values`` (D, C)."""
+        shape = [1, self.directions, 1] + [1] * (x.dim() - 1)
+        shape[channel % x.dim() + 2] = values.shape[1]
+        split = x.reshape(len(self.scales), self.directions, self.examples, *x.shape[1:])
+        return operation(split, values.view(shape)).reshape(x.shape)
+
+
+def _channels_last(x: Tensor, channel: int) -> np.ndarray | None:
+    """(n, pixels, C) for the compiled loops, or None where they cannot serve."""
+    if x.device.type != "cpu" or x.dtype not in COMPILED or not x.movedim(channel, -1).is_contiguous():
+        return None
+    return _pixels(x, channel)
+
+
+def _pixels(x: Tensor, channel: int) -> np.ndarray:
+    moved = x.movedim(channel, -1)
+    return moved.reshape(len(moved), -1, moved.shape[-1]).numpy()  # a view: what is asked for is contiguous
+
+
+def _images(x: Tensor) -> np.ndarray | None:
+    """(n, H, W, C) for the compiled loops, or None where they cannot serve."""
+    moved = x.permute(0, 2, 3, 1)
+    return moved.numpy() if x.device.type == "cpu" and x.dtype in COMPILED and moved.is_contiguous() else None

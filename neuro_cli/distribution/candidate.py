@@ -1,0 +1,76 @@
+"""A module without parameters of its own: they are views of a flat vector, so writing there makes another candidate."""
+
+import copy
+import logging
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from neuro_cli.core.layout import ParameterLayout
+
+log = logging.getLogger(__name__)
+
+
+class Candidate:
+    """A copy of the module whose parameters are views of ``flat`` (M,), rounded to the evaluation's precision.
+
+    ``shared``: another candidate whose vector this one looks at too.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        layout: ParameterLayout,
+        precision: torch.dtype,
+        device: torch.device,
+        blocked: bool = False,
+        shared: "Candidate | None" = None,
+    ) -> None:
+        inner = scoring_mode(copy.deepcopy(module).to(precision))
+        self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device)
+        rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
+        self._rounded: Tensor = shared._rounded if shared else rounded
+        layout.attach(inner, self._rounded)
+        self.module = Blocked(inner) if blocked else inner
+
+    def ready(self) -> nn.Module:
+        """The module with the parameters that ``flat`` holds now."""
+        if self._rounded is not self.flat:
+            self._rounded.copy_(self.flat)
+        return self.module
+
+
+# what layers without a blocked kernel, and Python code that looks into a tensor, raise
+UNSUPPORTED = (RuntimeError, AttributeError, TypeError)
+
+
+class Blocked(nn.Module):
+    """Runs a module on activations in oneDNN's own blocked layout: no reordering between layers of a CPU."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self._told = False
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        try:
+            outputs: Tensor = self.inner(inputs.to_mkldnn())
+            return outputs.to_dense()
+        except UNSUPPORTED as error:
+            # a branch that the trial at the start did not take; if the module itself fails, it fails again below.
+            # Tried anew for every member: a score must not depend on whom this thread scored before.
+            if not self._told:
+                log.warning("a layer takes no blocked activations, such members are scored without: %s", error)
+            self._told = True
+            plain: Tensor = self.inner(inputs)
+            return plain
+
+
+def scoring_mode(module: nn.Module) -> nn.Module:
+    """Batch norm uses the statistics of the batch; dropout is off, for a fitness must not depend on a hidden stream."""
+    module.eval()
+    for part in module.modules():
+        if isinstance(part, _BatchNorm):
+            part.train()
+    return module

@@ -1,0 +1,196 @@
+"""One forward pass of an unmodified module for many members, each row of the batch with its member's parameters.
+
+A torch function mode meets every call of the forward pass that gets an evolved parameter. Linear layers, two-dimensional
+convolutions and norms are done for all members at once: the layer with the centre's parameters on all rows, and what the
+sampler's noise adds to it (:class:`neuro_cli.sampler.base.Perturbation`). Any other use of a parameter raises
+:class:`Unsupported`. An operation that mixes the examples of a batch would mix members: whoever uses this compares it
+with single members first.
+
+Legend: S sides, D directions, e examples, n = S D e rows, C channels.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.rows import Geometry
+from neuro_cli.sampler.base import Perturbation
+
+
+class Unsupported(Exception):  # noqa: N818 (it is no error: another way serves)
+    """The module uses a parameter in a way that is not done for many members at once."""
+
+
+class LinearOperator:
+    geometry: Geometry | None = None
+    channel = -1
+
+    def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
+        return F.linear(x, weight)
+
+
+class ConvolutionOperator:
+    channel = 1
+
+    def __init__(self, geometry: Geometry) -> None:
+        self.geometry: Geometry | None = geometry
+        self._options = (geometry.stride, geometry.padding, geometry.dilation)
+        self._groups = geometry.groups
+
+    def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
+        return F.conv2d(x, weight, None, *self._options, groups or self._groups)
+
+
+class PerturbedForward(TorchFunctionMode):
+    """Within it, ``module`` answers n rows of input as the members of ``perturbation`` would."""
+
+    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation) -> None:
+        super().__init__()
+        parameters = dict(module.named_parameters())
+        self._places = {id(parameters[place.name]): place for place in layout.places}
+        self._noise, self._rows = perturbation, perturbation.rows
+        self.largest = 0  # values of one row in the largest output of a layer
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            return handler(self, *args, **kwargs)
+        made = func(*args, **kwargs)
+        if isinstance(made, Tensor | tuple | list) and self._uses_parameter([*args, *kwargs.values()]) and _has_tensor(made):
+            raise Unsupported(f"{getattr(func, '__name__', func)} uses a parameter")
+        return made
+
+    def _uses_parameter(self, values: Iterable[Any]) -> bool:
+        return any(
+            self._uses_parameter(value) if isinstance(value, list | tuple) else id(value) in self._places for value in values
+        )
+
+    def _place(self, parameter: Tensor | None) -> Place | None:
+        return None if parameter is None else self._places.get(id(parameter))
+
+    def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        count, rows = self._rows.count, len(input)
+        if input.dim() < 2 or rows % count:
+            raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
+        x = input if rows == count else input.reshape(count, -1, *input.shape[1:])
+        made = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
+        return made if rows == count else made.reshape(rows, *made.shape[2:])
+
+    def conv2d(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        if input.dim() != 4 or len(input) != self._rows.count:
+            raise Unsupported(f"a convolution gets {tuple(input.shape)} for {self._rows.count} examples")
+        place = self._place(weight)
+        if place is not None and place.groups != groups:
+            raise Unsupported(f"a convolution of {groups} groups with the weight of {place.groups}")
+        sizes = _pair(stride), _padding(padding, weight, _pair(dilation)), _pair(dilation)
+        made = F.conv2d(input, weight, bias, *sizes, groups)
+        return self._layer(ConvolutionOperator(Geometry(*sizes, groups)), made, input, weight, bias)
+
+    def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        self.largest = max(self.largest, y[0].numel(), x[0].numel())
+        place = self._place(weight)
+        if place is not None:
+            y = self._noise.apply(place, x, y, operator)
+        place = self._place(bias)
+        return y if place is None else self._rows.add_vectors(y, self._noise.vectors(place), operator.channel)
+
+    def batch_norm(
+        self, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+        bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+    ) -> Tensor:  # fmt: skip
+        """With the statistics of the batch: those of each member's own examples."""
+        if training:
+            made = self._normalised(input, eps)
+        else:
+            made = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
+        return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
+
+    def _normalised(self, x: Tensor, eps: float) -> Tensor:
+        rows = self._rows
+        split = x.reshape(-1, rows.examples, *x.shape[1:])
+        if split[0, :, 0].numel() < 2:
+            raise Unsupported("batch norm of a single value for each channel")
+        dimensions = [1, *range(3, split.dim())]
+        variance, mean = torch.var_mean(split, dimensions, correction=0, keepdim=True)
+        return ((split - mean) * torch.rsqrt(variance + eps)).view(x.shape)
+
+    def layer_norm(
+        self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+        eps: float = 1e-5,
+    ) -> Tensor:  # fmt: skip
+        made = F.layer_norm(input, normalized_shape, None, None, eps)
+        inner = [1] * (input.dim() - 1 - len(normalized_shape))
+        return self._affine(made, weight, bias, (*inner, *normalized_shape))
+
+    def group_norm(
+        self, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    ) -> Tensor:
+        made = F.group_norm(input, num_groups, None, None, eps)
+        return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
+
+    def instance_norm(
+        self, input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+        weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor:  # fmt: skip
+        made = F.instance_norm(input, running_mean, running_var, None, None, use_input_stats, 0.0, eps)
+        return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
+
+    def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+        return self._rows.affine(x, self._values(weight), self._values(bias), shape)
+
+    def _values(self, parameter: Tensor | None) -> Tensor | None:
+        """What every side and direction has instead of ``parameter``: (S or 1, D or 1, values)."""
+        if parameter is None:
+            return None
+        # as it lies in the flat vector: a norm's parameters are never four-dimensional
+        base, place = parameter.reshape(1, 1, -1), self._place(parameter)
+        if place is None:
+            return base
+        scales = torch.tensor(self._rows.scales, dtype=base.dtype, device=base.device)
+        return base + scales[:, None, None] * self._noise.vectors(place)[None].to(base.dtype)
+
+
+def _has_tensor(made: Any) -> bool:
+    return isinstance(made, Tensor) or any(isinstance(part, Tensor) for part in made)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    first, *rest = value
+    return first, rest[0] if rest else first
+
+
+def _padding(padding: Any, weight: Tensor, dilation: tuple[int, int]) -> tuple[int, int]:
+    """Zeros on either side. Raises Unsupported where ``same`` needs more of them on one side."""
+    if not isinstance(padding, str):
+        return _pair(padding)
+    if padding == "valid":
+        return 0, 0
+    both = [gap * (kernel - 1) for gap, kernel in zip(dilation, weight.shape[2:], strict=True)]
+    if any(total % 2 for total in both):
+        raise Unsupported("padding=same of an even kernel")
+    return both[0] // 2, both[1] // 2
+
+
+# how modules call these operations
+HANDLERS: dict[Callable[..., Any], Callable[..., Tensor]] = {
+    F.linear: PerturbedForward.linear,
+    F.conv2d: PerturbedForward.conv2d,
+    F.batch_norm: PerturbedForward.batch_norm,
+    F.layer_norm: PerturbedForward.layer_norm,
+    F.group_norm: PerturbedForward.group_norm,
+    F.instance_norm: PerturbedForward.instance_norm,
+}

@@ -1,0 +1,53 @@
+"""Directions of noise with a number of their own for every parameter."""
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from neuro_cli.core.layout import Place
+from neuro_cli.core.rows import Rows
+from neuro_cli.sampler.base import Operator, Perturbation, Sampler
+
+
+class DensePerturbation(Perturbation):
+    """``noise`` (D, M): every direction has its own weights, one batched product a layer."""
+
+    def __init__(self, noise: Tensor, rows: Rows) -> None:
+        self._noise, self.rows = noise, rows
+
+    def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
+        rows, weights = self.rows, self._of(place)
+        sides, directions, examples = len(rows.scales), rows.directions, rows.examples
+        if operator.geometry is None:
+            split = x.reshape(sides, directions, -1, x.shape[-1]).transpose(0, 1).reshape(directions, -1, x.shape[-1])
+            made = torch.bmm(split, weights.transpose(1, 2))
+            made = made.view(directions, sides, -1, made.shape[-1]).transpose(0, 1).reshape(*x.shape[:-1], -1)
+            return rows.add(y, made)
+        # a direction is a group of channels
+        split = x.reshape(sides, directions, examples, *x.shape[1:]).transpose(1, 2)
+        merged = split.reshape(sides * examples, -1, *x.shape[2:])
+        made = operator(merged, weights.flatten(0, 1), directions * operator.geometry.groups)
+        made = made.view(sides, examples, directions, -1, *made.shape[2:]).transpose(1, 2)
+        return rows.add(y, made.reshape(y.shape))
+
+    def vectors(self, place: Place) -> Tensor:
+        return self._noise[:, place.start : place.stop]
+
+    def _of(self, place: Place) -> Tensor:
+        """(D, *shape) of one parameter."""
+        return torch.stack([place.view(row) for row in self._noise])
+
+
+class Dense(Sampler):
+    """A sampler whose directions are drawn whole by :meth:`draw`."""
+
+    @abstractmethod
+    def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
+        """Noise (count, M) of directions [first, first + count)."""
+
+    def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return self.draw(generation, direction, 1, dtype)[0]
+
+    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+        return DensePerturbation(self.draw(generation, first, rows.directions, dtype), rows)

@@ -1,0 +1,100 @@
+"""Low rank: E_i = 1/sqrt(R) sum over r of a_r b_r^T with normal vectors a over the outputs and b over the inputs.
+
+EGGROLL (Sarkar et al., "Evolution strategies at the hyperscale", 2025); a convolution counts as the matrix
+(outputs, inputs x taps). What holds exactly: every weight has mean 0 and variance 1, and two weights are uncorrelated.
+A weight is a sum of R products of two normals, not a normal: its kurtosis is 3 + 6 / R, and it tends to N(0, 1) with R.
+Vectors (biases, scales of norms) are N(0, I).
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.core import block_kernels
+from neuro_cli.core.checks import integer
+from neuro_cli.core.layout import Place
+from neuro_cli.core.noise import FACTOR_STREAM
+from neuro_cli.core.rows import Rows
+from neuro_cli.sampler.base import Operator, Perturbation
+from neuro_cli.sampler.structured import Block, Structured, StructuredPerturbation
+
+
+class LowRank(Structured):
+    """Factors: normals (D, W), for each block a of all ranks and then b, in the order of a flat row."""
+
+    def __init__(self, rank: int = 1, antithetic: bool = True) -> None:
+        super().__init__(antithetic)
+        self.rank = integer("sampler.rank", rank, 1)
+
+    def factor_columns(self, block: Block) -> int:
+        return block.rows if block.vector else self.rank * (block.rows + block.width)
+
+    def factors(self, generation: int, directions: Sequence[int]) -> Tensor:
+        return self.noise.draw(generation, directions, 0, self._columns, FACTOR_STREAM)
+
+    def vectors_of(self, block: Block, factors: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
+        part = factors[:, block.first : block.first + self.factor_columns(block)].to(dtype)
+        middle = self.rank * block.rows
+        rows, columns = part[:, :middle], part[:, middle:]
+        return rows.unflatten(1, (self.rank, -1)) / math.sqrt(self.rank), columns.unflatten(1, (self.rank, -1))
+
+    def block_noise(self, block: Block, factors: Tensor, generation: int, direction: int, dtype: torch.dtype) -> Tensor:
+        if block.vector:
+            return factors[0, block.first : block.first + block.rows].to(dtype)[:, None, None]
+        rows, columns = self.vectors_of(block, factors, dtype)
+        return block.cube((rows[0].T @ columns[0]).flatten())
+
+    def perturb_block(
+        self, block: Block, factors: Tensor, generation: int, direction: int, base: np.ndarray, scale: np.ndarray,
+        plus: np.ndarray, minus: np.ndarray,
+    ) -> None:  # fmt: skip
+        if block.vector:
+            rows, columns = factors[:, block.first : block.first + block.rows], torch.ones(1, 1)
+        else:
+            by_rank, by_column = self.vectors_of(block, factors, torch.float32)
+            rows, columns = by_rank[0], by_column[0]
+        block_kernels.perturb_outer(base, scale, rows.contiguous().numpy(), columns.contiguous().numpy(), plus, minus)
+
+    def gathered(
+        self, block: Block, factors: Tensor, weights: Tensor, moment: int, generation: int, run: int, low: int, high: int
+    ) -> Tensor:
+        """The sum itself, (high - low, width)."""
+        weights = weights.float()
+        if block.vector:
+            values = factors[:, block.first + low : block.first + high]
+            return (weights @ (values if moment == 1 else values * values))[:, None]
+        rows, columns = self.vectors_of(block, factors, torch.float32)
+        rows = rows[:, :, low:high]
+        if moment == 2:  # the square of a sum over ranks: a sum over pairs of ranks
+            rows = (rows[:, :, None] * rows[:, None]).flatten(1, 2)
+            columns = (columns[:, :, None] * columns[:, None]).flatten(1, 2)
+        weighted = rows * weights[:, None, None]
+        return weighted.flatten(0, 1).T @ columns.flatten(0, 1)
+
+    def finished(self, block: Block, gathered: Tensor, generation: int, run: int, moment: int, low: int, high: int) -> Tensor:
+        return block.cube(gathered.flatten())
+
+    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+        return LowRankPerturbation(self, generation, first, rows, dtype)
+
+
+class LowRankPerturbation(StructuredPerturbation):
+    """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs."""
+
+    sampler: LowRank
+
+    def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
+        block = self.block(place)
+        rows, columns = self.sampler.vectors_of(block, self.factors, self.dtype)
+        if operator.geometry is None:
+            return self.rows.add_outer(y, self.rows.projected(x, columns), rows, operator.channel)
+        filters = block.cube(columns)[..., 0, :, :].reshape(*columns.shape[:2], *place.shape[1:])
+        maps = self.rows.filtered(x, filters, operator.geometry)
+        return self.rows.add_outer(y, maps, rows, operator.channel, operator.geometry.groups)
+
+    def small(self, block: Block) -> Tensor:
+        return self.factors[:, block.first : block.first + block.rows].to(self.dtype)

@@ -1,0 +1,257 @@
+"""Permutations: E_i = P_i E Q_i, one matrix of noise E for all directions, its rows and columns placed at random.
+
+"An efficient GPU implementation of natural evolution strategies for deep learning" (noise reuse). With ``sparsity`` s
+below 1, E has only that share of the rows (or columns, or both) and lands on a random part of the weight, the rest of
+which is left alone in that direction: a weight is then N(0, 1/s) with probability s, else 0. Mean 0, variance 1 and no
+correlation hold for every s; N(0, 1) holds for s = 1.
+
+Which sides: of one matrix the larger side suffices (placing outputs of a matrix with few outputs spans few gradients),
+and a sum over directions is then one small matrix product; ``both`` sums direction by direction. In a grouped
+convolution whole groups move with their inputs, and outputs inside their groups.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.core import block_kernels, row_kernels
+from neuro_cli.core.checks import number, one_of
+from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.noise import FACTOR_STREAM, Noise
+from neuro_cli.core.rows import Rows, random_orders
+from neuro_cli.sampler.base import Operator, Perturbation
+from neuro_cli.sampler.structured import Block, SharedNoise, Structured, StructuredPerturbation, run_length
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many of what a block places; 0: that side stays in order.
+
+    ``groups`` of ``all_groups``, ``outputs`` and ``inputs`` inside a group.
+    """
+
+    groups: int
+    all_groups: int
+    outputs: int
+    inputs: int
+
+
+def _kept(share: float, count: int) -> int:
+    return max(1, round(share * count))
+
+
+class Permutation(Structured):
+    """``sides``: larger | outputs | inputs | both; ``sparsity`` in (0, 1]; ``directions_per_noise``: None for one E a generation.
+
+    Factors: words (D, W), for each block those that order its groups, its outputs, its inputs.
+    """
+
+    def __init__(
+        self,
+        sides: str = "larger",
+        sparsity: float = 1.0,
+        directions_per_noise: int | None = None,
+        antithetic: bool = True,
+    ) -> None:
+        super().__init__(antithetic)
+        self.sides = one_of("sampler.sides", sides, ("larger", "outputs", "inputs", "both"))
+        self.sparsity = number("sampler.sparsity", sparsity, above=0.0, high=1.0)
+        self._run_length = run_length("sampler.directions_per_noise", directions_per_noise)
+
+    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
+        super().bind(noise, population, layout)
+        self.shared = SharedNoise(noise)
+
+    @property
+    def run_of_directions(self) -> int | None:
+        return self._run_length
+
+    def prepare(self, generation: int, directions: range) -> None:
+        if self.run_of(directions[0]) == self.run_of(directions[-1]):
+            self.shared.prepare(generation, self.run_of(directions[0]))
+
+    def plan(self, block: Block) -> Plan:
+        """What is placed in a block."""
+        groups, each = block.place.groups, block.rows // block.place.groups
+        if groups > 1:
+            inside = each > 1
+            return Plan(_kept(1.0 if inside else self.sparsity, groups), groups, _kept(self.sparsity, each) if inside else 0, 0)
+        if block.vector or block.inner == 1:
+            return Plan(0, 1, _kept(self.sparsity, block.rows), 0)
+        sides = self.sides
+        if sides == "larger":
+            sides = "inputs" if block.inner > block.rows else "outputs"
+        share = math.sqrt(self.sparsity) if sides == "both" else self.sparsity
+        outputs, inputs = _kept(share, block.rows), _kept(share, block.inner)
+        return Plan(0, 1, outputs * (sides != "inputs"), inputs * (sides != "outputs"))
+
+    def factor_columns(self, block: Block) -> int:
+        plan = self.plan(block)
+        outputs = block.rows // plan.all_groups if plan.outputs else 0
+        return (plan.all_groups if plan.groups else 0) + outputs + (block.inner if plan.inputs else 0)
+
+    def factors(self, generation: int, directions: Sequence[int]) -> Tensor:
+        return self.noise.words(generation, directions, self._columns, FACTOR_STREAM)
+
+    def places(self, block: Block, factors: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Where E's rows land (D, r), where its columns land (D, c), and the input channels that its groups read (D, g').
+
+        None: they stay in order (for the groups: all read their own).
+        """
+        plan, first, rows, inputs, channels = self.plan(block), block.first, None, None, None
+        each = block.rows // plan.all_groups
+        if plan.groups:
+            rows = random_orders(factors[:, first : first + plan.all_groups], plan.groups)
+            first += plan.all_groups
+            channels = _inside(rows, torch.arange(block.inner, dtype=rows.dtype, device=rows.device)[None], block.inner)
+        if plan.outputs:
+            inside = random_orders(factors[:, first : first + each], plan.outputs)
+            first += each
+            rows = inside if rows is None else _inside(rows, inside, each)
+        if plan.inputs:
+            inputs = random_orders(factors[:, first : first + block.inner], plan.inputs)
+        return rows, inputs, channels
+
+    def shape(self, block: Block) -> tuple[int, int, float]:
+        """Rows and columns (of inputs) of E, and the factor that gives its entries variance 1 on the whole weight."""
+        plan = self.plan(block)
+        rows = (plan.groups or 1) * (plan.outputs or block.rows // plan.all_groups)
+        inner = plan.inputs or block.inner
+        return rows, inner, math.sqrt(block.rows * block.inner / (rows * inner))
+
+    def shared_cube(self, block: Block, generation: int, run: int) -> Tensor:
+        """E (rows, inner, spatial) float32: a corner of the whole weight's noise."""
+        rows, inner, _ = self.shape(block)
+        flat = self.shared.flat(generation, run)[block.place.start : block.place.stop]
+        return block.cube(flat)[:rows, :inner]
+
+    def block_noise(self, block: Block, factors: Tensor, generation: int, direction: int, dtype: torch.dtype) -> Tensor:
+        cube = self.shared_cube(block, generation, self.run_of(direction)).to(dtype)
+        noise = cube.new_zeros(block.rows, block.inner, block.spatial)
+        rows, inputs, _ = self.places(block, factors)
+        lines = torch.arange(len(cube), device=cube.device) if rows is None else rows[0].long()
+        columns = torch.arange(cube.shape[1], device=cube.device) if inputs is None else inputs[0].long()
+        noise[lines[:, None], columns] = cube * self.shape(block)[2]
+        return noise
+
+    def perturb_block(
+        self, block: Block, factors: Tensor, generation: int, direction: int, base: np.ndarray, scale: np.ndarray,
+        plus: np.ndarray, minus: np.ndarray,
+    ) -> None:  # fmt: skip
+        rows, inputs, _ = self.places(block, factors)
+        count, _, factor = self.shape(block)
+        from_row = np.full(block.rows, -1, np.int32)
+        from_row[np.arange(count) if rows is None else rows[0].numpy()] = np.arange(count, dtype=np.int32)
+        shared = self._flat_rows(block, generation, self.run_of(direction)).numpy()
+        columns = self._columns_of(block, inputs)[0].numpy()
+        block_kernels.perturb_placed(base, scale, shared, np.float32(factor), from_row, columns, block.width, plus, minus)
+
+    def _flat_rows(self, block: Block, generation: int, run: int) -> Tensor:
+        """E as (rows, width) in the order of a flat row, contiguous."""
+        make = lambda _: block.flat(self.shared_cube(block, generation, run)[:, None]).contiguous()  # noqa: E731
+        return self.shared.weight(generation, run, (block.place.name, "rows"), make)
+
+    def _columns_of(self, block: Block, inputs: Tensor | None) -> Tensor:
+        """Where the columns of E's flat rows land in those of the weight, (D, width of E); (1, width) if in order."""
+        target = torch.arange(block.width, dtype=torch.int32, device=self.noise.device)
+        if inputs is None:
+            return target[None]
+        return block.flat(block.cube(target)[0][inputs.long()][:, None])
+
+    def gathered(
+        self, block: Block, factors: Tensor, weights: Tensor, moment: int, generation: int, run: int, low: int, high: int
+    ) -> Tensor:
+        """Placed rows: (high - low, r), how E's rows add up in each. Placed inputs: (c, inner). Both: the sum itself."""
+        rows, inputs, _ = self.places(block, factors)
+        if inputs is None:
+            assert rows is not None
+            return _counts(rows, weights, low, high)
+        if rows is None:
+            return _counts(inputs, weights, 0, block.inner).T
+        shared = self._flat_rows(block, generation, run)
+        return _placed_sum(shared, rows, self._columns_of(block, inputs), weights, (low, high, block.width), moment == 2)
+
+    def finished(self, block: Block, gathered: Tensor, generation: int, run: int, moment: int, low: int, high: int) -> Tensor:
+        plan, (_, _, factor) = self.plan(block), self.shape(block)
+        placed_rows = bool(plan.outputs or plan.groups)
+        if placed_rows and plan.inputs:
+            return block.cube((gathered * factor**moment).float().flatten())
+        if placed_rows:
+            return block.cube((gathered @ (self._flat_rows(block, generation, run) * factor) ** moment).flatten())
+        cube = self.shared_cube(block, generation, run)[low:high]
+        made = ((cube.transpose(1, 2).contiguous() * factor) ** moment).flatten(0, 1) @ gathered
+        return made.unflatten(0, (high - low, block.spatial)).transpose(1, 2)
+
+    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+        return PlacedPerturbation(self, generation, first, rows, dtype)
+
+
+class PlacedPerturbation(StructuredPerturbation):
+    """x (P E Q)^T: inputs picked in Q's order, the layer with E, outputs put in P's."""
+
+    sampler: Permutation
+
+    def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
+        block = self.block(place)
+        plan, (_, _, factor) = self.sampler.plan(block), self.sampler.shape(block)
+        rows, inputs, channels = self.sampler.places(block, self.factors)
+        picked = inputs if channels is None else channels
+        x = x if picked is None else self.rows.gather(x, picked, operator.channel)
+        made = operator(x, self._weight(block), plan.groups or None)
+        scaled = self.rows.scaled(factor)
+        return scaled.add(y, made) if rows is None else scaled.add_scattered(y, made, rows, operator.channel)
+
+    def _weight(self, block: Block) -> Tensor:
+        """E in the shape of a weight with fewer outputs or inputs, in the memory format of the layer's own."""
+
+        def make(_: Tensor) -> Tensor:
+            cube = self.sampler.shared_cube(block, self.generation, self.run)
+            weight = cube.reshape(*cube.shape[:2], *block.place.shape[2:]).to(self.dtype)
+            return weight.contiguous(memory_format=torch.channels_last if block.inner_last else torch.contiguous_format)
+
+        return self.sampler.shared.weight(self.generation, self.run, (block.place.name, self.dtype), make)
+
+    def small(self, block: Block) -> Tensor:
+        count, _, factor = self.sampler.shape(block)
+        rows, _, _ = self.sampler.places(block, self.factors)
+        assert rows is not None
+        values = self.sampler.shared_cube(block, self.generation, self.run).to(self.dtype).view(1, count) * factor
+        made = values.new_zeros(len(rows), block.rows)
+        return made.scatter_(1, rows.long(), values.expand(len(rows), count))
+
+
+def _inside(outer: Tensor, inner: Tensor, each: int) -> Tensor:
+    """Positions of things of groups: outer (D, g) groups of ``each``, inner (D or 1, k) inside a group: (D, g k)."""
+    return (outer[:, :, None] * each + inner[:, None]).flatten(1)
+
+
+def _counts(index: Tensor, weights: Tensor, low: int, high: int) -> Tensor:
+    """(high - low, r) float32: entry [k, m] is the sum of the weights of the directions with index[d, m] = low + k."""
+    out = torch.zeros(high - low, index.shape[1], dtype=torch.float64, device=index.device)
+    if index.device.type == "cpu":
+        row_kernels.counts(index.numpy(), weights.numpy(), low, out.numpy())
+        return out.float()
+    chosen = (index >= low) & (index < high)
+    columns = torch.arange(index.shape[1], device=index.device).expand_as(index)
+    out.index_put_(((index - low)[chosen], columns[chosen]), weights[:, None].expand_as(index)[chosen], accumulate=True)
+    return out.float()
+
+
+def _placed_sum(
+    shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int], square: bool
+) -> Tensor:
+    """The weighted sum (high - low, width) float64 of E (r, c) with its rows and columns placed; target (low, high, width)."""
+    low, high, width = target
+    out = torch.zeros(high - low, width, dtype=torch.float64, device=shared.device)
+    if shared.device.type == "cpu":
+        block_kernels.add_placed(shared.numpy(), rows.numpy(), columns.numpy(), weights.numpy(), low, high, square, out.numpy())
+        return out
+    values = shared.double() ** 2 if square else shared.double()
+    for order, places, weight in zip(rows.long(), columns.long(), weights, strict=True):
+        chosen = (order >= low) & (order < high)
+        out[(order[chosen] - low)[:, None], places] += weight * values[chosen]
+    return out

@@ -1,0 +1,285 @@
+"""Seconds of one whole generation of neuro, evosax and EvoTorch, each in a process of its own, one generation in turn.
+
+The workload is W1: MNIST_3M (3,274,634 parameters), population 64 as 32 antithetic pairs, every member on the same 128
+images, centred ranks, Adam; sampling, evaluation and update are all timed. The three compute the same network
+(scripts/peers/ has it once for jax and once for torch) in float32, but ``--precision bfloat16`` for neuro's evaluation.
+neuro scores the bundled digits, resized, as ``neuro bench generation`` does; the peers get random images of the same
+shape with random labels: arithmetic and memory traffic do not depend on the pixels.
+
+Each peer lives in a virtual environment that the first use makes (``--environments``; EvoTorch's takes 6 GB where
+torch comes with CUDA). The first two generations are not counted: the first compiles, in the second memory still grows.
+"""
+
+import argparse
+import csv
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from neuro_cli.core.errors import UserError, report
+from neuro_cli.model import mnist
+from neuro_cli.overrides import config_folder, option_of
+from neuro_cli.runner.bench import Worker
+from neuro_cli.runner.summary import git_revision, versions
+
+REQUIREMENTS = {
+    "evosax": ("evosax>=0.3.2", "jax>=0.10.2"),
+    "evotorch": ("evotorch>=0.6.1", "torch>=2.6"),
+}
+SYSTEMS = ("neuro", *REQUIREMENTS)
+MODELS = ("MNIST_10K", "MNIST_30K", "MNIST_500K", "MNIST_3M")
+# jax's older way to split its random stream draws this population a tenth faster
+VARIABLES = {"evosax": {"JAX_THREEFRY_PARTITIONABLE": "0"}}
+TOLD = ("evosax", "jax", "jaxlib", "evotorch", "torch", "numpy")  # versions in the printed line; the JSON file has all
+UNCOUNTED = 2  # generations
+
+
+class Peer(Worker):
+    """Another system: a program of scripts/peers in the environment of that system."""
+
+    def __init__(self, name: str, python: Path, setting: dict[str, Any], log: Path) -> None:
+        self.name = name
+        self.rows = []
+        self._log = log
+        command = [str(python), str(Path(__file__).parent / "peers" / f"{name}_worker.py"), json.dumps(setting)]
+        environment = os.environ | {"OMP_NUM_THREADS": str(setting["threads"])} | VARIABLES.get(name, {})
+        with log.open("w") as words:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, text=True, env=environment
+            )
+
+    def generation(self, counted: bool) -> None:
+        try:
+            super().generation(counted)
+        except UserError as error:
+            raise UserError(f"{error}; what it said is in {self._log}") from error
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; --help lists the options")
+
+
+def integer_from(low: int, even: bool = False) -> Callable[[str], int]:
+    """A parser of integers >= ``low``."""
+
+    def parse(text: str) -> int:
+        value = int(text) if text.isdecimal() else -1
+        if value < low or (even and value % 2):
+            raise argparse.ArgumentTypeError(f"{text}: must be an {'even ' if even else ''}integer >= {low}")
+        return value
+
+    return parse
+
+
+def system_names(text: str) -> list[str]:
+    """The systems of a comma-separated list, neuro first."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in SYSTEMS:
+            raise argparse.ArgumentTypeError(f"{name or repr(name)}: must be among {', '.join(SYSTEMS)}")
+    return [name for name in SYSTEMS if name in names]
+
+
+def arguments() -> argparse.Namespace:
+    """What was typed. Raises UserError."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    parser.add_argument("--systems", type=system_names, default=list(SYSTEMS), help=",".join(SYSTEMS))
+    parser.add_argument("--repeats", type=integer_from(1), default=5, help="counted generations of each (5)")
+    parser.add_argument("--threads", type=integer_from(1), help="cores that each may use (all usable ones)")
+    parser.add_argument("--population", type=integer_from(2, even=True), default=64)
+    parser.add_argument("--batch-size", type=integer_from(1), default=128, help="images that a member is scored on (128)")
+    parser.add_argument("--model", choices=MODELS, default="MNIST_3M")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of neuro's evaluation")
+    parser.add_argument("--sampler", default="antithetic", help="neuro's sampler, an option of conf/sampler")
+    parser.add_argument("--vmap", action="store_true", help="evosax scores members side by side (slower on a CPU)")
+    parser.add_argument("--environments", type=Path, default=Path("outputs/peers"), help="folder of the peers' environments")
+    parser.add_argument("--output", type=Path, default=Path("outputs/bench_peers", stamp, "peers.csv"), help="CSV file")
+    return parser.parse_args()
+
+
+def keep_to_cores(threads: int | None) -> int:
+    """Bind this process, and with it all it starts, to ``threads`` cores: jax takes as many threads. Raises UserError."""
+    usable = sorted(os.sched_getaffinity(0))
+    if threads is None:
+        return len(usable)
+    if threads > len(usable):
+        raise UserError(f"--threads {threads}: {len(usable)} cores are usable here")
+    os.sched_setaffinity(0, usable[:threads])
+    return threads
+
+
+def neuro_config(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
+    """The config of ``neuro bench generation`` with what was typed. Raises UserError for what does not fit together."""
+    option_of("sampler", typed.sampler)  # names the options when there is no such one
+    overrides = [f"{key}={getattr(typed, key)}" for key in ("model", "sampler", "population", "batch_size", "precision")]
+    with initialize_config_dir(str(config_folder()), version_base="1.3", job_name="bench"):
+        config = OmegaConf.to_container(compose("bench", [*overrides, "device=cpu", f"threads={threads}"]), resolve=True)
+    assert isinstance(config, dict)
+    named = {str(key): value for key, value in config.items()}
+    check(named)
+    return named
+
+
+def check(config: dict[str, Any]) -> None:
+    """Build what neuro's process builds. Raises UserError with what it said.
+
+    In a process of its own: the peak memory of one that builds here would be where each system's peak begins.
+    """
+    command = [sys.executable, "-m", "neuro_cli.runner.bench_worker", "neuro", json.dumps(config)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(done.stderr.strip().splitlines()[-1].split(": ", 1)[-1])  # without the name of the exception
+
+
+def peer_setting(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
+    """What a peer's program gets: the same network as ``typed.model``, by its sizes."""
+    model = getattr(mnist, typed.model)
+    count = sum(parameter.numel() for parameter in model().parameters())
+    sizes = {"channels": model.channels, "hidden": model.hidden, "parameters": count}
+    typed_too = {"population": typed.population, "batch_size": typed.batch_size, "vmap": typed.vmap}
+    return {**sizes, **typed_too, "threads": threads, "seed": 1}
+
+
+def environment_python(name: str, folder: Path, console: Console) -> Path:
+    """The Python of a peer's environment, which is made unless it is there. Raises UserError."""
+    home = (folder / name).absolute()
+    python, ready = home / "bin" / "python", home / "ready.json"
+    wanted = json.dumps(REQUIREMENTS[name])
+    if ready.is_file() and ready.read_text() == wanted:
+        return python
+    console.print(f"{name}: making its environment in {home} (minutes)")
+    ready.unlink(missing_ok=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--upgrade", *REQUIREMENTS[name]]
+    for command in ([sys.executable, "-m", "venv", "--clear", str(home)], install):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+            raise UserError(f"{name}: its environment could not be made: {last}")
+    ready.write_text(wanted)
+    return python
+
+
+def installed(python: Path) -> dict[str, str]:
+    """The version of every package in an environment."""
+    program = "import json, importlib.metadata as m; print(json.dumps({d.name: d.version for d in m.distributions()}))"
+    return json.loads(subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True).stdout)
+
+
+def processor() -> str:
+    """The name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def make_folder(output: Path) -> None:
+    """Make the folder of the results, so that a wrong path is known before the measurement. Raises UserError."""
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.touch()
+    except OSError as error:
+        raise UserError(f"--output {output}: {error.strerror}") from error
+
+
+def measure(workers: list[Worker], repeats: int) -> None:
+    """One generation of each in turn: a machine that drifts drifts for all of them. Raises UserError."""
+    for repeat in range(UNCOUNTED + repeats):
+        for worker in workers:
+            worker.generation(counted=repeat >= UNCOUNTED)
+
+
+def write(output: Path, workers: list[Worker], record: dict[str, Any]) -> None:
+    """The rows as CSV, and beside it as JSON what was run on what."""
+    with output.open("w", newline="") as file:
+        columns = ("system", "repeat", "seconds", "peak_memory_bytes")
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")  # neuro tells its phases too
+        writer.writeheader()
+        for worker in workers:
+            writer.writerows({"system": worker.name, "repeat": i, **row} for i, row in enumerate(worker.rows))
+    output.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
+
+
+def show(workers: list[Worker], record: dict[str, Any], console: Console) -> None:
+    """The table, the ratio of every system to neuro, and what it ran on."""
+    setting = record["setting"]
+    title = f"one generation: {setting['model']}, population {setting['population']}, {setting['batch_size']} examples"
+    table = Table("system", "median s", "min to max s", "candidates/s", "peak MB", title=title)
+    for worker in workers:
+        seconds = [row["seconds"] for row in worker.rows]
+        table.add_row(
+            worker.name,
+            f"{worker.median('seconds'):.3f}",
+            f"{min(seconds):.3f} to {max(seconds):.3f}",
+            f"{setting['population'] / worker.median('seconds'):.1f}",
+            f"{max(row['peak_memory_bytes'] for row in worker.rows) / 1e6:.0f}",
+        )
+    console.print(table)
+    for other in workers[1:] if workers[0].name == "neuro" else []:
+        ratios = sorted(a["seconds"] / b["seconds"] for a, b in zip(workers[0].rows, other.rows, strict=True))
+        console.print(f"neuro / {other.name}: {statistics.median(ratios):.3f} (pairs {ratios[0]:.3f} to {ratios[-1]:.3f})")
+    console.print(f"neuro: sampler {setting['sampler']}, {setting['precision']} evaluation; evosax: {record['evosax']}")
+    before, after = record["load"]
+    console.print(f"{record['processor']}, {record['threads']} threads; load average {before:.1f} before, {after:.1f} after")
+    for name, packages in record["versions"].items():
+        told = packages if name == "neuro" else {key: packages[key] for key in TOLD if key in packages}
+        console.print(f"{name}: " + ", ".join(f"{key} {version}" for key, version in told.items() if version))
+
+
+def bench(typed: argparse.Namespace, console: Console) -> None:
+    """Make what is missing, measure, write and print. Raises UserError."""
+    threads = keep_to_cores(typed.threads)
+    config = neuro_config(typed, threads)
+    setting = peer_setting(typed, threads)
+    make_folder(typed.output)
+    pythons = {name: environment_python(name, typed.environments, console) for name in typed.systems if name != "neuro"}
+    packages = {"neuro": {**versions(None), "revision": git_revision()}} if "neuro" in typed.systems else {}
+    before = os.getloadavg()[0]
+    workers: list[Worker] = []
+    with ExitStack() as stack:
+        for name in typed.systems:
+            log = typed.output.with_name(f"{name}.log")
+            workers.append(Worker(name, config) if name == "neuro" else Peer(name, pythons[name], setting, log))
+            stack.callback(workers[-1].close)
+        measure(workers, typed.repeats)
+    record = {
+        "setting": {key: str(value) if isinstance(value, Path) else value for key, value in vars(typed).items()},
+        "evosax": "vmap" if typed.vmap else "lax.map",
+        "processor": processor(),
+        "threads": threads,
+        "load": [before, os.getloadavg()[0]],
+        "versions": packages | {name: installed(python) for name, python in pythons.items()},
+    }
+    write(typed.output, workers, record)
+    show(workers, record, console)
+    console.print(f"results in {typed.output}")
+
+
+def main() -> int:
+    try:
+        bench(arguments(), Console())
+    except (UserError, OSError) as error:
+        return report(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""``scripts/bench_peers.py`` for real: what it refuses, neuro alone on a small network, and all three systems (slow)."""
+
+import csv
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from worlds import clean_environment
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_peers.py"
+SMALL = ("--model", "MNIST_10K", "--population", "4", "--batch-size", "16", "--threads", "1")
+
+
+def bench_peers(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments], cwd=cwd, env=clean_environment(), capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--systems", "neuro,evosacks"), "evosacks: must be among neuro, evosax, evotorch"),
+        (("--systems", ""), "must be among neuro, evosax, evotorch"),
+        (("--population", "5"), "5: must be an even integer >= 2"),
+        (("--repeats", "0"), "0: must be an integer >= 1"),
+        (("--threads", "9999"), "--threads 9999: "),
+        (("--model", "MNIST_4M"), "MNIST_3M"),
+        (("--precision", "float16"), "bfloat16"),
+        (("--sampler", "antithetical"), "sampler=antithetical: no such option; did you mean antithetic"),
+        (("--batch-size", "5000"), "batch_size=5000: task=digits has 1437 training examples"),
+        (("--output", "/proc/peers.csv"), "--output /proc/peers.csv: "),
+        (("--quiet",), "--quiet"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--systems", "neuro", "--model", "MNIST_10K", *arguments])
+    with pytest.raises(SystemExit) as ended:  # in this process: a new one would import torch for every case
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("neuro: error: ")
+    assert err.count("\n") == 1
+    assert told in err
+    assert out == ""
+
+
+def test_neuro_alone_is_timed_and_written(tmp_path):
+    done = bench_peers("--systems", "neuro", *SMALL, "--repeats", "2", "--output", "here/peers.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "here" / "peers.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["system"], row["repeat"]) for row in rows] == [("neuro", "0"), ("neuro", "1")]
+    assert all(float(row["seconds"]) > 0 and float(row["peak_memory_bytes"]) > 1e8 for row in rows)
+    record = json.loads((tmp_path / "here" / "peers.json").read_text())
+    assert record["threads"] == 1
+    assert record["versions"]["neuro"]["torch"]
+    for word in ("candidates/s", "MNIST_10K, population 4, 16 examples", "1 threads", "torch 2"):
+        assert word in done.stdout
+    assert not (tmp_path / "outputs").exists()  # no environment is made for a system that is not asked for
+
+
+def test_a_peer_that_cannot_be_installed_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    done = bench_peers("--systems", "evosax", *SMALL, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("neuro: error: evosax: its environment could not be made: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "outputs" / "peers" / "evosax" / "ready.json").exists()
+
+
+@pytest.mark.slow  # downloads the peers: 3 to 7 GB
+@pytest.mark.timeout(3000)
+def test_all_three_systems_run(tmp_path):
+    environments = tmp_path / "peers"
+    once = (*SMALL, "--repeats", "1", "--environments", str(environments))
+    done = bench_peers(*once, "--output", "all.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "all.csv").open() as file:
+        assert [row["system"] for row in csv.DictReader(file)] == ["neuro", "evosax", "evotorch"]
+    for word in ("neuro / evosax: ", "neuro / evotorch: ", "jax 0", "evotorch 0"):
+        assert word in done.stdout
+    again = bench_peers(*once, "--vmap", "--model", "MNIST_3M", "--output", "again.csv", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "making its environment" not in again.stdout

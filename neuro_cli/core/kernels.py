@@ -20,10 +20,10 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
 @_compiled
-def _word_tile(tile, direction, generation, stream, key0, key1, words):
-    """Philox words of one tile into ``words`` (4, LANE) uint32."""
+def _word_tile(tile, direction, generation, stream, key0, key1, words, needed):
+    """Philox words of one tile into ``words`` (4, LANE) uint32, at least its first ``needed`` columns."""
     first = nb.uint32(tile) * nb.uint32(LANE)
-    for j in range(LANE):
+    for j in range(min(needed, LANE)):
         x0 = nb.uint32(first + nb.uint32(j))
         x1 = nb.uint32(direction)
         x2 = nb.uint32(generation)
@@ -46,37 +46,42 @@ def _word_tile(tile, direction, generation, stream, key0, key1, words):
 
 
 @_compiled
-def _normal_tile(words, tail, pair, out):
-    """Normals of ``words`` (TILE,) uint32 into ``out`` (TILE,) float32; ``tail`` and ``pair`` (TILE,) are scratch."""
+def _normal_tile(words, tail, pair, out, needed):
+    """Normals of the first ``needed`` of ``words`` (TILE,) uint32 into ``out`` float32; ``tail`` and ``pair`` are scratch."""
     tail_bits, halves, out_bits = tail.view(np.uint32), pair.view(np.float32), out.view(np.uint32)
-    for j in range(TILE):
+    for j in range(needed):
         tail[j] = np.float32(max(np.int32(words[j] & np.uint32(0x7FFFFFFF)), np.int32(1)))
-    for j in range(TILE):
+    for j in range(needed):
         pair[j] = _TABLE[np.uint64((tail_bits[j] >> np.uint32(17)) - np.uint32(127 << 6))]
-    for j in range(TILE):
+    for j in range(needed):
         step = np.float32(np.int32((tail_bits[j] >> np.uint32(5)) & np.uint32(4095)))
         out[j] = halves[2 * j] + step * halves[2 * j + 1]
-    for j in range(TILE):
+    for j in range(needed):
         out_bits[j] ^= words[j] & np.uint32(0x80000000)
 
 
 @_compiled
-def words(key0, key1, generation, direction, stream, out):
-    """Random words of columns [0, out.size) into ``out`` uint32."""
-    tile_words = np.empty((4, LANE), np.uint32)
+def _words_into(key0, key1, generation, direction, stream, out, tile_words):
     flat = tile_words.reshape(TILE)
     for tile in range((out.size + TILE - 1) // TILE):
-        _word_tile(tile, direction, generation, stream, key0, key1, tile_words)
         low = tile * TILE
+        _word_tile(tile, direction, generation, stream, key0, key1, tile_words, out.size - low)
         for k in range(min(TILE, out.size - low)):
             out[low + k] = flat[k]
 
 
 @_compiled
+def words(key0, key1, generation, direction, stream, out):
+    """Random words of columns [0, out.size) into ``out`` uint32."""
+    _words_into(key0, key1, generation, direction, stream, out, np.empty((4, LANE), np.uint32))
+
+
+@_compiled
 def words_of(key0, key1, generation, stream, directions, out):
     """Random words of ``directions`` (D,) at columns [0, n) into ``out`` (D, n) uint32."""
+    tile_words = np.empty((4, LANE), np.uint32)
     for d in range(directions.size):
-        words(key0, key1, generation, directions[d], stream, out[d])
+        _words_into(key0, key1, generation, directions[d], stream, out[d], tile_words)
 
 
 @_compiled
@@ -89,11 +94,11 @@ def draw(key0, key1, generation, stream, directions, start, out):
     stop = start + out.shape[1]
     for d in range(directions.size):
         for tile in range(start // TILE, (stop + TILE - 1) // TILE):
-            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words)
-            _normal_tile(flat, tail, pair, normal)
             low = tile * TILE
             a = max(start, low)
             b = min(stop, low + TILE)
+            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words, b - low)
+            _normal_tile(flat, tail, pair, normal, b - low)
             out[d, a - start : b - start] = normal[a - low : b - low]
 
 
@@ -109,8 +114,8 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
     normal = np.empty(TILE, np.float32)
     stop = start + base.size
     for tile in range(start // TILE, (stop + TILE - 1) // TILE):
-        _word_tile(tile, direction, generation, stream, key0, key1, tile_words)
-        _normal_tile(flat, tail, pair, normal)
+        _word_tile(tile, direction, generation, stream, key0, key1, tile_words, TILE)
+        _normal_tile(flat, tail, pair, normal, TILE)
         low = tile * TILE
         a = max(start, low)
         b = min(stop, low + TILE)
@@ -155,8 +160,8 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
                 used = used or weights[row, d] != 0.0
             if not used:
                 continue
-            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words)
-            _normal_tile(flat, tail, pair, normal)
+            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words, TILE)
+            _normal_tile(flat, tail, pair, normal, TILE)
             for row in range(rows):
                 weight = weights[row, d]
                 if weight == 0.0:

@@ -13,53 +13,78 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
 
 
+# the signs of the eight bits of a byte: looking them up is several times as fast as working them out
+_BITS = (1 - 2 * ((np.arange(256)[:, None] >> np.arange(8)) & 1)).reshape(-1)
+_SIGNS32, _SIGNS64 = _BITS.astype(np.float32), _BITS.astype(np.float64)
+
+
 @_compiled
-def _expand(words, sign):
-    """Signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
+def _expand(words, table, sign):
+    """The signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
     for w in range(words.size):
         word = words[w]
-        for j in range(32):
-            sign[32 * w + j] = 1 - 2 * np.int32((word >> np.uint32(j)) & np.uint32(1))
+        for part in range(4):
+            f = nb.uint64((word >> nb.uint32(8 * part)) & nb.uint32(255)) * nb.uint64(8)
+            b = nb.uint64(32 * w + 8 * part)
+            # written out, and all loads before the stores: so LLVM makes one vector load and one vector store of it
+            s0, s1, s2, s3 = table[f], table[f + nb.uint64(1)], table[f + nb.uint64(2)], table[f + nb.uint64(3)]
+            s4, s5, s6, s7 = table[f + nb.uint64(4)], table[f + nb.uint64(5)], table[f + nb.uint64(6)], table[f + nb.uint64(7)]
+            sign[b], sign[b + nb.uint64(1)], sign[b + nb.uint64(2)], sign[b + nb.uint64(3)] = s0, s1, s2, s3
+            sign[b + nb.uint64(4)], sign[b + nb.uint64(5)], sign[b + nb.uint64(6)], sign[b + nb.uint64(7)] = s4, s5, s6, s7
 
 
-@_compiled
+def _table(dtype):
+    return _SIGNS32 if dtype == np.float32 else _SIGNS64
+
+
 def signs(words, count, weights, out):
     """``out``[d, k] = weights[d] * sign of bit k of ``words``[d] (W,) uint32, for k < count."""
-    sign = np.empty(32 * words.shape[1], out.dtype)
-    for d in range(words.shape[0]):
-        _expand(words[d], sign)
-        weight = weights[d]
-        for k in range(count):
-            out[d, k] = weight * sign[k]
+    _signs(words, count, _table(out.dtype), weights, out)
 
 
 @_compiled
+def _signs(words, count, table, weights, out):
+    sign = np.empty(32 * words.shape[1], out.dtype)
+    for d in range(words.shape[0]):
+        _expand(words[d], table, sign)
+        weight, line = weights[d], out[d]
+        for k in range(count):
+            line[k] = weight * sign[k]
+
+
 def flip(x, words, examples, out):
     """``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
+    _flip(x, words, examples, _table(x.dtype), out)
+
+
+@_compiled
+def _flip(x, words, examples, table, out):
     directions, channels = words.shape[0], x.shape[2]
     sign = np.empty(32 * words.shape[1], x.dtype)
     for row in range(x.shape[0]):
-        _expand(words[(row // examples) % directions], sign)
+        _expand(words[(row // examples) % directions], table, sign)
         for pixel in range(x.shape[1]):
             source, target = x[row, pixel], out[row, pixel]
             for c in range(channels):
                 target[c] = source[c] * sign[c]
 
 
-@_compiled
 def add_flipped(y, t, words, examples, scales):
     """y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
+    _add_flipped(y, t, words, examples, _table(y.dtype), scales)
+
+
+@_compiled
+def _add_flipped(y, t, words, examples, table, scales):
     directions, channels = words.shape[0], y.shape[2]
     sign = np.empty(32 * words.shape[1], y.dtype)
     for row in range(y.shape[0]):
-        _expand(words[(row // examples) % directions], sign)
+        _expand(words[(row // examples) % directions], table, sign)
         scale = scales[row // (directions * examples)]
-        for c in range(channels):
-            sign[c] *= scale
         for pixel in range(y.shape[1]):
             source, target = t[row, pixel], y[row, pixel]
             for c in range(channels):
-                target[c] += source[c] * sign[c]
+                target[c] += scale * (source[c] * sign[c])
 
 
 @_compiled
@@ -130,6 +155,63 @@ def add_outer(y, maps, factors, examples, scales, groups):
 
 
 @_reordered
+def _dot(x, y):
+    total = x[0] * y[0]
+    for c in range(1, x.size):
+        total += x[c] * y[c]
+    return total
+
+
+@_reordered
+def projected(x, filters, examples, out):
+    """``out``[n, p, q] = x[n, p] times filters[direction, q]; x (n, points, C), filters (D, R, C), out (n, points, R)."""
+    directions, rank, _ = filters.shape
+    for row in range(x.shape[0]):
+        bank = filters[(row // examples) % directions]
+        for point in range(x.shape[1]):
+            for q in range(rank):
+                out[row, point, q] = _dot(x[row, point], bank[q])
+
+
+@_compiled
+def _span(left, stride, columns, out_columns):
+    """The j in [first, last) with 0 <= j * stride + left < columns."""
+    first = -(left // stride) if left < 0 else 0
+    return first, min(out_columns, (columns - 1 - left) // stride + 1)
+
+
+@_compiled
+def gather_taps(taps, stride, padding, dilation, out):
+    """Sums of what the taps of a filter gave, each shifted to where it belongs.
+
+    taps (n, R, kh, kw, H, W): the product of every tap and every pixel; out (n, H', W', R). Outside of the image is zero.
+    """
+    rank, height, width, lines, columns = taps.shape[1:]
+    sums = np.empty(out.shape[2], taps.dtype)
+    for row in range(taps.shape[0]):
+        for i in range(out.shape[1]):
+            for q in range(rank):
+                sums[:] = 0
+                for a in range(height):
+                    h = i * stride[0] - padding[0] + a * dilation[0]
+                    if h < 0 or h >= lines:
+                        continue
+                    for b in range(width):
+                        left = b * dilation[1] - padding[1]
+                        first, last = _span(left, stride[1], columns, sums.size)
+                        line = taps[row, q, a, b, h]
+                        if stride[1] == 1:
+                            source, target = line[first + left : last + left], sums[first:last]
+                            for j in range(last - first):
+                                target[j] += source[j]
+                        else:
+                            for j in range(first, last):
+                                sums[j] += line[j * stride[1] + left]
+                for j in range(sums.size):
+                    out[row, i, j, q] = sums[j]
+
+
+@_reordered
 def filtered(x, filters, examples, stride, padding, dilation, groups, out):
     """Each row filtered by its direction's own filters, the same for every group of channels.
 
@@ -137,81 +219,48 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
     out (n, H', W', groups * R). What lies outside of x counts as zero.
     """
     directions, rank, height, width, inner = filters.shape
+    columns, out_columns = x.shape[2], out.shape[2]
+    sums = np.empty(out_columns * groups, x.dtype)
     for row in range(x.shape[0]):
         bank = filters[(row // examples) % directions]
         for i in range(out.shape[1]):
-            for j in range(out.shape[2]):
-                for c in range(groups * rank):
-                    out[row, i, j, c] = 0
             for q in range(rank):
+                sums[:] = 0
                 for a in range(height):
                     h = i * stride[0] - padding[0] + a * dilation[0]
                     if h < 0 or h >= x.shape[1]:
                         continue
+                    line = x[row, h].reshape(columns * groups * inner)
                     for b in range(width):
                         left = b * dilation[1] - padding[1]
-                        # the j with 0 <= j * stride + left < W
-                        first = max(0, -(left // stride[1])) if left < 0 else 0
-                        last = min(out.shape[2], (x.shape[2] - 1 - left) // stride[1] + 1)
+                        first, last = _span(left, stride[1], columns, out_columns)
                         tap = bank[q, a, b]
-                        if inner == 1 and groups == 1:
-                            for j in range(first, last):
-                                out[row, i, j, q] += tap[0] * x[row, h, j * stride[1] + left, 0]
+                        if inner == 1 and stride[1] == 1:
+                            # neighbours in the result meet neighbours in the line
+                            source, target = line[(first + left) * groups : (last + left) * groups], sums[first * groups :]
+                            weight = tap[0]
+                            for c in range(source.size):
+                                target[c] += weight * source[c]
                             continue
                         for j in range(first, last):
-                            source, target = x[row, h, j * stride[1] + left], out[row, i, j]
-                            if inner == 1:
-                                for c in range(groups):
-                                    target[c * rank + q] += tap[0] * source[c]
-                            else:
-                                for group in range(groups):
-                                    total = tap[0] * source[group * inner]
-                                    for c in range(1, inner):
-                                        total += tap[c] * source[group * inner + c]
-                                    target[group * rank + q] += total
+                            source = line[(j * stride[1] + left) * groups * inner :]
+                            for group in range(groups):
+                                sums[j * groups + group] += _dot(source[group * inner : (group + 1) * inner], tap)
+                for j in range(out_columns):
+                    for group in range(groups):
+                        out[row, i, j, group * rank + q] = sums[j * groups + group]
 
 
 @_compiled
-def orders(words, kept, out):
-    """``out`` (D, kept) int32: positions of the ``kept`` smallest of words[d] (n,) uint32, ascending, ties in order.
+def counts(index, weights, out):
+    """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32.
 
-    A stable argsort: the words are uniform, so a bucket each and a pass of insertion do it in linear time.
+    A few rows of ``out`` at a time, so that they stay in the cache while all directions pass.
     """
-    size = words.shape[1]
-    bits = 0
-    while (1 << bits) < size:
-        bits += 1
-    shift = np.uint32(32 - bits) if bits else np.uint32(31)
-    count = np.empty((1 << bits) + 2, np.int32)
-    order = np.empty(size, np.int32)
-    for d in range(words.shape[0]):
-        keys = words[d]
-        count[:] = 0
-        for k in range(size):
-            count[(keys[k] >> shift) + np.uint32(1)] += 1
-        for b in range(1 << bits):
-            count[b + 1] += count[b]
-        for k in range(size):
-            bucket = keys[k] >> shift
-            order[count[bucket]] = k
-            count[bucket] += 1
-        for k in range(1, size):
-            place, key = order[k], keys[order[k]]
-            j = k - 1
-            while j >= 0 and keys[order[j]] > key:
-                order[j + 1] = order[j]
-                j -= 1
-            order[j + 1] = place
-        for m in range(kept):
-            out[d, m] = order[m]
-
-
-@_compiled
-def counts(index, weights, low, out):
-    """``out``[index[d, m] - low, m] += weights[d] where that is a row of ``out`` (n, r); index (D, r)."""
-    for d in range(index.shape[0]):
-        weight = weights[d]
-        for m in range(index.shape[1]):
-            k = index[d, m] - low
-            if 0 <= k < out.shape[0]:
-                out[k, m] += weight
+    block = 16
+    for low in range(0, index.shape[1], block):
+        high = min(low + block, index.shape[1])
+        for d in range(index.shape[0]):
+            weight = weights[d]
+            for m in range(low, high):
+                out[m, index[d, m]] += weight

@@ -18,6 +18,7 @@ from torch import Tensor
 from neuro_cli.core import row_kernels
 
 COMPILED = (torch.float32, torch.float64)
+SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 18 of them random
 
 
 def random_signs(words: Tensor, count: int, dtype: torch.dtype) -> Tensor:
@@ -37,12 +38,23 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
 
 
 def random_orders(words: Tensor, kept: int) -> Tensor:
-    """The first ``kept`` of a random order of n things, (D, kept) integers, from ``words`` (D, n): a stable argsort."""
-    if words.device.type != "cpu":
-        return words.argsort(dim=1, stable=True)[:, :kept]
-    out = torch.empty(len(words), kept, dtype=torch.int32)
-    row_kernels.orders(words.numpy(), kept, out.numpy())
-    return out
+    """The first ``kept`` of a random order of n things, (D, kept) int32, from ``words`` (D, n).
+
+    Things are sorted by their words, of which the lowest bits make room for the thing's own number: one sort of plain
+    numbers, which is several times as fast as an argsort.
+    """
+    size = words.shape[1]
+    bits = max(1, (size - 1).bit_length())
+    if words.device.type == "cpu" and bits <= SHORT_ORDER:
+        mask = np.uint32((1 << bits) - 1)
+        keys = words.numpy() & ~mask
+        keys |= np.arange(size, dtype=np.uint32)
+        keys.sort(axis=1)
+        return torch.from_numpy((keys[:, :kept] & mask).view(np.int32))
+    high = words.to(torch.int64) << (0 if bits <= SHORT_ORDER else bits)
+    low = (1 << bits) - 1
+    sorted_keys = ((high & ~low) | torch.arange(size, device=words.device)).sort(dim=1).values
+    return (sorted_keys[:, :kept] & low).to(torch.int32)
 
 
 @dataclass(frozen=True)
@@ -138,27 +150,26 @@ class Rows:
             )
         ]
         out = x.new_empty(self.count, *sizes, geometry.groups * rank)
-        bank = filters.permute(0, 1, 3, 4, 2).contiguous()
-        row_kernels.filtered(
-            source,
-            bank.numpy(),
-            self.examples,
-            geometry.stride,
-            geometry.padding,
-            geometry.dilation,
-            geometry.groups,
-            out.numpy(),
-        )
+        options = (geometry.stride, geometry.padding, geometry.dilation)
+        if geometry.groups == 1 and inner > 1:
+            # all taps of all pixels by one matrix product a row, and then what each pixel of the result needs of them
+            bank = self._repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
+            taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
+            row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())
+        else:
+            bank = filters.permute(0, 1, 3, 4, 2).contiguous()
+            row_kernels.filtered(source, bank.numpy(), self.examples, *options, geometry.groups, out.numpy())
         return out.permute(0, 3, 1, 2)
 
     def projected(self, x: Tensor, filters: Tensor) -> Tensor:
         """Features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""
         flat = x.reshape(self.count, -1, x.shape[-1])
         if x.dtype in COMPILED and x.device.type == "cpu":
-            images = flat.permute(0, 2, 1)[:, :, None]  # (n, C, 1, points): a 1x1 convolution over a line
-            made = self.filtered(images, filters[..., None, None], Geometry())
-            return made[:, :, 0].permute(0, 2, 1).reshape(*x.shape[:-1], -1)
-        return torch.bmm(flat, self._repeated(filters).transpose(1, 2)).view(*x.shape[:-1], -1)
+            out = x.new_empty(self.count, flat.shape[1], filters.shape[1])
+            row_kernels.projected(flat.contiguous().numpy(), filters.contiguous().numpy(), self.examples, out.numpy())
+        else:
+            out = torch.bmm(flat, self._repeated(filters).transpose(1, 2))
+        return out.view(*x.shape[:-1], -1)
 
     def add_outer(self, y: Tensor, maps: Tensor, factors: Tensor, channel: int, groups: int = 1) -> Tensor:
         """y + scale * sum over q of maps[group(c), q] * factors[direction, q, c]; may write to ``y``.

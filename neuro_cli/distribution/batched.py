@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 # values of the largest activation of a chunk: what stays near a CPU's cache, and what keeps a GPU busy
 ACTIVATION = {"cpu": 2**21, "cuda": 2**27}
-ROWS = {"cpu": (32, 1024), "cuda": (256, 2**17)}  # least and most rows of a chunk
+ROWS = {"cpu": (32, 512), "cuda": (256, 2**17)}  # least and most rows of a chunk
 NOISE = 2**26  # values of noise that a sampler without reuse may hold for a chunk
 TRIAL_SCALE = 0.1
 
@@ -131,11 +131,9 @@ class BatchedScorer:
             low = chunk * self._length
             high = min(low + self._length, self._sampler.directions)
             sums = self._chunk(generation, low, high, sigma, shared)
-            for side, by_direction in enumerate(sums):
-                for direction, row in enumerate(by_direction, low):
-                    member = direction * self._sides + side
-                    if member in members:
-                        out[member - members.start] = row
+            by_member = sums.swapaxes(0, 1).reshape(-1, sums.shape[-1])  # both sides of a direction side by side
+            a, b = max(low * self._sides, members.start), min(high * self._sides, members.stop)
+            out[a - members.start : b - members.start] = by_member[a - low * self._sides : b - low * self._sides]
 
         self._threads.map(run, range(first // self._length, last // self._length + 1))
         return out

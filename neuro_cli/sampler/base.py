@@ -90,6 +90,10 @@ class Sampler(ABC):
         """Directions [k n, (k + 1) n) share what a :class:`Perturbation` is made of; None: all do."""
         return None
 
+    def run_of(self, direction: int) -> int:
+        """Which of these runs a direction belongs to."""
+        return direction // self.run_of_directions if self.run_of_directions else 0
+
     def prepare(self, generation: int, directions: range) -> None:  # noqa: B027 (most samplers share nothing)
         """Make what the directions share with all threads, before tasks of the pool ask for it one by one."""
 
@@ -129,17 +133,17 @@ class Sampler(ABC):
         ``weights`` (K, len(members)) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Members of one
         direction are merged before any noise is made. The bits of a column do not depend on the slice.
         """
-        directions: dict[int, int] = {}
-        merged = np.zeros((len(weights), len(members)))
-        for column, member in enumerate(members):
-            direction, sign = self.side(member)
-            place = directions.setdefault(direction, len(directions))
+        first, last = self.side(members[0])[0], self.side(members[-1])[0]
+        merged = np.zeros((len(weights), last - first + 1))
+        for start_member, step, sign in ((0, 2, 1), (1, 2, -1)) if self.antithetic else ((0, 1, 1),):
+            columns = np.arange(len(members))[(start_member - members.start) % step :: step]
+            places = (columns + members.start) // step - first
             for row, moment in enumerate(moments):
-                merged[row, place] += weights[row, column] * (sign if moment == 1 else 1)
-        return self.sums(merged[:, : len(directions)], moments, generation, list(directions), start, stop)
+                merged[row, places] += weights[row, columns] * (sign if moment == 1 else 1)
+        return self.sums(merged, moments, generation, range(first, last + 1), start, stop)
 
     @abstractmethod
     def sums(
-        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: Sequence[int], start: int, stop: int
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
         """:meth:`combine` with a weight for each direction: ``weights`` (K, D), row k of moment moments[k]."""

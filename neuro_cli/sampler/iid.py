@@ -21,6 +21,6 @@ class Iid(Dense):
         self.noise.perturb(base, scale, generation, direction, plus, minus)
 
     def sums(
-        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: Sequence[int], start: int, stop: int
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
         return self.noise.combine(weights, moments, generation, directions, start, stop)

@@ -19,7 +19,7 @@ from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import Rows
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.structured import Block, Structured, StructuredPerturbation
+from neuro_cli.sampler.structured import Block, Span, Structured, StructuredPerturbation
 
 
 class LowRank(Structured):
@@ -59,24 +59,29 @@ class LowRank(Structured):
             rows, columns = by_rank[0], by_column[0]
         block_kernels.perturb_outer(base, scale, rows.contiguous().numpy(), columns.contiguous().numpy(), plus, minus)
 
-    def gathered(
-        self, block: Block, factors: Tensor, weights: Tensor, moment: int, generation: int, run: int, low: int, high: int
-    ) -> Tensor:
-        """The sum itself, (high - low, width)."""
-        weights = weights.float()
+    def gathering(self, block: Block, moment: int, low: int, high: int) -> Tensor:
+        """The sum itself."""
+        return torch.zeros(high - low, block.width, device=self.noise.device)
+
+    def gather(
+        self, into: Tensor, first: int, span: Span, moment: int, factors: Tensor, weights: Tensor, generation: int, run: int
+    ) -> None:
+        block, weights = span.block, weights.float()
+        low = span.low + first
         if block.vector:
-            values = factors[:, block.first + low : block.first + high]
-            return (weights @ (values if moment == 1 else values * values))[:, None]
+            values = factors[:, block.first + low : block.first + low + len(into)]
+            into += (weights @ (values if moment == 1 else values * values))[:, None]
+            return
         rows, columns = self.vectors_of(block, factors, torch.float32)
-        rows = rows[:, :, low:high]
+        rows = rows[:, :, low : low + len(into)]
         if moment == 2:  # the square of a sum over ranks: a sum over pairs of ranks
             rows = (rows[:, :, None] * rows[:, None]).flatten(1, 2)
             columns = (columns[:, :, None] * columns[:, None]).flatten(1, 2)
         weighted = rows * weights[:, None, None]
-        return weighted.flatten(0, 1).T @ columns.flatten(0, 1)
+        into.addmm_(weighted.flatten(0, 1).T, columns.flatten(0, 1))
 
-    def finished(self, block: Block, gathered: Tensor, generation: int, run: int, moment: int, low: int, high: int) -> Tensor:
-        return block.cube(gathered.flatten())
+    def finished(self, gathered: Tensor, span: Span, low: int, high: int, moment: int, generation: int, run: int) -> Tensor:
+        return span.block.cube(gathered[low - span.low : high - span.low].flatten())
 
     def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
         return LowRankPerturbation(self, generation, first, rows, dtype)

@@ -69,7 +69,7 @@ class NoiseTable(Dense):
             torch.addcmul(base, noise, scale, value=-1, out=minus)
 
     def sums(
-        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: Sequence[int], start: int, stop: int
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
         offsets = self.offsets(generation, directions)
         if self._on_device is not None:

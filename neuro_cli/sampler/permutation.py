@@ -5,9 +5,9 @@ below 1, E has only that share of the rows (or columns, or both) and lands on a 
 which is left alone in that direction: a weight is then N(0, 1/s) with probability s, else 0. Mean 0, variance 1 and no
 correlation hold for every s; N(0, 1) holds for s = 1.
 
-Which sides: of one matrix the larger side suffices (placing outputs of a matrix with few outputs spans few gradients),
-and a sum over directions is then one small matrix product; ``both`` sums direction by direction. In a grouped
-convolution whole groups move with their inputs, and outputs inside their groups.
+Which sides: one suffices, and a sum over directions is then one matrix product; ``both`` sums direction by direction.
+Placing the outputs of a matrix with few of them spans few gradients, so ``auto`` takes the larger side, or the outputs
+where there are ENOUGH of them. In a grouped convolution whole groups move with their inputs, and outputs inside groups.
 """
 
 import math
@@ -24,7 +24,14 @@ from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import Rows, random_orders
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.structured import Block, SharedNoise, Structured, StructuredPerturbation, run_length
+from neuro_cli.sampler.structured import Block, SharedNoise, Span, Structured, StructuredPerturbation, run_length
+
+ENOUGH = 256
+
+# where E's rows land (D, r), where its columns land (D, c), and the input channels that its groups read (D, g inner);
+# None: they stay in order (for the groups: all read their own)
+Places = tuple[Tensor | None, Tensor | None, Tensor | None]
+Factors = dict[str, Places]
 
 
 @dataclass(frozen=True)
@@ -45,20 +52,20 @@ def _kept(share: float, count: int) -> int:
 
 
 class Permutation(Structured):
-    """``sides``: larger | outputs | inputs | both; ``sparsity`` in (0, 1]; ``directions_per_noise``: None for one E a generation.
+    """``sides``: auto | outputs | inputs | both; ``sparsity`` in (0, 1]; ``directions_per_noise``: None for one E a generation.
 
-    Factors: words (D, W), for each block those that order its groups, its outputs, its inputs.
+    Random words (D, W): for each block those that order its groups, its outputs, its inputs.
     """
 
     def __init__(
         self,
-        sides: str = "larger",
+        sides: str = "auto",
         sparsity: float = 1.0,
         directions_per_noise: int | None = None,
         antithetic: bool = True,
     ) -> None:
         super().__init__(antithetic)
-        self.sides = one_of("sampler.sides", sides, ("larger", "outputs", "inputs", "both"))
+        self.sides = one_of("sampler.sides", sides, ("auto", "outputs", "inputs", "both"))
         self.sparsity = number("sampler.sparsity", sparsity, above=0.0, high=1.0)
         self._run_length = run_length("sampler.directions_per_noise", directions_per_noise)
 
@@ -83,8 +90,8 @@ class Permutation(Structured):
         if block.vector or block.inner == 1:
             return Plan(0, 1, _kept(self.sparsity, block.rows), 0)
         sides = self.sides
-        if sides == "larger":
-            sides = "inputs" if block.inner > block.rows else "outputs"
+        if sides == "auto":
+            sides = "outputs" if block.rows >= min(block.inner, ENOUGH) else "inputs"
         share = math.sqrt(self.sparsity) if sides == "both" else self.sparsity
         outputs, inputs = _kept(share, block.rows), _kept(share, block.inner)
         return Plan(0, 1, outputs * (sides != "inputs"), inputs * (sides != "outputs"))
@@ -94,26 +101,24 @@ class Permutation(Structured):
         outputs = block.rows // plan.all_groups if plan.outputs else 0
         return (plan.all_groups if plan.groups else 0) + outputs + (block.inner if plan.inputs else 0)
 
-    def factors(self, generation: int, directions: Sequence[int]) -> Tensor:
-        return self.noise.words(generation, directions, self._columns, FACTOR_STREAM)
+    def factors(self, generation: int, directions: Sequence[int]) -> Factors:
+        words = self.noise.words(generation, directions, self._columns, FACTOR_STREAM)
+        return {name: self._places(block, words) for name, block in self.blocks.items()}
 
-    def places(self, block: Block, factors: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Where E's rows land (D, r), where its columns land (D, c), and the input channels that its groups read (D, g').
-
-        None: they stay in order (for the groups: all read their own).
-        """
-        plan, first, rows, inputs, channels = self.plan(block), block.first, None, None, None
+    def _places(self, block: Block, words: Tensor) -> Places:
+        plan, first = self.plan(block), block.first
+        rows, inputs, channels = None, None, None
         each = block.rows // plan.all_groups
         if plan.groups:
-            rows = random_orders(factors[:, first : first + plan.all_groups], plan.groups)
+            rows = random_orders(words[:, first : first + plan.all_groups], plan.groups)
             first += plan.all_groups
             channels = _inside(rows, torch.arange(block.inner, dtype=rows.dtype, device=rows.device)[None], block.inner)
         if plan.outputs:
-            inside = random_orders(factors[:, first : first + each], plan.outputs)
+            inside = random_orders(words[:, first : first + each], plan.outputs)
             first += each
             rows = inside if rows is None else _inside(rows, inside, each)
         if plan.inputs:
-            inputs = random_orders(factors[:, first : first + block.inner], plan.inputs)
+            inputs = random_orders(words[:, first : first + block.inner], plan.inputs)
         return rows, inputs, channels
 
     def shape(self, block: Block) -> tuple[int, int, float]:
@@ -129,20 +134,20 @@ class Permutation(Structured):
         flat = self.shared.flat(generation, run)[block.place.start : block.place.stop]
         return block.cube(flat)[:rows, :inner]
 
-    def block_noise(self, block: Block, factors: Tensor, generation: int, direction: int, dtype: torch.dtype) -> Tensor:
+    def block_noise(self, block: Block, factors: Factors, generation: int, direction: int, dtype: torch.dtype) -> Tensor:
         cube = self.shared_cube(block, generation, self.run_of(direction)).to(dtype)
         noise = cube.new_zeros(block.rows, block.inner, block.spatial)
-        rows, inputs, _ = self.places(block, factors)
+        rows, inputs, _ = factors[block.place.name]
         lines = torch.arange(len(cube), device=cube.device) if rows is None else rows[0].long()
         columns = torch.arange(cube.shape[1], device=cube.device) if inputs is None else inputs[0].long()
         noise[lines[:, None], columns] = cube * self.shape(block)[2]
         return noise
 
     def perturb_block(
-        self, block: Block, factors: Tensor, generation: int, direction: int, base: np.ndarray, scale: np.ndarray,
+        self, block: Block, factors: Factors, generation: int, direction: int, base: np.ndarray, scale: np.ndarray,
         plus: np.ndarray, minus: np.ndarray,
     ) -> None:  # fmt: skip
-        rows, inputs, _ = self.places(block, factors)
+        rows, inputs, _ = factors[block.place.name]
         count, _, factor = self.shape(block)
         from_row = np.full(block.rows, -1, np.int32)
         from_row[np.arange(count) if rows is None else rows[0].numpy()] = np.arange(count, dtype=np.int32)
@@ -162,26 +167,42 @@ class Permutation(Structured):
             return target[None]
         return block.flat(block.cube(target)[0][inputs.long()][:, None])
 
-    def gathered(
-        self, block: Block, factors: Tensor, weights: Tensor, moment: int, generation: int, run: int, low: int, high: int
-    ) -> Tensor:
-        """Placed rows: (high - low, r), how E's rows add up in each. Placed inputs: (c, inner). Both: the sum itself."""
-        rows, inputs, _ = self.places(block, factors)
-        if inputs is None:
-            assert rows is not None
-            return _counts(rows, weights, low, high)
-        if rows is None:
-            return _counts(inputs, weights, 0, block.inner).T
-        shared = self._flat_rows(block, generation, run)
-        return _placed_sum(shared, rows, self._columns_of(block, inputs), weights, (low, high, block.width), moment == 2)
+    def _sides(self, block: Block) -> tuple[bool, bool]:
+        """Whether rows and whether inputs are placed."""
+        plan = self.plan(block)
+        return bool(plan.outputs or plan.groups), bool(plan.inputs)
 
-    def finished(self, block: Block, gathered: Tensor, generation: int, run: int, moment: int, low: int, high: int) -> Tensor:
-        plan, (_, _, factor) = self.plan(block), self.shape(block)
-        placed_rows = bool(plan.outputs or plan.groups)
-        if placed_rows and plan.inputs:
-            return block.cube((gathered * factor**moment).float().flatten())
+    def gathering(self, block: Block, moment: int, low: int, high: int) -> Tensor:
+        """One side placed: how often (by weight) each of E's rows, or inputs, lands where. Both: the sum itself."""
+        placed_rows, placed_inputs = self._sides(block)
+        rows, inner, _ = self.shape(block)
+        if placed_rows and placed_inputs:
+            return torch.zeros(high - low, block.width, dtype=torch.float64, device=self.noise.device)
+        return torch.zeros((rows, block.rows) if placed_rows else (inner, block.inner), device=self.noise.device)
+
+    def gather(
+        self, into: Tensor, first: int, span: Span, moment: int, factors: Factors, weights: Tensor, generation: int, run: int
+    ) -> None:
+        block = span.block
+        rows, inputs, _ = factors[block.place.name]
+        if rows is None or inputs is None:
+            index = inputs if rows is None else rows
+            assert index is not None
+            _count(index[:, first : first + len(into)], weights.float(), into)
+            return
+        low = span.low + first
+        target = (low, low + len(into), block.width)
+        shared = self._flat_rows(block, generation, run)
+        into += _placed_sum(shared, rows, self._columns_of(block, inputs), weights, target, moment == 2)
+
+    def finished(self, gathered: Tensor, span: Span, low: int, high: int, moment: int, generation: int, run: int) -> Tensor:
+        block, (_, _, factor) = span.block, self.shape(span.block)
+        placed_rows, placed_inputs = self._sides(block)
+        if placed_rows and placed_inputs:
+            return block.cube((gathered[low - span.low : high - span.low] * factor**moment).float().flatten())
         if placed_rows:
-            return block.cube((gathered @ (self._flat_rows(block, generation, run) * factor) ** moment).flatten())
+            lines = gathered[:, low:high].T.contiguous()  # aligned alike whatever the slice
+            return block.cube((lines @ (self._flat_rows(block, generation, run) * factor) ** moment).flatten())
         cube = self.shared_cube(block, generation, run)[low:high]
         made = ((cube.transpose(1, 2).contiguous() * factor) ** moment).flatten(0, 1) @ gathered
         return made.unflatten(0, (high - low, block.spatial)).transpose(1, 2)
@@ -198,7 +219,7 @@ class PlacedPerturbation(StructuredPerturbation):
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
         plan, (_, _, factor) = self.sampler.plan(block), self.sampler.shape(block)
-        rows, inputs, channels = self.sampler.places(block, self.factors)
+        rows, inputs, channels = self.factors[block.place.name]
         picked = inputs if channels is None else channels
         x = x if picked is None else self.rows.gather(x, picked, operator.channel)
         made = operator(x, self._weight(block), plan.groups or None)
@@ -217,7 +238,7 @@ class PlacedPerturbation(StructuredPerturbation):
 
     def small(self, block: Block) -> Tensor:
         count, _, factor = self.sampler.shape(block)
-        rows, _, _ = self.sampler.places(block, self.factors)
+        rows, _, _ = self.factors[block.place.name]
         assert rows is not None
         values = self.sampler.shared_cube(block, self.generation, self.run).to(self.dtype).view(1, count) * factor
         made = values.new_zeros(len(rows), block.rows)
@@ -229,16 +250,13 @@ def _inside(outer: Tensor, inner: Tensor, each: int) -> Tensor:
     return (outer[:, :, None] * each + inner[:, None]).flatten(1)
 
 
-def _counts(index: Tensor, weights: Tensor, low: int, high: int) -> Tensor:
-    """(high - low, r) float32: entry [k, m] is the sum of the weights of the directions with index[d, m] = low + k."""
-    out = torch.zeros(high - low, index.shape[1], dtype=torch.float64, device=index.device)
+def _count(index: Tensor, weights: Tensor, into: Tensor) -> None:
+    """``into``[m, index[d, m]] += weights[d]; index (D, r), into (r, n)."""
     if index.device.type == "cpu":
-        row_kernels.counts(index.numpy(), weights.numpy(), low, out.numpy())
-        return out.float()
-    chosen = (index >= low) & (index < high)
-    columns = torch.arange(index.shape[1], device=index.device).expand_as(index)
-    out.index_put_(((index - low)[chosen], columns[chosen]), weights[:, None].expand_as(index)[chosen], accumulate=True)
-    return out.float()
+        row_kernels.counts(index.numpy(), weights.numpy(), into.numpy())
+        return
+    lines = torch.arange(index.shape[1], device=index.device).expand_as(index)
+    into.index_put_((lines, index.long()), weights[:, None].expand_as(index), accumulate=True)
 
 
 def _placed_sum(

@@ -17,7 +17,7 @@ from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import Rows, random_signs, weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.structured import Block, SharedNoise, Structured, StructuredPerturbation, run_length
+from neuro_cli.sampler.structured import Block, SharedNoise, Span, Structured, StructuredPerturbation, run_length
 
 
 def _words(count: int) -> int:
@@ -91,25 +91,37 @@ class SignFlip(Structured):
         noise = self._piece(block, generation, direction).numpy()
         block_kernels.perturb_flipped(base, scale, noise, rows, block.line(inner), plus, minus)
 
-    def gathered(
-        self, block: Block, factors: Tensor, weights: Tensor, moment: int, generation: int, run: int, low: int, high: int
-    ) -> Tensor:
-        """S (high - low, inner): the sum over directions of w a b^T; for squares the sum of w, as signs do not matter."""
-        if moment == 2:
-            return weights.sum()
-        outputs, inputs = self.words_of(block, factors)
-        if outputs is None:
-            assert inputs is not None
-            return weighted_signs(inputs, block.inner, weights.float()).sum(0, keepdim=True)
-        rows = weighted_signs(outputs, block.rows, weights.float())[:, low:high]
-        if inputs is None:
-            return rows.sum(0)[:, None]
-        return rows.T @ weighted_signs(inputs, block.inner, torch.ones_like(weights, dtype=torch.float32))
+    def gathering(self, block: Block, moment: int, low: int, high: int) -> Tensor:
+        """The sum of w a b^T, one line or column where a side has no signs; of squares the sum of w: signs do not matter."""
+        outputs, inputs = self.flips(block)
+        lines = high - low if outputs and moment == 1 else 1
+        return torch.zeros(lines, block.inner if inputs and moment == 1 else 1, device=self.noise.device)
 
-    def finished(self, block: Block, gathered: Tensor, generation: int, run: int, moment: int, low: int, high: int) -> Tensor:
-        flat = self.shared.flat(generation, run)[block.place.start : block.place.stop]
-        noise = block.cube(flat)[low:high]
-        return noise * gathered[:, :, None] if moment == 1 else noise * noise * gathered.float()
+    def gather(
+        self, into: Tensor, first: int, span: Span, moment: int, factors: Tensor, weights: Tensor, generation: int, run: int
+    ) -> None:
+        if moment == 2:
+            into += weights.sum()
+            return
+        outputs, inputs = self.words_of(span.block, factors)
+        columns = None
+        if inputs is not None:
+            columns = weighted_signs(inputs, span.block.inner, torch.ones_like(weights, dtype=torch.float32))
+        if outputs is None:
+            assert columns is not None
+            into += weights.float() @ columns
+            return
+        rows = weighted_signs(outputs[:, (span.low + first) // 32 :], len(into), weights.float())
+        if columns is None:
+            into += rows.sum(0)[:, None]
+        else:
+            into.addmm_(rows.T, columns)
+
+    def finished(self, gathered: Tensor, span: Span, low: int, high: int, moment: int, generation: int, run: int) -> Tensor:
+        place = span.block.place
+        noise = span.block.cube(self.shared.flat(generation, run)[place.start : place.stop])[low:high]
+        lines = gathered[low - span.low : high - span.low] if len(gathered) > 1 else gathered
+        return (noise if moment == 1 else noise * noise) * lines[:, :, None]
 
     def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
         return FlippedPerturbation(self, generation, first, rows, dtype)

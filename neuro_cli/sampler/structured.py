@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ from neuro_cli.core.noise import SHARED_STREAM, Noise
 from neuro_cli.core.rows import Rows
 from neuro_cli.sampler.base import Perturbation, Sampler
 
-PIECE = 128  # rows of a block that are summed at once; pieces start at multiples of it, so slices share their bits
-CHUNK = 1024  # directions whose factors are held at once by a sum
+PIECE = 256  # rows of a block that are summed at once; pieces start at multiples of it, so slices share their bits
+CHUNK = 512  # directions whose factors a thread holds at once for a sum
 
 
 @dataclass(frozen=True)
@@ -130,75 +130,142 @@ class Structured(Sampler):
             self.perturb_block(block, factors, generation, direction, base[part].numpy(), spread, *sides)
 
     def sums(
-        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: Sequence[int], start: int, stop: int
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
         out = torch.zeros(len(weights), stop - start, device=self.noise.device)
-        pieces = [_Piece(block, low, high) for block, low, high in _pieces(self.blocks.values(), start, stop)]
-        for run, places in groupby(np.flatnonzero(weights.any(axis=0)), lambda place: self.run_of(directions[int(place)])):
-            chosen = [int(place) for place in places]
-            self.prepare(generation, range(directions[chosen[0]], directions[chosen[-1]] + 1))
-            for low in range(0, len(chosen), CHUNK):
-                part = chosen[low : low + CHUNK]
-                factors = self.factors(generation, [directions[place] for place in part])
-                share = torch.from_numpy(np.ascontiguousarray(weights[:, part])).to(out.device)
-                work = partial(self._gather, factors=factors, weights=share, moments=moments, generation=generation, run=run)
-                self.noise.threads.map(work, pieces)
-            totals = weights[:, chosen].sum(axis=1)
-            finish = partial(self._finish, generation=generation, run=run, totals=totals, moments=moments, out=out, start=start)
-            self.noise.threads.map(finish, pieces)
+        spans = list(_spans(self.blocks.values(), start, stop))
+        for run, first, last in self._runs(directions):
+            chosen = (
+                first
+                - directions.start
+                + np.flatnonzero(weights[:, first - directions.start : last - directions.start].any(axis=0))
+            )
+            if not len(chosen):
+                continue
+            self.prepare(generation, range(first, last))
+            sums = [_Sum(self, span, row, moment, generation, run) for span in spans for row, moment in enumerate(moments)]
+            self._gather_all(sums, weights, generation, directions, chosen)
+            for made in sums:
+                total = float(weights[made.row, chosen].sum()) if made.moment == 2 else 0.0
+                self.noise.threads.map(partial(made.finish, out=out, start=start, total=total), made.pieces())
         return out
 
-    def run_of(self, direction: int) -> int:
-        """Which run of directions, all with the same shared noise, a direction belongs to."""
-        return direction // self.run_of_directions if self.run_of_directions else 0
+    def _runs(self, directions: range) -> Iterator[tuple[int, int, int]]:
+        """(number, first, end) of each run of directions that share their noise."""
+        length = self.run_of_directions or len(directions) + directions.start
+        for run in range(directions.start // length, (directions[-1]) // length + 1):
+            yield run, max(run * length, directions.start), min((run + 1) * length, directions.stop)
 
-    def _gather(self, piece: "_Piece", factors: Any, weights: Tensor, moments: Sequence[int], generation: int, run: int) -> None:
-        """Add the factors of some directions to what the piece has gathered."""
-        for row, moment in enumerate(moments):
-            made = self.gathered(piece.block, factors, weights[row], moment, generation, run, piece.low, piece.high)
-            piece.gathered[row] = piece.gathered[row] + made if row in piece.gathered else made
-
-    def _finish(
-        self, piece: "_Piece", generation: int, run: int, totals: np.ndarray, moments: Sequence[int], out: Tensor, start: int
+    def _gather_all(
+        self, sums: list["_Sum"], weights: np.ndarray, generation: int, directions: range, chosen: np.ndarray
     ) -> None:
-        """Add the piece's sums to the slice of ``out`` that it overlaps."""
-        block = piece.block
-        first = block.place.start + piece.low * block.width
-        low, high = max(start, first), min(start + out.shape[1], block.place.start + piece.high * block.width)
-        for row, moment in enumerate(moments):
-            made = self.finished(block, piece.gathered.pop(row), generation, run, moment, piece.low, piece.high)
-            flat = block.flat(made)[low - first : high - first]
-            out[row, low - start : high - start] += flat if moment == 1 else flat - float(totals[row])
+        """Let the directions in, a few lists of CHUNK at a time, each of which adds up for itself: threads change no bit."""
+        threads = self.noise.threads
+        tasks = [task for made in sums for task in made.tasks()]
+        lists = [chosen[low : low + CHUNK] for low in range(0, len(chosen), CHUNK)]
+        for low in range(0, len(lists), threads.count):
+            part = lists[low : low + threads.count]
+            drawn = self._drawn(generation, [places + directions.start for places in part])
+            shares = [torch.from_numpy(np.ascontiguousarray(weights[:, places])).to(self.noise.device) for places in part]
+            threads.map(
+                lambda job, drawn=drawn, shares=shares: tasks[job[0]].gather(job[1], drawn[job[1]], shares[job[1]]),  # type: ignore[misc]
+                list(product(range(len(tasks)), range(len(part)))),
+            )
+            threads.map(lambda task: task.add(), tasks)
+
+    def _drawn(self, generation: int, lists: list[np.ndarray]) -> list[Any]:
+        """The factors of some lists of directions, drawn side by side."""
+        drawn: list[Any] = [None] * len(lists)
+
+        def draw(place: int) -> None:
+            drawn[place] = self.factors(generation, lists[place].tolist())
+
+        self.noise.threads.map(draw, range(len(lists)))
+        return drawn
 
     @abstractmethod
-    def gathered(
-        self, block: Block, factors: Any, weights: Tensor, moment: int, generation: int, run: int, low: int, high: int
-    ) -> Tensor:
-        """The weighted sum over the directions of ``factors`` of what rows [low, high) need; ``weights`` (D,) float64."""
+    def gathering(self, block: Block, moment: int, low: int, high: int) -> Tensor:
+        """Zeros for what a sum over directions gathers before it meets the shared noise, for rows [low, high)."""
 
     @abstractmethod
-    def finished(self, block: Block, gathered: Tensor, generation: int, run: int, moment: int, low: int, high: int) -> Tensor:
-        """The sum of eps (moment 1) or eps**2 (moment 2) over a run of directions, (high - low, inner, spatial)."""
+    def gather(
+        self, into: Tensor, first: int, span: "Span", moment: int, factors: Any, weights: Tensor, generation: int, run: int
+    ) -> None:
+        """Add to lines [first, first + len(into)) of a :meth:`gathering` some directions with their ``weights`` (D,) float64."""
+
+    @abstractmethod
+    def finished(self, gathered: Tensor, span: "Span", low: int, high: int, moment: int, generation: int, run: int) -> Tensor:
+        """The sum of eps (moment 1) or eps**2 (moment 2) for rows [low, high) of a span: (high - low, inner, spatial)."""
 
 
-class _Piece:
-    """Rows [low, high) of a block, and what has been gathered for them by row of weights."""
+@dataclass(frozen=True)
+class Span:
+    """Rows [low, high) of a block, ``low`` a multiple of PIECE."""
 
-    def __init__(self, block: Block, low: int, high: int) -> None:
-        self.block, self.low, self.high = block, low, high
-        self.gathered: dict[int, Tensor] = {}
+    block: Block
+    low: int
+    high: int
 
 
-def _pieces(blocks: Any, start: int, stop: int) -> Iterator[tuple[Block, int, int]]:
-    """Pieces of whole rows that cover columns [start, stop)."""
+class _Sum:
+    """One row of weights over one span, while directions come in."""
+
+    def __init__(self, sampler: Structured, span: Span, row: int, moment: int, generation: int, run: int) -> None:
+        self._sampler, self._span, self.row, self.moment = sampler, span, row, moment
+        self._generation, self._run = generation, run
+        self._gathered = sampler.gathering(span.block, moment, span.low, span.high)
+
+    def tasks(self) -> Iterator["_Lines"]:
+        """Parts of the gathering that threads can fill side by side."""
+        for first in range(0, len(self._gathered), PIECE):
+            work = partial(
+                self._sampler.gather, first=first, span=self._span, moment=self.moment, generation=self._generation, run=self._run
+            )
+            yield _Lines(self._gathered[first : first + PIECE], self.row, work)
+
+    def pieces(self) -> range:
+        """The first rows of the pieces of the span."""
+        return range(self._span.low, self._span.high, PIECE)
+
+    def finish(self, low: int, out: Tensor, start: int, total: float) -> None:
+        """Add the sums of rows [low, low + PIECE) to columns [start, ..) in ``out`` (K, n), less ``total``."""
+        block, high = self._span.block, min(low + PIECE, self._span.high)
+        made = self._sampler.finished(self._gathered, self._span, low, high, self.moment, self._generation, self._run)
+        first = block.place.start + low * block.width
+        a, b = max(start, first), min(start + out.shape[1], block.place.start + high * block.width)
+        if a < b:
+            out[self.row, a - start : b - start] += block.flat(made)[a - first : b - first] - total
+
+
+class _Lines:
+    """Some lines of a gathering, and what single lists of directions have added up for them."""
+
+    def __init__(self, total: Tensor, row: int, work: Callable[..., None]) -> None:
+        self._total, self._row, self._work = total, row, work
+        self._parts: dict[int, Tensor] = {}
+
+    def gather(self, place: int, factors: Any, weights: Tensor) -> None:
+        """Sum up list number ``place``."""
+        part = torch.zeros_like(self._total)
+        self._work(part, factors=factors, weights=weights[self._row])
+        self._parts[place] = part
+
+    def add(self) -> None:
+        """Add the lists in their order."""
+        for place in sorted(self._parts):
+            self._total += self._parts[place]
+        self._parts.clear()
+
+
+def _spans(blocks: Any, start: int, stop: int) -> Iterator[Span]:
+    """Whole rows that cover columns [start, stop)."""
     for block in blocks:
         low, high = max(start, block.place.start), min(stop, block.place.stop)
         if low >= high:
             continue
         first = (low - block.place.start) // block.width // PIECE * PIECE
         last = -(-(high - block.place.start) // block.width)
-        for row in range(first, last, PIECE):
-            yield block, row, min(row + PIECE, block.rows)
+        yield Span(block, first, min(-(-last // PIECE) * PIECE, block.rows))
 
 
 class SharedNoise:

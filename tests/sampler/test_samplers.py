@@ -168,7 +168,7 @@ def test_pairs_refuse_an_odd_population():
         ("sampler=low_rank sampler.rank=0", "sampler.rank=0: must be an integer >= 1"),
         ("sampler=permutation sampler.sparsity=0", "sampler.sparsity=0: must be a number > 0 and <= 1"),
         ("sampler=permutation sampler.sparsity=1.5", "sampler.sparsity=1.5: must be a number > 0 and <= 1"),
-        ("sampler=permutation sampler.sides=rows", "sampler.sides=rows: must be one of larger, outputs, inputs, both"),
+        ("sampler=permutation sampler.sides=rows", "sampler.sides=rows: must be one of auto, outputs, inputs, both"),
         ("sampler=sign_flip sampler.sides=x", "sampler.sides=x: must be one of both, outputs, inputs"),
         ("sampler=sign_flip sampler.directions_per_noise=0", "sampler.directions_per_noise=0: must be an integer >= 1"),
         ("sampler=noise_table sampler.size=1", "sampler.size=1: must be an integer >= 2"),

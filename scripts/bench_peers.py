@@ -32,7 +32,7 @@ from rich.table import Table
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.model import mnist
 from neuro_cli.overrides import config_folder, option_of
-from neuro_cli.runner.bench import Worker
+from neuro_cli.runner.bench_generation import Worker
 from neuro_cli.runner.summary import git_revision, versions
 
 REQUIREMENTS = {

@@ -72,7 +72,9 @@ class Algorithm(ABC):
 
 
 class PopulationAlgorithm(Algorithm):
-    """An algorithm that learns from the fitnesses of a population."""
+    """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only."""
+
+    needs_pairs = False
 
     @abstractmethod
     def ask(self, generation: int) -> Proposal:

@@ -13,7 +13,7 @@ from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
-from neuro_cli.core.shaping import shaping_of
+from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
 
 
 class OpenAIES(PopulationAlgorithm):
@@ -31,6 +31,7 @@ class OpenAIES(PopulationAlgorithm):
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
         self._shape = shaping_of(shaping)
+        self.needs_pairs = shaping in PAIR_SHAPINGS
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
 

@@ -14,7 +14,7 @@ from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, Stat
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
-from neuro_cli.core.shaping import shaping_of
+from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
 
 
 class SNES(PopulationAlgorithm):
@@ -32,6 +32,7 @@ class SNES(PopulationAlgorithm):
             number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
         self.sigma_learning_rate = sigma_learning_rate
         self._shape = shaping_of(shaping)
+        self.needs_pairs = shaping in PAIR_SHAPINGS
         self._schedule = lr_schedule
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:

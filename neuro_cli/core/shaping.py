@@ -56,13 +56,40 @@ def raw(fitness: np.ndarray) -> np.ndarray:
     return fitness.copy()
 
 
+def _by_pairs(fitness: np.ndarray, shape: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """``shape`` of each antithetic pair's half difference: the plus side gets it, the minus side its negative."""
+    utilities = shape((fitness[0::2] - fitness[1::2]) / 2)
+    return np.stack([utilities, -utilities], axis=1).ravel()
+
+
+def pair_z_score(fitness: np.ndarray) -> np.ndarray:
+    """Half differences of pairs in units of their root mean square; what both sides have in common drops out."""
+
+    def scaled(half: np.ndarray) -> np.ndarray:
+        size = float(np.sqrt((half**2).mean()))
+        return half / size if size > 0 else np.zeros_like(half)
+
+    return _by_pairs(fitness, scaled)
+
+
+def pair_rank(fitness: np.ndarray) -> np.ndarray:
+    """Signed ranks (Wilcoxon): the rank of a pair's difference by size, from above 0 to 0.5, with its sign."""
+    return _by_pairs(fitness, lambda half: np.sign(half) * (_ranks(np.abs(half)) + 1) / (2 * len(half)))
+
+
 SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     shaping.__name__: shaping for shaping in (centred_rank, nes_utilities, z_score, raw)
+}
+# for members in mirrored pairs (2j, 2j + 1), each pair compared with itself only: the way to shape when pairs see
+# examples of their own, some of them harder than others
+PAIR_SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    shaping.__name__: shaping for shaping in (pair_z_score, pair_rank)
 }
 
 
 def shaping_of(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """The shaping called ``name``. Raises ConfigError for an unknown one."""
-    if name not in SHAPINGS:
-        raise ConfigError("algo.shaping", name, nearest(str(name), SHAPINGS))
-    return SHAPINGS[name]
+    known = SHAPINGS | PAIR_SHAPINGS
+    if name not in known:
+        raise ConfigError("algo.shaping", name, nearest(str(name), known))
+    return known[name]

@@ -55,6 +55,8 @@ class Distribution(ABC):
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
+        if isinstance(job.algo, PopulationAlgorithm) and job.algo.needs_pairs and not job.sampler.antithetic:
+            raise ConfigError("sampler.antithetic", False, "algo.shaping compares the members of pairs: true is needed")
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
 

@@ -71,8 +71,7 @@ class BatchedScorer:
 
     def _chunk_length(self, largest: int) -> int:
         """Directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
-        low, high = ROWS[self._device.type]
-        rows = min(max(ACTIVATION[self._device.type] // largest, low), high)
+        rows = chunk_rows(largest, self._device)
         length = max(1, min(rows // (self._sides * self._examples), self._sampler.directions))
         if not self._sampler.reuses_noise:
             length = max(1, min(length, NOISE // self._layout.size))
@@ -157,6 +156,12 @@ class BatchedScorer:
         self._clock.add("sample", drawn - start, self._threads.count)
         self._clock.add("forward", time.perf_counter() - drawn, self._threads.count)
         return sums
+
+
+def chunk_rows(largest: int, device: torch.device) -> int:
+    """Rows of a chunk of a module whose largest activation has ``largest`` values for a row."""
+    low, high = ROWS[device.type]
+    return min(max(ACTIVATION[device.type] // largest, low), high)
 
 
 def repeated(x: Tensor, times: int) -> Tensor:

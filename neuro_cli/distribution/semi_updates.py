@@ -15,6 +15,7 @@ from neuro_cli.algo.base import Combination, PopulationAlgorithm
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, Report, candidate_error, first_bad
+from neuro_cli.fabric.base import shares
 
 
 class SemiUpdates(Distribution):
@@ -28,6 +29,10 @@ class SemiUpdates(Distribution):
         algo = self.job.algo
         if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and not algo.can_shape_parts():
             raise ConfigError("distribution.ranks_shaping", "local", "algo=genetic selects among all members; use global")
+        cut = any(low % 2 for low, _ in shares(self.job.population, self.job.world.size))
+        if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and algo.needs_pairs and cut:
+            allowed = f"algo.shaping compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
+            raise ConfigError("population", self.job.population, allowed)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
         return self._reduced(self.partial_sums(generation, combination, self.members, 0, self.job.columns))

@@ -1,4 +1,4 @@
-"""Networks for 28x28 grey images: two convolutions and one or two linear layers.
+"""Networks for 28x28 grey images: two convolutions and one or two linear layers, or three linear layers.
 
 MNIST_30K is the network of Lenc et al., "Non-differentiable supervised learning with evolution strategies and hybrid
 methods", 2019; the other three scale it, as in Mohammadi et al., "DarwiNN", GECCO 2020.
@@ -42,6 +42,21 @@ class MNISTNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.classifier(self.features(images).flatten(1))
+
+
+class MLP_270K(nn.Module):
+    """269,322 parameters: 784-256-256-10 with ReLU."""
+
+    input_shape = (1, 28, 28)
+
+    def __init__(self, outputs: int = 10) -> None:
+        super().__init__()
+        integer("model.outputs", outputs, 1)
+        self.layers = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, outputs))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, 1, 28, 28) to logits (B, outputs)."""
+        return self.layers(images.flatten(1))
 
 
 class MNIST_10K(MNISTNetwork):

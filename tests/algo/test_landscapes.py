@@ -63,7 +63,9 @@ def candidates(algo: PopulationAlgorithm, sampler: Sampler, generation: int, pop
     return torch.stack(rows).double().numpy()
 
 
-def run(algo: PopulationAlgorithm, kind: Callable[[], Sampler], landscape: Landscape, population: int, generations: int) -> np.ndarray:
+def run(
+    algo: PopulationAlgorithm, kind: Callable[[], Sampler], landscape: Landscape, population: int, generations: int
+) -> np.ndarray:
     """The centre after ``generations``, from a start at 1 in every dimension."""
     sampler = sampler_of(kind, DIMENSIONS, population)
     algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)

@@ -4,7 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.shaping import SHAPINGS, centred_rank, nes_utilities, raw, shaping_of, z_score
+from neuro_cli.core.shaping import (
+    PAIR_SHAPINGS,
+    SHAPINGS,
+    centred_rank,
+    nes_utilities,
+    pair_rank,
+    pair_z_score,
+    raw,
+    shaping_of,
+    z_score,
+)
 
 fitnesses = st.lists(st.integers(-20, 20), min_size=2, max_size=30).map(lambda values: np.array(values, float))
 
@@ -51,3 +61,22 @@ def test_z_score_of_equal_fitnesses_is_zero_and_raw_is_a_copy():
 def test_unknown_shaping_names_the_nearest():
     with pytest.raises(ConfigError, match=r"algo.shaping=centered_rank: did you mean centred_rank"):
         shaping_of("centered_rank")
+
+
+@given(fitnesses.filter(lambda values: len(values) % 2 == 0))
+def test_pair_shapings_compare_a_pair_with_itself_only(fitness):
+    harder = fitness + np.repeat(np.random.default_rng(0).normal(0, 50, len(fitness) // 2), 2).round()
+    for shape in PAIR_SHAPINGS.values():
+        utilities = shape(fitness)
+        np.testing.assert_allclose(shape(harder), utilities, atol=1e-9)  # what both sides have in common drops out
+        np.testing.assert_allclose(utilities[0::2], -utilities[1::2])
+        assert (np.sign(utilities[0::2]) == np.sign(fitness[0::2] - fitness[1::2])).all()
+        sizes = np.abs(fitness[0::2] - fitness[1::2])
+        order = np.argsort(sizes)
+        assert (np.diff(np.abs(utilities[0::2])[order]) >= -1e-12).all()
+
+
+def test_pair_shapings_by_hand():
+    fitness = np.array([3.0, 1.0, 0.0, 4.0, 5.0, 5.0])
+    np.testing.assert_allclose(pair_rank(fitness)[0::2], [2 / 6, -3 / 6, 0.0])
+    np.testing.assert_allclose(pair_z_score(fitness)[0::2], np.array([1.0, -2.0, 0.0]) / (5 / 3) ** 0.5)

@@ -23,6 +23,10 @@ ALGORITHMS = {
     "genetic": ("algo=genetic", "sampler=iid", "algo.parents=3"),
     "accuracy": ("algo=openai_es", "task.fitness=accuracy"),
     "per_example": ("algo=openai_es", "layout=per_example", "batch_size=25"),
+    "sign_flip": ("layout=per_example", "batch_size=25", "sampler=sign_flip", "algo.shaping=pair_z_score"),
+    "permutation": ("sampler=permutation", "sampler.sparsity=0.5"),
+    "low_rank": ("layout=per_example", "batch_size=25", "sampler=low_rank", "sampler.rank=2"),
+    "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
 }
 DISTRIBUTIONS = ("local", "replicated", "chromosome_updates", "semi_updates", "data_parallel")
 
@@ -33,7 +37,7 @@ def main() -> None:
         for distribution in DISTRIBUTIONS:
             if distribution == "local" and world.size > 1:
                 continue
-            if distribution == "data_parallel" and algorithm == "per_example":
+            if distribution == "data_parallel" and "layout=per_example" in overrides:
                 continue
             config = composed(*COMMON, *overrides, f"distribution={distribution}")
             parts = build(config, world)

@@ -8,7 +8,8 @@ from worlds import needs_mpi, program
 
 pytestmark = needs_mpi
 
-ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "per_example")
+PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
+ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "permutation", "noise_table", *PER_EXAMPLE)
 RANKS = (1, 2, 3, 4)
 
 
@@ -39,7 +40,7 @@ def test_bit_for_bit(centres, algorithm, distribution, ranks):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("distribution", ["semi_updates", "data_parallel"])
 def test_within_rounding(centres, algorithm, distribution, ranks):
-    if (distribution, algorithm) == ("data_parallel", "per_example"):
+    if distribution == "data_parallel" and algorithm in PER_EXAMPLE:
         pytest.skip("data_parallel refuses layout=per_example")
     local = centre(centres, algorithm, "local", 1)
     other = centre(centres, algorithm, distribution, ranks)

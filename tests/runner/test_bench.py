@@ -2,9 +2,11 @@
 
 import csv
 
+import pytest
+from configs import composed
 from worlds import neuro
 
-from neuro_cli.runner.bench import SPLIT
+from neuro_cli.runner.bench_generation import SPLIT
 
 
 def test_bench_generation_times_both_systems_and_writes_csv(tmp_path):
@@ -24,7 +26,63 @@ def test_bench_generation_times_both_systems_and_writes_csv(tmp_path):
         assert word in done.stdout
 
 
+TINY = """
+from torch import nn
+
+
+class Tiny(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 10))
+"""
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_bench_noise_times_every_way_of_making_normals(tmp_path):
+    done = neuro("bench", "noise", "repeats=1", "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "noise.csv")
+    assert {"neuro, 1 thread", "torch.randn", "numpy SFC64"} <= {row["what"] for row in rows}
+    for row in rows:
+        assert float(row["ns_per_normal"]) == pytest.approx(1e9 * float(row["seconds"]) / float(row["normals"]))
+        assert "torch 2" in row["machine"]
+
+
+def test_bench_layer_gives_multiples_of_the_unperturbed_pass_for_every_sampler(tmp_path):
+    sizes = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[[8,5]]")
+    small = (*sizes, "layer.convolution.examples=8", "layer.network.examples=4", "repeats=2", "hydra.run.dir=bench")
+    done = neuro("bench", "layer", *small, "~layer.network.models.MNIST_3M", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "layer.csv")
+    assert {row["layer"] for row in rows} == {"linear 24", "conv 8 at 5x5", "MLP_270K"}
+    samplers = composed(verb="bench")["samplers"]
+    whats = {"reference"} | {f"{name} {part}" for name in samplers for part in ("forward", "update")}
+    assert {row["what"] for row in rows} == whats
+    reference = {(row["layer"], row["round"]): float(row["seconds"]) for row in rows if row["what"] == "reference"}
+    for row in rows:
+        if row["what"].startswith(("sign_flip", "low_rank", "permutation")):
+            assert float(row["multiple"]) == pytest.approx(float(row["seconds"]) / reference[row["layer"], row["round"]])
+
+
+@pytest.mark.parametrize("layout", ["per_example", "shared_batch"])
+def test_bench_correlation_sees_the_gradient(tmp_path, layout):
+    """With more directions than parameters an estimate must point along the gradient."""
+    (tmp_path / "tiny.py").write_text(TINY)
+    setting = ("model._target_=tiny.Tiny", f"layout={layout}", "correlation.populations=[16,2048]", "repeats=2", "batch_size=64")
+    done = neuro("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "correlation.csv")
+    assert {row["sampler"] for row in rows} == set(composed(verb="bench")["samplers"]) - {"antithetic"}
+    for row in rows:
+        assert -1 <= float(row["correlation"]) <= 1
+        if row["population"] == "2048":
+            assert float(row["correlation"]) > 0.1, row
+
+
 def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "neuro: error: what=generatoin: must be one of generation\n"
+    assert done.stderr == "neuro: error: what=generatoin: must be one of generation, noise, layer, correlation\n"

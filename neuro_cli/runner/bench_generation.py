@@ -1,0 +1,114 @@
+"""``neuro bench generation``: seconds of one whole generation, where they go, and the ratio to the textbook loop.
+
+Every system is a process of its own (its peak memory is its own, its threads disturb no other) and makes one generation
+in turn, so that a machine that drifts drifts for all of them.
+"""
+
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.bench_table import machine, wide_console
+from neuro_cli.runner.build import check_root, device_of, threads_of
+
+SPLIT = ("sample", "perturb", "forward", "communicate", "update")
+
+
+class Worker:
+    """One system in a process of its own, which makes a generation for every line it reads."""
+
+    def __init__(self, name: str, config: dict[str, Any]) -> None:
+        self.name = name
+        self.rows: list[dict[str, float]] = []
+        command = [sys.executable, "-m", "neuro_cli.runner.bench_worker", name, json.dumps(config)]
+        environment = os.environ | {"OMP_NUM_THREADS": str(config["threads"])}
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def generation(self, counted: bool) -> None:
+        """Make one generation. Raises UserError when the process ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            raise UserError(f"bench: the process of {self.name} ended with code {self._process.wait()}")
+        if counted:
+            self.rows.append(json.loads(answer))
+
+    def close(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def median(self, key: str) -> float:
+        return statistics.median(row[key] for row in self.rows)
+
+
+def bench_generation(config: dict[str, Any], run: Path) -> None:
+    """Measure, print a table and write bench.csv. Raises UserError."""
+    repeats = integer("repeats", config["repeats"], 1)
+    reference = one_of("reference", config["reference"], ("textbook", "none"))
+    check_root(config)
+    config["threads"] = threads_of(config, Alone(), device_of(config["device"]))
+    names = ["neuro"] + ([reference] if reference != "none" else [])
+    workers = [Worker(name, config) for name in names]
+    try:
+        for repeat in range(repeats + 1):
+            for worker in workers:
+                worker.generation(counted=repeat > 0)
+    finally:
+        for worker in workers:
+            worker.close()
+    _write(run / "bench.csv", workers)
+    _print(config, workers, run)
+
+
+def _write(path: Path, workers: list[Worker]) -> None:
+    with path.open("w", newline="") as file:
+        columns = ["system", "repeat", *workers[0].rows[0]]
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        for worker in workers:
+            writer.writerows({"system": worker.name, "repeat": i, **row} for i, row in enumerate(worker.rows))
+
+
+def _print(config: dict[str, Any], workers: list[Worker], run: Path) -> None:
+    model = config["model"]["_target_"].rsplit(".", 1)[-1]
+    title = f"one generation: {model}, population {config['population']}, {config['batch_size']} examples, {config['precision']}"
+    table = Table("system", "median s", "min to max s", "candidates/s", "peak MB", *SPLIT, title=title)
+    for worker in workers:
+        seconds = [row["seconds"] for row in worker.rows]
+        table.add_row(
+            worker.name,
+            f"{worker.median('seconds'):.3f}",
+            f"{min(seconds):.3f} to {max(seconds):.3f}",
+            f"{config['population'] / worker.median('seconds'):.1f}",
+            f"{max(row['peak_memory_bytes'] for row in worker.rows) / 1e6:.0f}",
+            *(f"{worker.median(name):.3f}" for name in SPLIT),
+        )
+    console = wide_console()
+    console.print(table)
+    if len(workers) > 1:
+        first, second = workers
+        ratios = sorted(a["seconds"] / b["seconds"] for a, b in zip(first.rows, second.rows, strict=True))
+        middle = statistics.median(ratios)
+        console.print(f"{first.name} / {second.name}: {middle:.3f} (pairs {ratios[0]:.3f} to {ratios[-1]:.3f})")
+    console.print(machine(config["threads"]))
+    console.print(f"neuro: results in {run / 'bench.csv'}")

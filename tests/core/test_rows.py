@@ -1,0 +1,87 @@
+"""The compiled loops over rows against the torch operations that say the same."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from neuro_cli.core.rows import SHORT_ORDER, Geometry, Rows, random_orders, random_signs, weighted_signs
+
+
+def words(directions: int, count: int, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2**32, (directions, count), generator=generator).to(torch.uint32)
+
+
+@given(size=st.integers(1, 3000), kept=st.integers(1, 3000), seed=st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_orders_are_a_sort_by_the_high_bits_of_the_words(size, kept, seed):
+    kept = min(kept, size)
+    drawn = words(3, size, seed)
+    orders = random_orders(drawn, kept)
+    bits = max(1, (size - 1).bit_length())
+    keys = drawn.to(torch.int64) >> bits
+    assert torch.equal(orders.long(), keys.argsort(dim=1, stable=True)[:, :kept])
+
+
+def test_long_orders_are_permutations_by_all_bits():
+    size = 2**SHORT_ORDER + 5
+    drawn = words(2, size)
+    assert torch.equal(random_orders(drawn, size).long(), drawn.to(torch.int64).argsort(dim=1, stable=True))
+
+
+def test_every_place_of_an_order_is_uniform():
+    drawn = words(20000, 6)
+    counts = torch.stack([(random_orders(drawn, 6) == thing).sum(0) for thing in range(6)])
+    assert (counts - 20000 / 6).abs().max() < 6 * (20000 / 6) ** 0.5
+
+
+@given(count=st.integers(1, 200), seed=st.integers(0, 100))
+@settings(max_examples=20, deadline=None)
+def test_compiled_signs_are_the_bits(count, seed):
+    drawn, weights = words(4, -(-count // 32), seed), torch.tensor([1.0, -2.0, 0.5, 0.0])
+    expected = random_signs(drawn, count, torch.float32) * weights[:, None]
+    assert torch.equal(weighted_signs(drawn, count, weights), expected)
+    assert (expected.abs() == weights.abs()[:, None]).all()
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=str)
+def dtype(request) -> torch.dtype:
+    return request.param
+
+
+def image(*shape: int, dtype: torch.dtype, seed: int = 2) -> Tensor:
+    made = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return made.contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("name", ["flip", "add_flipped", "add_vectors", "gather", "add_scattered", "add_outer", "filtered"])
+@pytest.mark.parametrize("channels", [1, 7, 40])
+def test_channels_last_in_compiled_loops_is_contiguous_in_torch(name, channels, dtype):
+    """The same call with the other memory format takes the other way."""
+    rows = Rows([0.5, -0.5], 3, 2)
+    x, y = (image(rows.count, channels, 4, 3, dtype=dtype, seed=seed) for seed in (3, 4))
+    bits = words(3, 2)
+    order = random_orders(words(3, channels), max(1, channels // 2))
+    vectors = torch.randn(3, channels, dtype=dtype)
+    maps, factors = image(rows.count, 2, 4, 3, dtype=dtype), torch.randn(3, 2, channels, dtype=dtype)
+    filters, geometry = torch.randn(3, 2, channels, 3, 2, dtype=dtype), Geometry((2, 1), (1, 0), (1, 2))
+    calls = {
+        "flip": lambda a, b, m: rows.flip(a, bits, 1),
+        "add_flipped": lambda a, b, m: rows.add_flipped(a, b, bits, 1),
+        "add_vectors": lambda a, b, m: rows.add_vectors(a, vectors, 1),
+        "gather": lambda a, b, m: rows.gather(a, order, 1),
+        "add_scattered": lambda a, b, m: rows.add_scattered(a, b[:, : order.shape[1]].clone(memory_format=form(b)), order, 1),
+        "add_outer": lambda a, b, m: rows.add_outer(a, m, factors, 1),
+        "filtered": lambda a, b, m: rows.filtered(a, filters, geometry),
+    }
+
+    def form(tensor: Tensor) -> torch.memory_format:
+        last = tensor.is_contiguous(memory_format=torch.channels_last)
+        return torch.channels_last if last and not tensor.is_contiguous() else torch.contiguous_format
+
+    compiled = calls[name](x.clone(), y.clone(), maps)
+    plain = calls[name](*(tensor.clone(memory_format=torch.contiguous_format) for tensor in (x, y, maps)))
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(compiled, plain, rtol=tolerance, atol=tolerance)

@@ -243,9 +243,13 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
                                 target[c] += weight * source[c]
                             continue
                         for j in range(first, last):
-                            source = line[(j * stride[1] + left) * groups * inner :]
+                            begin = (j * stride[1] + left) * groups * inner
                             for group in range(groups):
-                                sums[j * groups + group] += _dot(source[group * inner : (group + 1) * inner], tap)
+                                if inner == 1:
+                                    sums[j * groups + group] += tap[0] * line[begin + group]
+                                else:
+                                    part = line[begin + group * inner : begin + (group + 1) * inner]
+                                    sums[j * groups + group] += _dot(part, tap)
                 for j in range(out_columns):
                     for group in range(groups):
                         out[row, i, j, group * rank + q] = sums[j * groups + group]

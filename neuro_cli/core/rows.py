@@ -78,6 +78,10 @@ class Rows:
         """The same rows with all scales times ``factor``."""
         return Rows([factor * scale for scale in self.scales], self.directions, self.examples)
 
+    def one_side(self) -> "Rows":
+        """The rows of one side, with scale 1."""
+        return Rows([1.0], self.directions, self.examples)
+
     def flip(self, x: Tensor, words: Tensor, channel: int) -> Tensor:
         """``x`` with the channels' signs of each row's direction; ``words`` (D, W), ``channel`` the channels' dimension."""
         source = _channels_last(x, channel)

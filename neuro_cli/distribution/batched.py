@@ -17,7 +17,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import Rows
 from neuro_cli.core.threads import Threads
-from neuro_cli.distribution.candidate import Candidate
+from neuro_cli.distribution.candidate import UNSUPPORTED, Candidate
 from neuro_cli.distribution.clock import Clock
 from neuro_cli.distribution.perturbed import PerturbedForward, Unsupported
 from neuro_cli.sampler.base import Sampler
@@ -58,7 +58,15 @@ class BatchedScorer:
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         for _ in range(threads.count):
             self._modules.put(Candidate(module, layout, precision, device, shared=first).module)
-        largest = self._trial(module, centre)
+        self._repeats_sides = False
+        try:
+            largest = self._trial(module, centre)
+        except (Unsupported, *UNSUPPORTED) as error:
+            if self._sides == 1:
+                raise
+            log.info("the sides of a pair share no layer: %s", " ".join(str(error).split())[:200])
+            self._repeats_sides = True
+            largest = self._trial(module, centre)
         self._length = self._chunk_length(largest)
         log.info(
             "scoring: %d members in one forward pass on %s, %d threads, %s, %s",
@@ -91,7 +99,7 @@ class BatchedScorer:
         with torch.no_grad():
             mode = PerturbedForward(self._centre.module, self._layout, self._sampler.perturbation(0, 0, rows, self._precision))
             with mode:
-                made = self._centre.module(repeated(inputs, self._sides * count))
+                made = self._centre.module(repeated(inputs, count * (self._sides if self._repeats_sides else 1)))
             single = Candidate(module, self._layout, self._precision, self._device)
             expected = []
             scale = torch.tensor([TRIAL_SCALE], device=self._device)
@@ -145,7 +153,9 @@ class BatchedScorer:
         drawn = time.perf_counter()
         batch = shared or self._task.batch(generation, low * self._examples, high * self._examples)
         times = rows.count // len(batch.targets)
-        batch = Batch(repeated(batch.inputs.to(self._precision), times), batch.targets.repeat(times))
+        inputs = batch.inputs.to(self._precision)
+        inputs = repeated(inputs, times if self._repeats_sides else times // self._sides)
+        batch = Batch(inputs, batch.targets.repeat(times))
         module = self._modules.get()
         try:
             with torch.no_grad(), PerturbedForward(module, self._layout, perturbation):

@@ -47,13 +47,17 @@ class ConvolutionOperator:
 
 
 class PerturbedForward(TorchFunctionMode):
-    """Within it, ``module`` answers n rows of input as the members of ``perturbation`` would."""
+    """Within it, ``module`` answers n rows of input as the members of ``perturbation`` would.
+
+    Or it gets the n / S rows that all sides have in common: the first layers then work on these once.
+    """
 
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation) -> None:
         super().__init__()
         parameters = dict(module.named_parameters())
         self._places = {id(parameters[place.name]): place for place in layout.places}
         self._noise, self._rows = perturbation, perturbation.rows
+        self._one_side = self._rows.count // len(self._rows.scales)
         self.largest = 0  # values of one row in the largest output of a layer
 
     def __torch_function__(
@@ -78,17 +82,17 @@ class PerturbedForward(TorchFunctionMode):
 
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         count, rows = self._rows.count, len(input)
-        if input.dim() < 2 or rows % count:
+        if input.dim() < 2 or (rows % count and rows != self._one_side):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
-        x = input if rows == count else input.reshape(count, -1, *input.shape[1:])
+        x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
         made = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
-        return made if rows == count else made.reshape(rows, *made.shape[2:])
+        return made.reshape(rows, *made.shape[2:]) if rows > count else made
 
     def conv2d(
         self, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
         dilation: Any = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
-        if input.dim() != 4 or len(input) != self._rows.count:
+        if input.dim() != 4 or len(input) not in (self._rows.count, self._one_side):
             raise Unsupported(f"a convolution gets {tuple(input.shape)} for {self._rows.count} examples")
         place = self._place(weight)
         if place is not None and place.groups != groups:
@@ -99,17 +103,30 @@ class PerturbedForward(TorchFunctionMode):
 
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         self.largest = max(self.largest, y[0].numel(), x[0].numel())
+        if len(x) == self._rows.count:
+            return self._perturbed(operator, y, x, weight, bias)
+        # one side's input: the noise is worked out once and taken for both
+        with self._noise.of(self._rows.one_side()):
+            step = self._perturbed(operator, torch.zeros_like(y), x, weight, bias)
+        return torch.cat([torch.add(y, step, alpha=scale) for scale in self._rows.scales])
+
+    def _perturbed(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         place = self._place(weight)
         if place is not None:
             y = self._noise.apply(place, x, y, operator)
         place = self._place(bias)
-        return y if place is None else self._rows.add_vectors(y, self._noise.vectors(place), operator.channel)
+        return y if place is None else self._noise.rows.add_vectors(y, self._noise.vectors(place), operator.channel)
+
+    def _both_sides(self, x: Tensor) -> Tensor:
+        """``x`` once for every side, if it is that of one."""
+        return x if len(x) == self._rows.count else torch.cat([x] * len(self._rows.scales))
 
     def batch_norm(
         self, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
         bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
         """With the statistics of the batch: those of each member's own examples."""
+        input = self._both_sides(input)
         if training:
             made = self._normalised(input, eps)
         else:
@@ -129,6 +146,7 @@ class PerturbedForward(TorchFunctionMode):
         self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
+        input = self._both_sides(input)
         made = F.layer_norm(input, normalized_shape, None, None, eps)
         inner = [1] * (input.dim() - 1 - len(normalized_shape))
         return self._affine(made, weight, bias, (*inner, *normalized_shape))
@@ -136,6 +154,7 @@ class PerturbedForward(TorchFunctionMode):
     def group_norm(
         self, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
     ) -> Tensor:
+        input = self._both_sides(input)
         made = F.group_norm(input, num_groups, None, None, eps)
         return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
 
@@ -144,6 +163,7 @@ class PerturbedForward(TorchFunctionMode):
         weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
+        input = self._both_sides(input)
         made = F.instance_norm(input, running_mean, running_var, None, None, use_input_stats, 0.0, eps)
         return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
 

@@ -10,7 +10,8 @@ eps_i = sign_i * noise[direction_i]; with ``antithetic`` members 2j and 2j + 1 a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +49,15 @@ class Perturbation(ABC):
     """Noise of some directions, in the form in which a forward pass over all of them applies it."""
 
     rows: Rows
+
+    @contextmanager
+    def of(self, rows: Rows) -> Iterator[None]:
+        """For a while, apply to other rows of the same directions."""
+        mine, self.rows = self.rows, rows
+        try:
+            yield
+        finally:
+            self.rows = mine
 
     @abstractmethod
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:

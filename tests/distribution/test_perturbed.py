@@ -65,6 +65,11 @@ def check(
     with torch.no_grad():
         with PerturbedForward(module, layout, sampler.perturbation(GENERATION, first, rows, dtype)):
             made = module(inputs)
+        if pairs:  # the same from the input that both sides have in common
+            with PerturbedForward(module, layout, sampler.perturbation(GENERATION, first, rows, dtype)):
+                shared_input = module(own.contiguous(memory_format=torch.channels_last) if len(shape) == 3 else own)
+            largest = float(made.abs().max())
+            torch.testing.assert_close(shared_input, made, rtol=TOLERANCE[dtype][0], atol=TOLERANCE[dtype][1] * max(largest, 1.0))
         expected = []
         for part, batch in enumerate(inputs.split(examples)):
             scale = rows.scales[part // directions]

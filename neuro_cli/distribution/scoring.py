@@ -67,16 +67,23 @@ class Scorer:
         self.examples = batch_size // sampler.directions if per_example else batch_size  # that one member is scored on
         if any(isinstance(part, _DropoutNd) for part in module.modules()):
             log.info("the model's dropout is off while candidates are scored")
-        self._batched = self._batched_scorer(centre)
         self._slots: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
-        self._told = False
-        self._blocked = device.type == "cpu" and precision == torch.float32 and self._takes_blocked(centre)
-        for _ in range(threads.count):
+        self._ready = False
+        self._batched = self._batched_scorer(centre)
+        if self._batched is None:
+            self._make_slots(centre)
+
+    def _make_slots(self, centre: Tensor) -> None:
+        """What scores one member at a time: candidates for every thread."""
+        cpu = self._device.type == "cpu"
+        self._blocked = cpu and self._precision == torch.float32 and self._takes_blocked(centre)
+        for _ in range(self._threads.count):
             self._slots.put(_Slot(self._candidate()))
-        kind = "one member a thread" if device.type == "cpu" else "one member after the other"
-        form = "oneDNN's blocked layout" if self._blocked else str(task.memory_format).removeprefix("torch.")
-        precision_name = str(precision).removeprefix("torch.")
-        log.info("scoring: %s on %s, %d threads, %s, %s", kind, device, threads.count, precision_name, form)
+        self._ready = True
+        kind = "one member a thread" if cpu else "one member after the other"
+        form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
+        precision = str(self._precision).removeprefix("torch.")
+        log.info("scoring: %s on %s, %d threads, %s, %s", kind, self._device, self._threads.count, precision, form)
 
     def _batched_scorer(self, centre: Tensor) -> BatchedScorer | None:
         """What scores many members at once, where that is the better way and the module can be scored so."""
@@ -122,9 +129,10 @@ class Scorer:
             reason = self._batched.refuses(proposal)
             if reason is None:
                 return self._batched.scores(proposal, generation, members)
-            if not self._told:
+            if not self._ready:
                 log.warning("members are scored one by one, slower: %s", reason)
-            self._told = True
+        if not self._ready:
+            self._make_slots(proposal.bases[0])
         out = np.empty((len(members), len(self.task.score_names)))
         shared = None if self._per_example else self.task.batch(generation, *(part or (0, self._batch_size))).to(self._precision)
 

@@ -20,6 +20,7 @@ from neuro_cli.algo.base import Algorithm
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.memory import keep_freed_memory
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution, Job
@@ -177,6 +178,8 @@ def build(config: dict[str, Any], world: World) -> Parts:
     """All parts of a run, bound to each other. Raises UserError for whatever does not fit."""
     check_root(config)
     device = device_of(config["device"])
+    if device.type == "cpu":
+        keep_freed_memory()
     algo = make(config, "algo", Algorithm)
     sampler = make(config, "sampler", Sampler)
     distribution = make(config, "distribution", Distribution)

@@ -1,0 +1,16 @@
+"""One generation of MNIST_3M with iid noise; prints the peak memory of this process. python memory_program.py POPULATION"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from configs import composed
+
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import build
+from neuro_cli.runner.summary import peak_memory_bytes
+
+parts = build(composed("model=MNIST_3M", "sampler=iid", f"population={sys.argv[1]}", "batch_size=1", "threads=2"), Alone())
+parts.distribution.step(0)
+print(peak_memory_bytes())

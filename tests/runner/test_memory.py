@@ -1,0 +1,17 @@
+"""A generation holds the noise of the members in flight, never that of the population."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+VECTOR = 4 * 3_274_634  # bytes of one member of MNIST_3M
+
+
+def peak(population: int) -> int:
+    program = Path(__file__).with_name("memory_program.py")
+    done = subprocess.run([sys.executable, program, str(population)], capture_output=True, text=True, check=True, timeout=300)
+    return int(done.stdout)
+
+
+def test_a_thousand_members_of_mnist_3m_take_no_more_memory_than_ten():
+    assert peak(1000) < peak(10) + 3 * VECTOR  # a population of noise would be 1,000 of them

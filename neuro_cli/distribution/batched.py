@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 # values of the largest activation of a chunk: what stays near a CPU's cache, and what keeps a GPU busy
 ACTIVATION = {"cpu": 2**21, "cuda": 2**27}
 ROWS = {"cpu": (32, 512), "cuda": (256, 2**17)}  # least and most rows of a chunk
+CHUNKS = {"cpu": 4, "cuda": 1}
 NOISE = 2**26  # values of noise that a sampler without reuse may hold for a chunk
 TRIAL_SCALE = 0.1
 
@@ -79,7 +80,7 @@ class BatchedScorer:
 
     def _chunk_length(self, largest: int) -> int:
         """Directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
-        rows = chunk_rows(largest, self._device)
+        rows = chunk_rows(largest, self._device, self._sampler.directions * self._sides * self._examples)
         length = max(1, min(rows // (self._sides * self._examples), self._sampler.directions))
         if not self._sampler.reuses_noise:
             length = max(1, min(length, NOISE // self._layout.size))
@@ -168,10 +169,13 @@ class BatchedScorer:
         return sums
 
 
-def chunk_rows(largest: int, device: torch.device) -> int:
-    """Rows of a chunk of a module whose largest activation has ``largest`` values for a row."""
+def chunk_rows(largest: int, device: torch.device, total: int) -> int:
+    """Rows of a chunk, of ``total`` rows of a module whose largest activation has ``largest`` values for a row.
+
+    At least CHUNKS of them where the rows suffice, so that threads have something to share.
+    """
     low, high = ROWS[device.type]
-    return min(max(ACTIVATION[device.type] // largest, low), high)
+    return max(low, min(ACTIVATION[device.type] // largest, high, -(-total // CHUNKS[device.type])))
 
 
 def repeated(x: Tensor, times: int) -> Tensor:

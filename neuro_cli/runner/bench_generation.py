@@ -1,4 +1,4 @@
-"""``neuro bench generation``: seconds of one whole generation, where they go, and the ratio to the textbook loop.
+"""``neuro bench generation``: seconds of one whole generation, where they go, and ratios to the textbook loop and the roof.
 
 Every system is a process of its own (its peak memory is its own, its threads disturb no other) and makes one generation
 in turn, so that a machine that drifts drifts for all of them.
@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.table import Table
 
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.bench_table import machine, wide_console
@@ -67,7 +67,7 @@ def bench_generation(config: dict[str, Any], run: Path) -> None:
     reference = one_of("reference", config["reference"], ("textbook", "none"))
     check_root(config)
     config["threads"] = threads_of(config, Alone(), device_of(config["device"]))
-    names = ["neuro"] + ([reference] if reference != "none" else [])
+    names = ["neuro", *([reference] if reference != "none" else []), *(["roof"] if boolean("roof", config["roof"]) else [])]
     workers = [Worker(name, config) for name in names]
     try:
         for repeat in range(repeats + 1):
@@ -105,10 +105,10 @@ def _print(config: dict[str, Any], workers: list[Worker], run: Path) -> None:
         )
     console = wide_console()
     console.print(table)
-    if len(workers) > 1:
-        first, second = workers
-        ratios = sorted(a["seconds"] / b["seconds"] for a, b in zip(first.rows, second.rows, strict=True))
+    first = workers[0]
+    for other in workers[1:]:
+        ratios = sorted(a["seconds"] / b["seconds"] for a, b in zip(first.rows, other.rows, strict=True))
         middle = statistics.median(ratios)
-        console.print(f"{first.name} / {second.name}: {middle:.3f} (pairs {ratios[0]:.3f} to {ratios[-1]:.3f})")
+        console.print(f"{first.name} / {other.name}: {middle:.3f} (pairs {ratios[0]:.3f} to {ratios[-1]:.3f})")
     console.print(machine(config["threads"]))
     console.print(f"neuro: results in {run / 'bench.csv'}")

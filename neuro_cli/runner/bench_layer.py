@@ -106,7 +106,7 @@ class Subject:
         generator = torch.Generator().manual_seed(1)
         x = torch.randn(case.examples, *case.shape, generator=generator).to(device, precision)
         self._x = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
-        rows = chunk_rows(case.largest or self._largest(), device)
+        rows = chunk_rows(case.largest or self._largest(), device, case.examples)
         self._chunks = [(low, min(low + rows, case.examples)) for low in range(0, case.examples, rows)]
         self._one_by_one: set[str] = set()
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from neuro_cli.core import philox
+from neuro_cli.core.memory import keep_freed_memory
 from neuro_cli.core.noise import NOISE_STREAM, Noise, key_of
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import Alone
@@ -58,6 +59,7 @@ def normals_of(threads: int) -> dict[str, int]:
 def noise_work(threads: int) -> dict[str, Callable[[int], Any]]:
     """Each way by name; the argument is the generation."""
     torch.set_num_threads(threads)
+    keep_freed_memory()
     one, many = (Noise(1, SIZE, torch.device("cpu"), Threads(count)) for count in (1, threads))
     generator, sfc, counter = torch.Generator(), np.random.Generator(np.random.SFC64(1)), np.random.Generator(np.random.Philox(1))
     weights = np.ones((1, ROWS))

@@ -1,6 +1,6 @@
 """One system of ``neuro bench generation``, in a process of its own: a generation for every line on standard input.
 
-python -m neuro_cli.runner.bench_worker neuro|textbook CONFIG_AS_JSON
+python -m neuro_cli.runner.bench_worker neuro|textbook|roof CONFIG_AS_JSON
 """
 
 import json
@@ -14,11 +14,13 @@ from torch import Tensor, nn
 
 from neuro_cli.core import philox
 from neuro_cli.core.shaping import centred_rank
-from neuro_cli.fabric.base import Alone
-from neuro_cli.runner.build import build, device_of, load_task, make_model
+from neuro_cli.core.threads import Threads
+from neuro_cli.fabric.base import Alone, shares
+from neuro_cli.runner.build import PRECISIONS, build, device_of, load_task, make_model
 from neuro_cli.runner.summary import peak_memory_bytes
 from neuro_cli.sampler.base import Unit
 
+SIDE = 768  # of the roof's matrices: three of them stay in a core's share of the cache
 Generation = Callable[[int], dict[str, float]]
 
 
@@ -112,9 +114,38 @@ def textbook(config: dict[str, Any]) -> Generation:
     return generation
 
 
+def roof(config: dict[str, Any]) -> Generation:
+    """The arithmetic of a generation's forward passes as plain matrix products, one thread each: nothing is faster here."""
+    from torch.utils.flop_counter import FlopCounterMode  # takes 90 MB, which the other systems do not need
+
+    device, precision = device_of(config["device"]), PRECISIONS[config["precision"]]
+    model = make_model(config).to(device)
+    task = load_task(config, model, device, Alone())
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(task.batch(0, 0, config["batch_size"]).inputs)
+    threads = Threads(config["threads"])
+    products = round(counter.get_total_flops() * config["population"] / (2 * SIDE**3))
+    matrices = [torch.randn(SIDE, SIDE, device=device).to(precision) for _ in range(2)]
+
+    def share(count: int) -> None:
+        for _ in range(count):
+            torch.mm(*matrices)
+
+    def generation(number: int) -> dict[str, float]:
+        begun = time.perf_counter()
+        threads.map(share, [b - a for a, b in shares(products, config["threads"])])
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds = time.perf_counter() - begun
+        clock = dict.fromkeys(("sample", "perturb", "forward", "communicate", "update"), 0.0)
+        return {"seconds": seconds, **clock, "forward": seconds, "peak_memory_bytes": float(peak_memory_bytes())}
+
+    return generation
+
+
 def main() -> None:
     system, config = sys.argv[1], json.loads(sys.argv[2])
-    generation = {"neuro": neuro, "textbook": textbook}[system](config)
+    generation = {"neuro": neuro, "textbook": textbook, "roof": roof}[system](config)
     for number, _ in enumerate(sys.stdin):
         print(json.dumps(generation(number)), flush=True)
 

@@ -29,7 +29,7 @@ from neuro_cli.core.rows import Rows
 from neuro_cli.sampler.base import Perturbation, Sampler
 
 PIECE = 256  # rows of a block that are summed at once; pieces start at multiples of it, so slices share their bits
-CHUNK = 512  # directions whose factors a thread holds at once for a sum
+CHUNK = 1024  # directions whose factors a thread holds at once for a sum
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ def test_bench_generation_times_both_systems_and_writes_csv(tmp_path):
     with (tmp_path / "bench" / "bench.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["system"], row["repeat"]) for row in rows] == [
-        (system, str(repeat)) for system in ("neuro", "textbook") for repeat in range(2)
+        (system, str(repeat)) for system in ("neuro", "textbook", "roof") for repeat in range(2)
     ]
     for row in rows:
         assert 0 < sum(float(row[part]) for part in SPLIT) <= float(row["seconds"]) * 1.05
         assert float(row["peak_memory_bytes"]) > 1e8
     assert "neuro / textbook: " in done.stdout
+    assert "neuro / roof: " in done.stdout
     for word in ("torch 2", "numba", "1 threads", "cores"):
         assert word in done.stdout
 

@@ -45,7 +45,7 @@ def refused(done, *words: str) -> str:
     [
         (["population=0"], r"population=0: must be an integer from 1"),
         (["population=ten"], r"population=ten: must be an integer"),
-        (["population=7"], r"population=7: sampler=antithetic needs an even population"),
+        (["population=7"], r"population=7: antithetic pairs need an even population"),
         (["algo.sigma=-0.1"], r"algo.sigma=-0.1: must be a number > 0"),
         (["algo=snes", "algo.learning_rate=0"], r"algo.learning_rate=0: must be a number > 0"),
         (["algo=genetic", "algo.parents=300"], r"algo.parents=300: must be below population=8"),

@@ -72,7 +72,7 @@ def test_a_traceback_comes_when_it_is_asked_for(tmp_path):
     done = neuro_inside("train", *SMALL, "population=3", cwd=tmp_path, NEURO_DEBUG="1")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
-    assert done.stderr.splitlines()[-1] == "neuro: error: population=3: sampler=antithetic needs an even population"
+    assert done.stderr.splitlines()[-1] == "neuro: error: population=3: antithetic pairs need an even population"
 
 
 def test_a_mended_command_can_have_the_folder_of_the_refused_one(tmp_path):

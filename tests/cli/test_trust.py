@@ -49,7 +49,7 @@ def test_ours_and_torchs_classes_need_no_trust(target, tmp_path):
         "neuro_cli.task.mnist.torchvision.datasets.MNIST",
         "torch.nn.init.constant_",  # a function
         "torch.nn.Module.load_state_dict",
-        "neuro_cli.runner.bench.Worker",  # starts a process
+        "neuro_cli.runner.bench_generation.Worker",  # starts a process
         "neuro_cli.runner.checkpoint.write_atomically",
         "neuro_cli.task",  # a module
     ],

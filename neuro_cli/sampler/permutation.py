@@ -5,9 +5,11 @@ below 1, E has only that share of the rows (or columns, or both) and lands on a 
 which is left alone in that direction: a weight is then N(0, 1/s) with probability s, else 0. Mean 0, variance 1 and no
 correlation hold for every s; N(0, 1) holds for s = 1.
 
-Which sides: one suffices, and a sum over directions is then one matrix product; ``both`` sums direction by direction.
-Placing the outputs of a matrix with few of them spans few gradients, so ``auto`` takes the larger side, or the outputs
-where there are ENOUGH of them. In a grouped convolution whole groups move with their inputs, and outputs inside groups.
+Which sides: where one is placed, a sum over directions is one matrix product; ``both`` sums direction by direction. But
+placing n outputs gives a row of the estimate n rows of E to be a sum of, so with many directions it stays in a small
+space: ``auto`` places outputs where there are twice as many as directions (of one E) or as many as a row is wide, else
+inputs where there are that many, else both. In a grouped convolution whole groups move with their inputs, and outputs
+inside groups.
 """
 
 import math
@@ -25,8 +27,6 @@ from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import Rows, random_orders
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.structured import Block, SharedNoise, Span, Structured, StructuredPerturbation, run_length
-
-ENOUGH = 256
 
 # where E's rows land (D, r), where its columns land (D, c), and the input channels that its groups read (D, g inner);
 # None: they stay in order (for the groups: all read their own)
@@ -91,10 +91,17 @@ class Permutation(Structured):
             return Plan(0, 1, _kept(self.sparsity, block.rows), 0)
         sides = self.sides
         if sides == "auto":
-            sides = "outputs" if block.rows >= min(block.inner, ENOUGH) else "inputs"
+            sides = self._enough(block)
         share = math.sqrt(self.sparsity) if sides == "both" else self.sparsity
         outputs, inputs = _kept(share, block.rows), _kept(share, block.inner)
         return Plan(0, 1, outputs * (sides != "inputs"), inputs * (sides != "outputs"))
+
+    def _enough(self, block: Block) -> str:
+        """The side, or sides, that do not hold the estimate in a small space."""
+        directions = min(self.directions, self.run_of_directions or self.directions)
+        if block.rows >= min(2 * directions, block.width):
+            return "outputs"
+        return "inputs" if block.inner >= min(2 * directions, block.rows * block.spatial) else "both"
 
     def factor_columns(self, block: Block) -> int:
         plan = self.plan(block)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 # values of the largest activation of a chunk: what stays near a CPU's cache, and what keeps a GPU busy
 ACTIVATION = {"cpu": 2**21, "cuda": 2**27}
 ROWS = {"cpu": (32, 512), "cuda": (256, 2**17)}  # least and most rows of a chunk
-CHUNKS = {"cpu": 4, "cuda": 1}
+CHUNKS = {"cpu": 2, "cuda": 1}  # at least, so that two threads have something to share
 NOISE = 2**26  # values of noise that a sampler without reuse may hold for a chunk
 TRIAL_SCALE = 0.1
 
@@ -172,7 +172,7 @@ class BatchedScorer:
 def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     """Rows of a chunk, of ``total`` rows of a module whose largest activation has ``largest`` values for a row.
 
-    At least CHUNKS of them where the rows suffice, so that threads have something to share.
+    At least CHUNKS of them where the rows suffice.
     """
     low, high = ROWS[device.type]
     return max(low, min(ACTIVATION[device.type] // largest, high, -(-total // CHUNKS[device.type])))

@@ -22,11 +22,11 @@ from torch import Tensor
 
 from neuro_cli.core import block_kernels, row_kernels
 from neuro_cli.core.checks import number, one_of
-from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.noise import FACTOR_STREAM, Noise
+from neuro_cli.core.layout import Place
+from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import Rows, random_orders
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.structured import Block, SharedNoise, Span, Structured, StructuredPerturbation, run_length
+from neuro_cli.sampler.structured import Block, NoiseReusing, Span, StructuredPerturbation
 
 # where E's rows land (D, r), where its columns land (D, c), and the input channels that its groups read (D, g inner);
 # None: they stay in order (for the groups: all read their own)
@@ -51,7 +51,7 @@ def _kept(share: float, count: int) -> int:
     return max(1, round(share * count))
 
 
-class Permutation(Structured):
+class Permutation(NoiseReusing):
     """``sides``: auto | outputs | inputs | both; ``sparsity`` in (0, 1]; ``directions_per_noise``: None for one E a generation.
 
     Random words (D, W): for each block those that order its groups, its outputs, its inputs.
@@ -64,22 +64,9 @@ class Permutation(Structured):
         directions_per_noise: int | None = None,
         antithetic: bool = True,
     ) -> None:
-        super().__init__(antithetic)
+        super().__init__(directions_per_noise, antithetic)
         self.sides = one_of("sampler.sides", sides, ("auto", "outputs", "inputs", "both"))
         self.sparsity = number("sampler.sparsity", sparsity, above=0.0, high=1.0)
-        self._run_length = run_length("sampler.directions_per_noise", directions_per_noise)
-
-    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
-        super().bind(noise, population, layout)
-        self.shared = SharedNoise(noise)
-
-    @property
-    def run_of_directions(self) -> int | None:
-        return self._run_length
-
-    def prepare(self, generation: int, directions: range) -> None:
-        if self.run_of(directions[0]) == self.run_of(directions[-1]):
-            self.shared.prepare(generation, self.run_of(directions[0]))
 
     def plan(self, block: Block) -> Plan:
         """What is placed in a block."""

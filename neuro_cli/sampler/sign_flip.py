@@ -13,11 +13,11 @@ from torch import Tensor
 
 from neuro_cli.core import block_kernels
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.noise import FACTOR_STREAM, Noise
+from neuro_cli.core.layout import Place
+from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import Rows, random_signs, weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.structured import Block, SharedNoise, Span, Structured, StructuredPerturbation, run_length
+from neuro_cli.sampler.structured import Block, NoiseReusing, Span, StructuredPerturbation
 
 
 def _words(count: int) -> int:
@@ -25,28 +25,15 @@ def _words(count: int) -> int:
     return -(-count // 32)
 
 
-class SignFlip(Structured):
+class SignFlip(NoiseReusing):
     """``sides``: both | outputs | inputs; ``directions_per_noise``: None for one E a generation.
 
     Factors: words (D, W), for each block the signs of its outputs and then of its inputs.
     """
 
     def __init__(self, sides: str = "both", directions_per_noise: int | None = None, antithetic: bool = True) -> None:
-        super().__init__(antithetic)
+        super().__init__(directions_per_noise, antithetic)
         self.sides = one_of("sampler.sides", sides, ("both", "outputs", "inputs"))
-        self._run_length = run_length("sampler.directions_per_noise", directions_per_noise)
-
-    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
-        super().bind(noise, population, layout)
-        self.shared = SharedNoise(noise)
-
-    @property
-    def run_of_directions(self) -> int | None:
-        return self._run_length
-
-    def prepare(self, generation: int, directions: range) -> None:
-        if self.run_of(directions[0]) == self.run_of(directions[-1]):
-            self.shared.prepare(generation, self.run_of(directions[0]))
 
     def flips(self, block: Block) -> tuple[bool, bool]:
         """Whether the outputs and the inputs of a block have signs. Something always has: members must differ."""

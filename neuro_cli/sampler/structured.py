@@ -304,6 +304,28 @@ class SharedNoise:
             return kept
 
 
+class NoiseReusing(Structured):
+    """A structured sampler whose directions share their noise: all of a generation, or each ``directions_per_noise``."""
+
+    def __init__(self, directions_per_noise: int | None, antithetic: bool) -> None:
+        super().__init__(antithetic)
+        if directions_per_noise is not None:
+            integer("sampler.directions_per_noise", directions_per_noise, 1)
+        self._run_length = directions_per_noise
+
+    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
+        super().bind(noise, population, layout)
+        self.shared = SharedNoise(noise)
+
+    @property
+    def run_of_directions(self) -> int | None:
+        return self._run_length
+
+    def prepare(self, generation: int, directions: range) -> None:
+        if self.run_of(directions[0]) == self.run_of(directions[-1]):
+            self.shared.prepare(generation, self.run_of(directions[0]))
+
+
 class StructuredPerturbation(Perturbation):
     """The factors of directions [first, first + D) and the sampler they belong to."""
 
@@ -328,8 +350,3 @@ class StructuredPerturbation(Perturbation):
         one_by_one = range(self.first, self.first + self.rows.directions)  # the scale of a norm over several dimensions
         explicit = [self.sampler.explicit(self.generation, direction, self.dtype) for direction in one_by_one]
         return torch.stack([noise[place.start : place.stop] for noise in explicit])
-
-
-def run_length(key: str, value: int | None) -> int | None:
-    """The checked length of a run of directions. Raises ConfigError."""
-    return None if value is None else integer(key, value, 1)

@@ -14,8 +14,6 @@ import argparse
 import csv
 import json
 import os
-import platform
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,6 +31,7 @@ from neuro_cli.core.errors import UserError, report
 from neuro_cli.model import mnist
 from neuro_cli.overrides import config_folder, option_of
 from neuro_cli.runner.bench_generation import Worker
+from neuro_cli.runner.bench_table import processor
 from neuro_cli.runner.summary import git_revision, versions
 
 REQUIREMENTS = {
@@ -182,15 +181,6 @@ def installed(python: Path) -> dict[str, str]:
     return json.loads(subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True).stdout)
 
 
-def processor() -> str:
-    """The name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def make_folder(output: Path) -> None:
     """Make the folder of the results, so that a wrong path is known before the measurement. Raises UserError."""
     try:
@@ -234,8 +224,7 @@ def show(workers: list[Worker], record: dict[str, Any], console: Console) -> Non
         )
     console.print(table)
     for other in workers[1:] if workers[0].name == "neuro" else []:
-        ratios = sorted(a["seconds"] / b["seconds"] for a, b in zip(workers[0].rows, other.rows, strict=True))
-        console.print(f"neuro / {other.name}: {statistics.median(ratios):.3f} (pairs {ratios[0]:.3f} to {ratios[-1]:.3f})")
+        console.print(workers[0].ratio_to(other))
     console.print(f"neuro: sampler {setting['sampler']}, {setting['precision']} evaluation; evosax: {record['evosax']}")
     before, after = record["load"]
     console.print(f"{record['processor']}, {record['threads']} threads; load average {before:.1f} before, {after:.1f} after")

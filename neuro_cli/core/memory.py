@@ -1,7 +1,7 @@
 """How the C library hands memory back to the system: not at all, while a run lasts.
 
 Activations of some megabytes come and go with every layer. glibc gives them back each time, and the next layer meets fresh
-pages, which the system clears one by one: measured here, half of the time of a forward pass of many members.
+pages, which the system clears one by one; that can be a third of the time of a forward pass of many members.
 """
 
 import ctypes

@@ -15,11 +15,11 @@ from typing import Any
 
 from rich.table import Table
 
-from neuro_cli.core.checks import boolean, integer, one_of
+from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.bench_table import machine, wide_console
-from neuro_cli.runner.build import check_root, device_of, threads_of
+from neuro_cli.runner.build import device_of, threads_of
 
 SPLIT = ("sample", "perturb", "forward", "communicate", "update")
 
@@ -60,17 +60,20 @@ class Worker:
     def median(self, key: str) -> float:
         return statistics.median(row[key] for row in self.rows)
 
+    def ratio_to(self, other: "Worker") -> str:
+        """A line with the median ratio of the pairs of generations, and their least and most."""
+        pairs = sorted(a["seconds"] / b["seconds"] for a, b in zip(self.rows, other.rows, strict=True))
+        return f"{self.name} / {other.name}: {statistics.median(pairs):.3f} (pairs {pairs[0]:.3f} to {pairs[-1]:.3f})"
+
 
 def bench_generation(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write bench.csv. Raises UserError."""
-    repeats = integer("repeats", config["repeats"], 1)
     reference = one_of("reference", config["reference"], ("textbook", "none"))
-    check_root(config)
     config["threads"] = threads_of(config, Alone(), device_of(config["device"]))
     names = ["neuro", *([reference] if reference != "none" else []), *(["roof"] if boolean("roof", config["roof"]) else [])]
     workers = [Worker(name, config) for name in names]
     try:
-        for repeat in range(repeats + 1):
+        for repeat in range(config["repeats"] + 1):
             for worker in workers:
                 worker.generation(counted=repeat > 0)
     finally:
@@ -107,8 +110,6 @@ def _print(config: dict[str, Any], workers: list[Worker], run: Path) -> None:
     console.print(table)
     first = workers[0]
     for other in workers[1:]:
-        ratios = sorted(a["seconds"] / b["seconds"] for a, b in zip(first.rows, other.rows, strict=True))
-        middle = statistics.median(ratios)
-        console.print(f"{first.name} / {other.name}: {middle:.3f} (pairs {ratios[0]:.3f} to {ratios[-1]:.3f})")
+        console.print(first.ratio_to(other))
     console.print(machine(config["threads"]))
     console.print(f"neuro: results in {run / 'bench.csv'}")

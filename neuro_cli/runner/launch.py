@@ -1,10 +1,13 @@
-"""``ranks=N``: start the MPI world of N ranks for a run folder that already holds its config."""
+"""``ranks=N``: start an MPI world of N ranks, with the launcher that there is, and pass signals on to it."""
 
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -13,6 +16,20 @@ from neuro_cli.fabric.mpi import FIX
 
 # set for what we launch: a rank that does not know itself as one must not launch a world again
 STARTED = "NEURO_WORLD_STARTED"
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A program that starts ranks. ``kind``: mpich (and its kin) | openmpi."""
+
+    path: str
+    kind: str
+
+    def command(self, ranks: int, program: Sequence[str]) -> list[str]:
+        """The command line that runs ``program`` on ``ranks`` ranks. More ranks than cores are allowed: the user asked."""
+        if self.kind == "openmpi":
+            return [self.path, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *program]
+        return [self.path, "-n", str(ranks), *program]
 
 
 def launcher() -> str:
@@ -24,18 +41,34 @@ def launcher() -> str:
     return found
 
 
+@cache
+def world_launcher() -> Launcher:
+    """The launcher for this machine. Raises UserError when there is none."""
+    path = launcher()
+    asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+    return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
+
+
 def launched_by_us() -> bool:
     """Whether ``ranks=N`` started this process."""
     return bool(os.environ.get(STARTED))
 
 
-def launch(ranks: int, arguments: list[str]) -> int:
-    """Run ``neuro ARGUMENTS`` on ``ranks`` ranks and return the exit code; SIGTERM and SIGINT are passed on."""
+def launch(ranks: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+    """Run ``neuro ARGUMENTS`` on ``ranks`` ranks and return the exit code; SIGTERM and SIGINT are passed on.
+
+    ``environment``: more variables for the ranks.
+    """
     if launched_by_us():
         raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
-    command = [launcher(), "-n", str(ranks), sys.executable, "-m", "neuro_cli", *arguments]
+    command = world_launcher().command(ranks, [sys.executable, "-m", "neuro_cli", *arguments])
+    return wait_for(command, dict(os.environ) | (dict(environment or {})) | {STARTED: "1"})
+
+
+def wait_for(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run ``command`` to its end in a session of its own; SIGTERM and SIGINT are passed on. Returns the exit code."""
     # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
-    process = subprocess.Popen(command, env=os.environ | {STARTED: "1"}, start_new_session=True)
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
 
     def forward(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)

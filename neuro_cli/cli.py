@@ -55,6 +55,11 @@ def bench_main(config: DictConfig) -> None:
     _job(config, _bench)
 
 
+@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="scale")
+def scale_main(config: DictConfig) -> None:
+    _job(config, _scale)
+
+
 def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
     run = Path(HydraConfig.get().runtime.output_dir)
@@ -80,6 +85,15 @@ def _bench(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.runner.bench import bench
 
     bench(config, run)
+    return 0
+
+
+def _scale(config: dict[str, Any], run: Path) -> int:
+    from neuro_cli.runner.scale.scale import scale
+
+    if launched():
+        raise UserError("neuro scale starts its worlds itself: run it without a launcher")
+    scale(config, run)
     return 0
 
 
@@ -116,13 +130,13 @@ def _shown(run: Path) -> Path:
 
 def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list[str] | None = None) -> int:
     """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code."""
-    from neuro_cli.runner.build import check_root, world_for
+    from neuro_cli.runner.build import check_root, make_network, world_for
     from neuro_cli.runner.launch import launch
     from neuro_cli.runner.session import lead
 
     check_root(config)
     if config["ranks"] is not None and not launched():
-        return launch(config["ranks"], again or ["start", str(run)])
+        return launch(config["ranks"], again or ["start", str(run)], make_network(config))
     world = world_for(config)
     if config["ranks"] not in (None, world.size):
         raise ConfigError("ranks", config["ranks"], f"the launcher started {world.size}; leave it null there")
@@ -252,6 +266,7 @@ def _is_word(name: str, arguments: list[str]) -> bool:
 VERBS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "train": (_hydra_verb(train_main), "Train a network. Options by Hydra: neuro train --help"),
     "bench": (_hydra_verb(bench_main), "Measure: neuro bench generation"),
+    "scale": (_hydra_verb(scale_main), "Measure weak and strong scaling over networks, and project beyond this machine."),
     "resume": (resume_verb, "Go on with a run from its last checkpoint, on any number of ranks."),
     "evaluate": (evaluate_verb, "Score a run's trained network on the test set."),
     "doctor": (doctor_verb, "Say what this machine has, what is missing and the command that fixes it."),

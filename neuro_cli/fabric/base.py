@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neuro_cli.fabric.cost import CostModel
+from neuro_cli.fabric.interface import interface_bytes
+
 
 @dataclass
 class Traffic:
@@ -26,6 +29,9 @@ class World(ABC):
     size = 1
     local_size = 1
     library = "none"
+    interface: str | None = None  # through which messages go, where that is known
+    cost: CostModel | None = None  # what collectives cost, where the config says it
+    emulated = False  # the interface is that of an emulated host: every message must go through it
 
     def __init__(self) -> None:
         self.traffic = Traffic()
@@ -45,6 +51,20 @@ class World(ABC):
     @abstractmethod
     def abort(self, code: int) -> None:
         """End every rank of the world now."""
+
+    def interface_traffic(self) -> Traffic | None:
+        """Bytes that the kernel counted at this rank's interface since the start; None where it is not known."""
+        return Traffic(*interface_bytes(self.interface)) if self.interface else None
+
+    def refuse_shortcut(self) -> None:
+        """Raise RuntimeError (on all ranks) when messages went past the interface that all of them should have crossed.
+
+        An emulated network that MPI does not use, because it found shared memory, would be measured as a fast one.
+        """
+        counted = self.interface_traffic() if self.emulated else None
+        handed = self.traffic.sent
+        if self.any(counted is not None and counted.sent < handed):
+            raise RuntimeError(f"{self.library} does not send over the emulated network: {handed} bytes to send, {counted} there")
 
     def any(self, flag: bool) -> bool:
         """Whether any rank's flag is set, the same on every rank."""

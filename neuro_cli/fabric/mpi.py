@@ -17,12 +17,12 @@ FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
 
 # what the launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
-_RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
+RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
 
 
 def launched() -> bool:
     """Whether an MPI launcher started this process. Looks at the environment only."""
-    return any(name in os.environ for name in (*_SIZE_VARIABLES, *_RANK_VARIABLES))
+    return any(name in os.environ for name in (*_SIZE_VARIABLES, *RANK_VARIABLES))
 
 
 class MpiWorld(World):

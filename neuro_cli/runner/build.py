@@ -27,7 +27,7 @@ from neuro_cli.distribution.base import Distribution, Job
 from neuro_cli.distribution.clock import Clock
 from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World
-from neuro_cli.fabric.native import Native
+from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.agree import together
 from neuro_cli.sampler.base import Sampler
@@ -267,11 +267,18 @@ def _short(config: dict[str, Any], group: str) -> str:
 def world_for(config: dict[str, Any]) -> World:
     """The world of ranks that the config's fabric gives. Raises UserError without MPI where the method needs it."""
     distribution: Distribution = make(config, "distribution", Distribution)
-    fabric: Native = make(config, "fabric", Native)
     try:
-        return fabric.connect(distribution.needs_mpi)
+        return make_network(config).connect(distribution.needs_mpi)
+    except ConfigError:
+        raise
     except UserError as error:
         raise ConfigError("distribution", distribution.name, str(error)) from error
+
+
+def make_network(config: dict[str, Any]) -> Network:
+    """The configured network. Raises UserError."""
+    network: Network = make(config, "fabric", Network)
+    return network
 
 
 def make_logger(config: dict[str, Any]) -> Logger:

@@ -12,10 +12,15 @@ from pathlib import Path
 from types import FrameType
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.emulation import PORT
+from neuro_cli.fabric.emulation.hosts import address
+from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.fabric.mpi import FIX
+from neuro_cli.fabric.network import Network
 
 # set for what we launch: a rank that does not know itself as one must not launch a world again
 STARTED = "NEURO_WORLD_STARTED"
+EMULATION = "neuro_cli.fabric.emulation"
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,19 @@ class Launcher:
         if self.kind == "openmpi":
             return [self.path, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *program]
         return [self.path, "-n", str(ranks), *program]
+
+    def emulated(self, ranks: int, network: Network, program: Sequence[str]) -> list[str]:
+        """The command line that runs ``program`` on hosts of their own behind the emulated ``network``."""
+        enter = [sys.executable, "-m", f"{EMULATION}.enter"]
+        if self.kind == "openmpi":  # its ranks talk to a daemon on their own host
+            hosts = ",".join(f"{address(host)}:1" for host in range(ranks))
+            agent = ["--prtemca", "plm_ssh_agent", " ".join(enter), "--prtemca", "plm_ssh_no_tree_spawn", "1"]
+            names = ["--prtemca", "oob_tcp_if_include", PORT, "--prtemca", "prte_keep_fqdn_hostnames", "1"]
+            start = [self.path, "--host", hosts, "-n", str(ranks), *agent, *names, *program]
+        else:
+            start = self.command(ranks, [*enter, *program])
+        rate_and_delay = [repr(network.rate), repr(network.latency)]
+        return [sys.executable, "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
 
 
 def launcher() -> str:
@@ -54,21 +72,29 @@ def launched_by_us() -> bool:
     return bool(os.environ.get(STARTED))
 
 
-def launch(ranks: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-    """Run ``neuro ARGUMENTS`` on ``ranks`` ranks and return the exit code; SIGTERM and SIGINT are passed on.
+def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
+    """Run ``neuro ARGUMENTS`` on ``ranks`` ranks on ``network``; SIGTERM and SIGINT are passed on. Returns the exit code.
 
-    ``environment``: more variables for the ranks.
+    Raises UserError where there is no launcher, or the network cannot be emulated here.
     """
     if launched_by_us():
         raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
-    command = world_launcher().command(ranks, [sys.executable, "-m", "neuro_cli", *arguments])
-    return wait_for(command, dict(os.environ) | (dict(environment or {})) | {STARTED: "1"})
+    command, environment = world_command(ranks, [sys.executable, "-m", "neuro_cli", *arguments], network)
+    return wait_for(command, environment)
+
+
+def world_command(ranks: int, program: Sequence[str], network: Network) -> tuple[list[str], dict[str, str]]:
+    """The command line and the environment that start ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
+    network.check_rights()
+    found = world_launcher()
+    command = found.emulated(ranks, network, program) if network.emulate else found.command(ranks, program)
+    return command, os.environ | network.variables() | {STARTED: "1"}
 
 
 def wait_for(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run ``command`` to its end in a session of its own; SIGTERM and SIGINT are passed on. Returns the exit code."""
     # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=_end_with_us)
 
     def forward(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)
@@ -79,3 +105,9 @@ def wait_for(command: Sequence[str], environment: Mapping[str, str]) -> int:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
+
+
+def _end_with_us() -> None:
+    """The world gets SIGTERM when the process that waits for it is killed: no ranks that nobody waits for."""
+    if sys.platform == "linux":
+        die_with_parent(signal.SIGTERM)

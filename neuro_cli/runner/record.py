@@ -68,6 +68,7 @@ class Record:
             "parameters": parts.layout.size,
             "parameters_sha256": parameters_sha256(parts.algo.centre),
             "ranks": parts.world.size,
+            "distribution": parts.distribution.name,
             "threads": parts.threads.count,
             "device": str(parts.device),
             "versions": versions(parts.world.library),

@@ -14,7 +14,7 @@ from neuro_cli.core.errors import CandidateError
 from neuro_cli.distribution.base import Report
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.agree import together
-from neuro_cli.runner.build import Parts, build
+from neuro_cli.runner.build import Parts, build, make_network
 from neuro_cli.runner.centre import buffers_of, centre_module, evaluate_centre
 from neuro_cli.runner.checkpoint import Checkpoint
 from neuro_cli.runner.record import Record
@@ -40,6 +40,7 @@ def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoin
     checkpoint of the last whole generation.
     """
     with together(world):
+        make_network(config).describe(world)
         parts = build(config, world)
     progression = Progression()
     if checkpoint is not None:
@@ -50,7 +51,9 @@ def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoin
             record = Record(run, parts, progression.generation if checkpoint is not None else None)
     try:
         with StopRequest(config["time_limit"]) as stop:
-            return _generations(parts, progression, record, stop)
+            summary = _generations(parts, progression, record, stop)
+            world.refuse_shortcut()
+            return summary
     finally:
         parts.threads.close()
         if record is not None:

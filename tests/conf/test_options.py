@@ -14,7 +14,7 @@ from torch import nn
 
 from neuro_cli.algo.base import Algorithm
 from neuro_cli.distribution.base import Distribution
-from neuro_cli.fabric.native import Native
+from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.overrides import config_folder, groups, option_of
 from neuro_cli.runner.build import check_root, is_ours, make
@@ -28,7 +28,7 @@ EXPECTED = {
     "sampler": Sampler,
     "algo": Algorithm,
     "distribution": Distribution,
-    "fabric": Native,
+    "fabric": Network,
     "logger": Logger,
 }
 GROUPS = {group: options for group, options in groups().items() if group != "experiment"}

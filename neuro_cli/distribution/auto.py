@@ -1,0 +1,105 @@
+"""Chooses the method whose update is expected to take the least time on this world, and says why.
+
+Scoring is the same for all candidates. What differs is what a rank does to make the sums, which is done for the purpose in
+a world that pretends (:mod:`neuro_cli.fabric.pretend`), and the collectives, which the network's cost model prices. The
+candidates give the same centre in the same bits, so that the choice, which may differ from run to run, changes no result.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import Tensor
+
+from neuro_cli.algo.base import Combination, PopulationAlgorithm
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.distribution.base import Distribution, Job, Report
+from neuro_cli.distribution.data_parallel import DataParallel
+from neuro_cli.distribution.local import Local
+from neuro_cli.fabric.cost import CostModel
+from neuro_cli.fabric.measure import measured_cost
+from neuro_cli.fabric.pretend import Pretend
+
+log = logging.getLogger(__name__)
+
+SAMPLE = 64  # members whose perturbations are summed for the estimate; the work grows with their number
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds a generation beside scoring: work of the slowest rank, and collectives."""
+
+    work: float
+    wire: float
+
+    @property
+    def seconds(self) -> float:
+        return self.work + self.wire
+
+
+class Auto(Distribution):
+    """``candidates``: methods by name, of which one serves the run. One rank needs no choice, algo=sgd has data_parallel only."""
+
+    needs_mpi = False
+
+    def __init__(self, candidates: Mapping[str, Distribution]) -> None:
+        for name, candidate in candidates.items():
+            if not isinstance(candidate, Distribution):
+                raise ConfigError(f"distribution.candidates.{name}", candidate, "must be a distribution method")
+        if not candidates:
+            raise ConfigError("distribution.candidates", {}, "must hold a distribution method")
+        self._candidates = dict(candidates)
+        self._chosen: Distribution | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self._chosen.name if self._chosen is not None else "auto"
+
+    def bind(self, job: Job) -> None:
+        self.job = job
+        self._chosen = self._choose(job)
+        self._chosen.bind(job)
+        self.members = self._chosen.members
+
+    def _choose(self, job: Job) -> Distribution:
+        if job.world.size == 1:
+            return Local()
+        if not isinstance(job.algo, PopulationAlgorithm):
+            log.info("distribution=auto: data_parallel, the only one for an algorithm without a population")
+            return DataParallel()
+        cost = job.world.cost or measured_cost(job.world)
+        estimates = {name: estimate(candidate, job, cost) for name, candidate in self._candidates.items()}
+        best = min(estimates, key=lambda name: estimates[name].seconds)
+        told = ", ".join(f"{name} {e.seconds * 1e3:.1f} ms ({e.wire * 1e3:.1f} on the wire)" for name, e in estimates.items())
+        log.info("distribution=auto: %s; expected a generation beside scoring: %s", best, told)
+        return self._candidates[best]
+
+    def step(self, generation: int) -> Report:
+        assert self._chosen is not None
+        return self._chosen.step(generation)
+
+    def combine(self, generation: int, combination: Combination) -> Tensor:
+        assert self._chosen is not None
+        return self._chosen.combine(generation, combination)
+
+
+def estimate(candidate: Distribution, job: Job, cost: CostModel) -> Estimate:
+    """What ``candidate`` takes for the sums of a generation. A collective call; the same on every rank."""
+    sampled = min(job.population, max(SAMPLE, job.world.size))
+    pretend = Pretend(job.world.size, job.world.rank)
+    candidate.bind(replace(job, world=pretend, population=sampled))
+    algo = job.algo
+    assert isinstance(algo, PopulationAlgorithm)
+    algo.ask(0)
+    combination = algo.combination(0, np.linspace(-1.0, 0.0, sampled))
+    seconds = 0.0
+    for _ in range(2):  # the first call compiles and warms up
+        pretend.noted.clear()
+        start = time.perf_counter()
+        candidate.combine(0, combination)
+        seconds = time.perf_counter() - start
+    work = job.world.all_gather(np.array([seconds]), [1] * job.world.size).max() * job.population / sampled
+    job.clock.take()
+    return Estimate(float(work), sum(cost.seconds(noted.call, job.world.size) for noted in pretend.noted))

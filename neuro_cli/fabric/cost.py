@@ -1,0 +1,71 @@
+"""What a collective costs on a network: seconds from the number of ranks and the bytes.
+
+Messages cost ``latency`` each and ``bytes / bandwidth``; how many there are and how long depends on the algorithm. The
+choices are those of MPICH (Thakur, Rabenseifner, Gropp 2005, "Optimization of collective communication operations in
+MPICH", sections 3 and 4), simplified to one short and one long algorithm each.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+GATHER_LONG = 512 * 1024  # bytes in all from which blocks go round a ring
+REDUCE_LONG = 2048  # bytes from which a reduction is a reduce-scatter and an all-gather
+
+# a collective of the world: its name, and the bytes that every rank holds at its end
+Call = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one collective: ``latency`` in seconds a message, software included; ``bandwidth`` in payload bytes a second."""
+
+    latency: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Of a network, for every collective that a generation uses."""
+
+    all_gather: Cost
+    all_reduce: Cost
+
+    def seconds(self, call: Call, ranks: int) -> float:
+        """How long a collective on ``ranks`` ranks takes."""
+        kind, size = call
+        messages, volume = shape_of(call, ranks)
+        cost = self.all_reduce if kind == "all_reduce" else self.all_gather
+        return messages * cost.latency + volume * size / cost.bandwidth
+
+
+def shape_of(call: Call, ranks: int) -> tuple[float, float]:
+    """Messages one after the other, and what a rank sends in them as a multiple of the bytes held at the end."""
+    kind, size = call
+    if ranks == 1:
+        return 0.0, 0.0
+    doublings, others = math.ceil(math.log2(ranks)), (ranks - 1) / ranks
+    if kind == "all_gather":
+        return (ranks - 1, others) if size >= GATHER_LONG else (doublings, others)
+    if kind == "all_reduce":
+        return (2 * doublings, 2 * others) if size > REDUCE_LONG else (doublings, doublings)
+    if kind == "all_to_all":
+        return ranks - 1, others
+    raise AssertionError(f"{kind} is no collective of a world")
+
+
+def fit(measured: Sequence[tuple[Call, int, float]]) -> Cost:
+    """The cost of one collective from (call, ranks, seconds): least squares of relative errors, neither part below zero.
+
+    Sizes must span latency and bandwidth: one far below, one far above their product.
+    """
+    from scipy.optimize import nnls  # takes a moment to import, and most runs fit nothing
+
+    rows = []
+    for call, ranks, seconds in measured:
+        messages, volume = shape_of(call, ranks)
+        rows.append([messages / seconds, volume * call[1] / seconds])
+    (latency, per_byte), _ = nnls(np.array(rows), np.ones(len(rows)))
+    return Cost(float(latency), 1.0 / max(float(per_byte), 1e-15))

@@ -1,0 +1,137 @@
+"""Runs a command whose MPI ranks live on emulated hosts: network namespaces joined by the switch.
+
+    python -m neuro_cli.fabric.emulation.hosts HOSTS RATE DELAY COMMAND...
+
+The command itself, which starts the ranks, runs on one more host. RATE: bit/s of a port, each way; DELAY: seconds, one way.
+Nothing can be left behind. The namespaces have no names: they live as long as a process is in them or holds their
+descriptor, and all such processes live in a PID namespace whose first process dies with the one that started it. So the
+kernel itself ends the ranks and removes interfaces and namespaces when the runner ends, by SIGKILL too.
+
+A process becomes one of a host by :mod:`neuro_cli.fabric.emulation.enter`.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
+
+READY = b"r"
+QUEUE = 20_000_000  # ns that a downlink's queue may hold before frames are lost
+
+
+def address(host: int) -> str:
+    return f"10.77.0.{host + 1}"
+
+
+def hardware(host: int) -> bytes:
+    return bytes((0x02, 0x77, 0, 0, 0, host + 1))
+
+
+def make_hosts(count: int) -> list[int]:
+    """Descriptors of ``count`` new network namespaces; this process goes back to its own."""
+    own = os.open("/proc/self/ns/net", os.O_RDONLY)
+    made = []
+    for _ in range(count):
+        kernel.unshare(kernel.NEWNET)
+        made.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+    kernel.setns(own, kernel.NEWNET)
+    os.close(own)
+    return made
+
+
+def plug_in(hosts: Sequence[int]) -> list[int]:
+    """Give every host its port, address and neighbours. Returns the ports' descriptors."""
+    ports = []
+    for host, namespace in enumerate(hosts):
+        kernel.setns(namespace, kernel.NEWNET)
+        # BBR, the default of some kernels, paces by itself; others need a right that a namespace has not
+        Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text("reno")
+        ports.append(kernel.open_port(PORT, hardware(host)))
+        kernel.configure("lo")
+        kernel.configure(PORT, address(host))
+        for other in range(len(hosts)):
+            if other != host:
+                kernel.add_neighbour(PORT, address(other), hardware(other))
+    return ports
+
+
+def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
+    """Be the switch, until killed."""
+    import numpy as np
+
+    from neuro_cli.fabric.emulation.switch import run_switch
+
+    ports = np.array(plug_in(hosts), np.int32)
+    kernel.precise_timers()
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # a frame that is due does not wait for a rank
+    except PermissionError:
+        print("neuro: the switch runs without real-time priority: delays will be longer at times", file=sys.stderr)
+    counters = np.zeros(3, np.int64)
+    run_switch.compile("(int32[::1], float64, int64, int64, int64[::1])")
+    os.write(ready, READY)
+    run_switch(ports, float(rate), round(delay * 1e9), QUEUE, counters)
+
+
+def first_process(count: int, rate: float, delay: float, command: Sequence[str]) -> int:
+    """Be the first process of the PID namespace: hosts, switch, then ``command``. Returns its exit code."""
+    kernel.own_proc()
+    hosts = make_hosts(count + 1)
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        switch(hosts, rate, delay, writing)
+        os._exit(1)
+    os.close(writing)
+    if os.read(reading, 1) != READY:
+        print("neuro: error: fabric.emulate=true: the switch did not start", file=sys.stderr)
+        return 1
+    held = ":".join(f"/proc/1/fd/{host}" for host in hosts)
+    become_host(hosts[-1], count)
+    process = subprocess.Popen(command, env=os.environ | {HOSTS: held})
+    pass_on(process.pid)
+    return code_of(process.wait())
+
+
+def become_host(namespace: int, number: int) -> None:
+    """Move this process to a host: its network and its name."""
+    kernel.setns(namespace, kernel.NEWNET)
+    kernel.unshare(kernel.NEWUTS)
+    socket.sethostname(f"host{number}")
+
+
+def pass_on(pid: int) -> None:
+    """Hand SIGTERM and SIGINT to the process ``pid``."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        os.kill(pid, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, forward)
+
+
+def code_of(returned: int) -> int:
+    """An exit code for what ``wait`` returned: 128 + N for a process that signal N ended."""
+    return returned if returned >= 0 else 128 - returned
+
+
+def main() -> None:
+    count, rate, delay, command = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
+    kernel.die_with_parent(signal.SIGKILL)
+    kernel.unshare(kernel.NEWPID | kernel.NEWNS)
+    child = os.fork()
+    if child == 0:
+        kernel.die_with_parent(signal.SIGKILL)
+        os._exit(first_process(count, rate, delay, command))
+    pass_on(child)
+    _, status = os.waitpid(child, 0)
+    sys.exit(code_of(os.waitstatus_to_exitcode(status)))
+
+
+if __name__ == "__main__":
+    main()

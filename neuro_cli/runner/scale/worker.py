@@ -1,0 +1,143 @@
+"""What every rank of a scaling study's world runs: the points one after the other, timed together.
+
+    mpiexec -n N python -m neuro_cli.runner.scale.worker PLAN RESULTS
+
+PLAN is JSON of rank 0's file system; RESULTS gets a JSON object. With ``pretend`` in a point, all ranks at once do what one
+rank of that many would do (:mod:`neuro_cli.fabric.pretend`), so that the machine is as busy as a node of a cluster.
+"""
+
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuro_cli.fabric.base import Traffic, World
+from neuro_cli.fabric.measure import timed_collectives
+from neuro_cli.fabric.pretend import Pretend
+from neuro_cli.runner.build import build, make_network
+from neuro_cli.runner.logs import log_to
+from neuro_cli.runner.session import guarded
+
+BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")
+LIMIT = 4.0  # seconds: pretended generations that would take longer are extrapolated from smaller worlds
+
+
+def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
+    """Seconds of each of ``repeats`` generations (the slowest rank's), phases of rank 0, bytes a generation (most of a rank)."""
+    parts = build(config, world)
+    seconds, crossed = np.empty(repeats), np.zeros(4)
+    try:
+        for number in range(warmup + repeats):
+            if number == warmup:
+                parts.clock.take()
+            world.any(False)  # begin together
+            before = _counted(world)
+            start = time.perf_counter()
+            parts.distribution.step(number)
+            if number >= warmup:
+                seconds[number - warmup] = time.perf_counter() - start
+                crossed += _counted(world) - before
+        phases = parts.clock.take()
+    finally:
+        parts.threads.close()
+    most = world.all_gather(crossed / repeats, [4] * world.size).reshape(world.size, 4).max(axis=0)
+    slowest = world.all_gather(seconds, [repeats] * world.size).reshape(world.size, -1).max(axis=0)
+    return {
+        "seconds": slowest.tolist(),
+        "phases": {name: spent / repeats for name, spent in phases.items()},
+        "bytes": dict(zip(BYTES, most.tolist(), strict=True)),
+    }
+
+
+def _counted(world: World) -> np.ndarray:
+    """Bytes up to now: payload sent and received, at the interface sent and received (0 where it is not known)."""
+    wire = world.interface_traffic() or Traffic()
+    return np.array([world.traffic.sent, world.traffic.received, wire.sent, wire.received], np.float64)
+
+
+class Pretending:
+    """Times pretended points in order of growing worlds; one that would take long is extrapolated from the two before."""
+
+    def __init__(self, world: World, warmup: int, repeats: int) -> None:
+        self._world, self._warmup, self._repeats = world, warmup, repeats
+        self._history: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+
+    def point(self, config: dict[str, Any], ranks: int, family: str) -> dict[str, Any]:
+        """Seconds of a generation of one rank of ``ranks`` outside of collectives, and the collectives of that generation."""
+        history = self._history.setdefault(family, [])
+        result = extrapolated(history[-2:], ranks) if len(history) >= 2 else None
+        if result is None or result["seconds"][0] <= LIMIT:
+            result = self._timed(config, ranks)
+        history.append((ranks, result))
+        return result
+
+    def _timed(self, config: dict[str, Any], ranks: int) -> dict[str, Any]:
+        pretend = Pretend(ranks)
+        parts = build(config, pretend)
+        seconds = np.empty(self._warmup + self._repeats)
+        try:
+            for number in range(len(seconds)):
+                self._world.any(False)
+                pretend.noted.clear()
+                start = time.perf_counter()
+                parts.distribution.step(number)
+                seconds[number] = time.perf_counter() - start
+        finally:
+            parts.threads.close()
+        medians = self._world.all_gather(np.array([np.median(seconds[self._warmup :])]), [1] * self._world.size)
+        calls = [[*noted.call, noted.hidden] for noted in pretend.noted]
+        return {"seconds": [float(medians.mean())], "calls": calls, "extrapolated": False}
+
+
+def extrapolated(history: list[tuple[int, dict[str, Any]]], ranks: int) -> dict[str, Any]:
+    """The straight line through the results of two smaller worlds: seconds, and the bytes of every collective."""
+    (low, first), (high, second) = history
+    share = (ranks - low) / (high - low)
+
+    def line(a: float, b: float) -> float:
+        return a + share * (b - a)
+
+    calls = [
+        [kind, round(line(size, other[1])), line(hidden, other[2])]
+        for (kind, size, hidden), other in zip(first["calls"], second["calls"], strict=True)
+    ]
+    return {"seconds": [line(first["seconds"][0], second["seconds"][0])], "calls": calls, "extrapolated": True}
+
+
+def run_plan(plan: dict[str, Any], world: World) -> dict[str, Any]:
+    results: dict[str, Any] = {"points": [], "library": world.library}
+    pretending = Pretending(world, plan["warmup"], plan["repeats"])
+    for entry in plan["points"]:
+        if "pretend" in entry:
+            result = pretending.point(entry["config"], entry["pretend"], entry["family"])
+        else:
+            result = timed_point(entry["config"], world, plan["warmup"], plan["repeats"])
+        results["points"].append(result)
+        if world.rank == 0:
+            print(f"  {entry['title']}: {statistics.median(result['seconds']):.4f} s", flush=True)
+    results["collectives"] = timed_collectives(world, plan["sizes"], plan["repeats"]) if world.size > 1 else []
+    return results
+
+
+def main() -> None:
+    log_to(None, 0)
+    plan = json.loads(Path(sys.argv[1]).read_text())
+    network = make_network(plan)
+    world = network.connect(needs_mpi=True)
+    network.describe(world)
+
+    def work() -> None:
+        results = run_plan(plan, world)
+        world.refuse_shortcut()
+        if world.rank == 0:
+            Path(sys.argv[2]).write_text(json.dumps(results))
+
+    sys.exit(guarded(world, work))
+
+
+if __name__ == "__main__":
+    main()

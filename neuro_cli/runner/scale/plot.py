@@ -52,14 +52,14 @@ def _frame(axes: Axes, title: str, ranks: list[int]) -> None:
 
 
 def _draw(axes: Axes, line: Sequence[Row], colour: str, marker: str) -> None:
-    measured = [row for row in line if row.source == MEASURED]
-    axes.plot([row.ranks for row in line], [row.efficiency for row in line], "--", color=colour, linewidth=0.8)
-    axes.plot([row.ranks for row in measured], [row.efficiency for row in measured], "-", color=colour, linewidth=1.5)
-    for row in line:
-        hollow = row.source != MEASURED
-        axes.plot([row.ranks], [row.efficiency], marker, color=colour, markersize=6, fillstyle="none" if hollow else "full")
-        if not hollow and row.ranks > 1:
-            axes.plot([row.ranks] * 2, [row.efficiency_least, row.efficiency_most], "-", color=colour, linewidth=1)
+    points = [(row, row.efficiency) for row in line if row.efficiency is not None]
+    axes.plot([row.ranks for row, _ in points], [e.middle for _, e in points], "--", color=colour, linewidth=0.8)
+    solid = [(row.ranks, e) for row, e in points if row.source == MEASURED]
+    axes.plot([ranks for ranks, _ in solid], [e.middle for _, e in solid], "-", color=colour, linewidth=1.5)
+    for row, e in points:
+        fill = "full" if row.source == MEASURED else "none"
+        axes.plot([row.ranks], [e.middle], marker, color=colour, markersize=6, fillstyle=fill)
+        axes.plot([row.ranks] * 2, [e.least, e.most], "-", color=colour, linewidth=1)
 
 
 def _legend(figure: Figure, methods: Sequence[str], scales: Sequence[int], per: str, projected: bool) -> None:

@@ -1,13 +1,14 @@
 """From seconds to efficiencies: the rows of ``scaling.csv``, measured and projected."""
 
 import statistics
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from neuro_cli.fabric.cost import CostModel
 from neuro_cli.fabric.measure import fitted
 from neuro_cli.runner.scale.plan import Point, Study
+from neuro_cli.runner.scale.worker import BYTES
 from neuro_cli.runner.scale.worlds import NATIVE, Measurements
 
 WEAK, STRONG = "weak", "strong"
@@ -15,11 +16,20 @@ MEASURED, PROJECTED, EXTRAPOLATED = "measured", "projected", "projected (extrapo
 
 
 @dataclass(frozen=True)
+class Spread:
+    """Median, least and most; all the same for what is projected."""
+
+    middle: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
 class Row:
     """A line of the study. ``scale``: members a rank (weak) or in all (strong).
 
-    Efficiencies: weak t1 / tN, strong t1 / (N tN) (DarwiNN, Petrica et al. 2020); None where ranks shared cores, unless
-    asked for. Bytes are of one generation, of the rank with most. ``error``: the projection's, relative to the measurement.
+    ``efficiency``: weak t1 / tN, strong t1 / (N tN) (DarwiNN, Petrica et al. 2020); None where ranks shared cores, unless
+    asked for. ``bytes``: of one generation, of the rank with most; empty where not counted. ``projected``: seconds.
     """
 
     scaling: str
@@ -29,23 +39,25 @@ class Row:
     scale: int
     ranks: int
     population: int
-    source: str
     crowded: bool
-    seconds: float
-    seconds_least: float
-    seconds_most: float
-    efficiency: float | None
-    efficiency_least: float | None
-    efficiency_most: float | None
-    bytes_sent: float | None = None
-    bytes_received: float | None = None
-    interface_sent: float | None = None
-    interface_received: float | None = None
-    seconds_projected: float | None = None
-    error: float | None = None
+    source: str
+    seconds: Spread
+    efficiency: Spread | None
+    bytes: Mapping[str, float]
+    projected: float | None = None
+
+    @property
+    def error(self) -> float | None:
+        """The projection's, relative to the measurement."""
+        return None if self.source != MEASURED or self.projected is None else self.projected / self.seconds.middle - 1.0
 
     def fields(self) -> dict[str, Any]:
-        return asdict(self)
+        """One CSV line."""
+        plain = {key: value for key, value in asdict(self).items() if key not in ("seconds", "efficiency", "bytes")}
+        for key, spread in (("seconds", self.seconds), ("efficiency", self.efficiency)):
+            for part in ("middle", "least", "most"):
+                plain[f"{key}_{part}"] = getattr(spread, part, None)
+        return plain | {key: self.bytes.get(key) for key in BYTES} | {"projection_error": self.error}
 
 
 @dataclass(frozen=True)
@@ -90,61 +102,47 @@ def rows_of(study: Study, found: Measurements) -> list[Row]:
 def _line(
     study: Study, found: Measurements, projection: Projection | None, scaling: str, name: str, method: str, scale: int
 ) -> Iterator[Row]:
-    def point(ranks: int) -> Point:
-        return Point(method, ranks, scale * ranks if scaling == WEAK else scale)
-
-    single = _medians(found, NATIVE, point(1))
     for ranks in sorted({1, *study.ranks, *study.projected}):
-        at = point(ranks)
+        at = Point(method, ranks, scale * ranks if scaling == WEAK else scale)
         if at.population < ranks:
             continue
-        fixed = (scaling, name, study.networks[name].emulate, method, scale, ranks, at.population)
-        where = NATIVE if ranks == 1 else name
+        one = Point(method, 1, scale)
+        ideal = 1 if scaling == WEAK else ranks  # tN of perfect scaling is t1 / ideal
+        row = Row(
+            scaling, name, study.networks[name].emulate, method, scale, ranks, at.population, study.crowded(ranks), MEASURED,
+            Spread(0.0, 0.0, 0.0), None, {},
+        )  # fmt: skip
         projected = projection.seconds(at) if projection is not None and at in projection.pretended else None
+        where = NATIVE if ranks == 1 else name
         if (where, at) in found.points:
-            yield _measured(study, found, fixed, single, _medians(found, where, at), found.points[where, at], projected)
-        elif projected is not None and projection is not None:
-            efficiency = statistics.median(single) / projected / (1 if scaling == WEAK else ranks)
-            spread = (projected, projected, projected, efficiency, efficiency, efficiency)
-            yield Row(*fixed, projection.source(at), False, *spread)
+            yield measured(row, found.points[NATIVE, one], found.points[where, at], ideal, projected, study.oversubscribed)
+        elif projection is not None and projected is not None:
+            single = statistics.median(medians(found.points[NATIVE, one]))
+            efficiency = single / projected / ideal
+            yield replace(
+                row,
+                crowded=False,  # on a cluster they would not be
+                source=projection.source(at),
+                seconds=Spread(projected, projected, projected),
+                efficiency=Spread(efficiency, efficiency, efficiency),
+                projected=projected,
+            )
 
 
-def _measured(
-    study: Study,
-    found: Measurements,
-    fixed: tuple[str, str, bool, str, int, int, int],
-    single: list[float],
-    medians: list[float],
-    results: list[dict[str, Any]],
-    projected: float | None,
-) -> Row:
-    scaling, ranks = fixed[0], fixed[5]
-    seconds = [value for result in results for value in result["seconds"]]
-    ratios = [a / b / (1 if scaling == WEAK else ranks) for a, b in zip(single, medians, strict=True)]
-    crowded = study.crowded(ranks)
-    shown: tuple[float | None, ...] = (statistics.median(ratios), min(ratios), max(ratios))
-    if crowded and not study.oversubscribed:
-        shown = (None, None, None)
-    middle = statistics.median(medians)
-    counted = results[-1]["bytes"]
-    wire = counted if counted["interface_sent"] else {"interface_sent": None, "interface_received": None}
-    return Row(
-        *fixed,
-        MEASURED,
-        crowded,
-        middle,
-        min(seconds),
-        max(seconds),
-        *shown,
-        counted["bytes_sent"],
-        counted["bytes_received"],
-        wire["interface_sent"],
-        wire["interface_received"],
-        projected,
-        None if projected is None else projected / middle - 1.0,
+def measured(row: Row, single: list[Any], results: list[Any], ideal: int, projected: float | None, oversubscribed: bool) -> Row:
+    """The row with what was measured: seconds of all generations, efficiencies of the pairs of a round."""
+    every = [value for result in results for value in result["seconds"]]
+    of_rounds = medians(results)
+    ratios = [a / b / ideal for a, b in zip(medians(single), of_rounds, strict=True)]
+    return replace(
+        row,
+        seconds=Spread(statistics.median(of_rounds), min(every), max(every)),
+        efficiency=Spread(statistics.median(ratios), min(ratios), max(ratios)) if oversubscribed or not row.crowded else None,
+        bytes={key: count for key, count in results[-1]["bytes"].items() if count or not key.startswith("interface")},
+        projected=projected,
     )
 
 
-def _medians(found: Measurements, name: str, point: Point) -> list[float]:
+def medians(results: list[Any]) -> list[float]:
     """The median generation of every round."""
-    return [statistics.median(result["seconds"]) for result in found.points[name, point]]
+    return [statistics.median(result["seconds"]) for result in results]

@@ -8,34 +8,63 @@ from rich.table import Table
 
 from neuro_cli.runner.bench_table import machine, wide_console, write
 from neuro_cli.runner.scale.plan import Study
-from neuro_cli.runner.scale.results import MEASURED, Row, projections
+from neuro_cli.runner.scale.results import EXTRAPOLATED, MEASURED, Row, Spread, projections
 from neuro_cli.runner.scale.worlds import Measurements
 
 COLUMNS = (
-    "scaling", "fabric", "method", "members", "ranks", "s / generation", "efficiency", "payload MB", "interface MB", "source",
-)  # fmt: skip
+    "scaling",
+    "fabric",
+    "method",
+    "members",
+    "ranks",
+    "s / generation",
+    "efficiency",
+    "payload",
+    "interface",
+    "projected s",
+)
 
 
-def cells(row: Row) -> list[str]:
-    per = "a rank" if row.scaling == "weak" else "in all"
-    efficiency = "more ranks than cores" if row.crowded else "-"
-    if row.efficiency is not None:
-        efficiency = f"{row.efficiency:.3f}"
-        if row.source == MEASURED and row.ranks > 1:
-            efficiency += f" ({row.efficiency_least:.3f} to {row.efficiency_most:.3f})"
-        if row.crowded:
-            efficiency += ", more ranks than cores"
-    seconds = f"{row.seconds:.4f}" + (f" ({row.seconds_least:.4f} to {row.seconds_most:.4f})" if row.source == MEASURED else "")
-    source = row.source if row.error is None else f"{row.source}; projected {row.seconds_projected:.4f} ({row.error:+.0%})"
+def measured_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Columns and cells of what was measured."""
+    return list(COLUMNS), [_cells(row) for row in rows if row.source == MEASURED]
+
+
+def _cells(row: Row) -> list[str]:
+    efficiency = "" if row.efficiency is None else _shown(row.efficiency, row.ranks > 1)
+    if row.crowded:
+        efficiency = f"{efficiency} more ranks than cores".strip()
+    projected = "" if row.error is None else f"{row.projected:.4f} ({row.error:+.0%})"
+    sent, crossed = (_amount(row.bytes.get(key)) for key in ("bytes_sent", "interface_sent"))
+    return [*_names(row), str(row.ranks), _shown(row.seconds), efficiency, sent, crossed, projected]
+
+
+def _names(row: Row) -> list[str]:
     fabric = f"{row.fabric}{' emulated' if row.emulated else ''}"
-    return [
-        row.scaling, fabric, row.method, f"{row.scale} {per}", str(row.ranks), seconds, efficiency,
-        _megabytes(row.bytes_sent), _megabytes(row.interface_sent), source,
-    ]  # fmt: skip
+    return [row.scaling, fabric, row.method, f"{row.scale} {'a rank' if row.scaling == 'weak' else 'in all'}"]
 
 
-def _megabytes(count: float | None) -> str:
-    return "" if count is None else f"{count / 1e6:.3f}"
+def _shown(spread: Spread, whole: bool = True) -> str:
+    return f"{spread.middle:.3f}" + (f" ({spread.least:.3f} to {spread.most:.3f})" if whole else "")
+
+
+def _amount(count: float | None) -> str:
+    if count is None:
+        return ""
+    return f"{count / 1e6:.2f} MB" if count >= 1e5 else f"{count / 1e3:.2f} kB"
+
+
+def projected_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Efficiencies, a column for every number of ranks; ``~`` marks what was extrapolated from smaller worlds."""
+    projected = [row for row in rows if row.source != MEASURED and row.efficiency is not None]
+    ranks = sorted({row.ranks for row in projected})
+    lines: dict[tuple[str, ...], dict[int, str]] = {}
+    for row in projected:
+        assert row.efficiency is not None
+        mark = "~" if row.source == EXTRAPOLATED else ""
+        lines.setdefault(tuple(_names(row)), {})[row.ranks] = f"{mark}{row.efficiency.middle:.3f}"
+    cells = [[*names, *(line.get(n, "") for n in ranks)] for names, line in lines.items()]
+    return ["projected", "fabric", "method", "members", *(f"N = {n}" for n in ranks)], cells
 
 
 def error_line(rows: Sequence[Row]) -> str:
@@ -43,7 +72,8 @@ def error_line(rows: Sequence[Row]) -> str:
     errors = [abs(row.error) for row in rows if row.error is not None and not row.crowded]
     if not errors:
         return ""
-    return f"projection against {len(errors)} measured points: median error {statistics.median(errors):.1%}, largest {max(errors):.1%}"
+    middle, most = statistics.median(errors), max(errors)
+    return f"projection against {len(errors)} measured points: median error {middle:.1%}, largest {most:.1%}"
 
 
 def cost_lines(study: Study, found: Measurements) -> list[str]:
@@ -72,17 +102,23 @@ def collective_lines(study: Study, found: Measurements) -> list[str]:
 
 
 def show(study: Study, found: Measurements, rows: Sequence[Row], run: Path) -> None:
-    """Print the table and write scaling.csv and scaling.md into ``run``."""
+    """Print the tables and write scaling.csv and scaling.md into ``run``."""
     write(run / "scaling.csv", [row.fields() for row in rows], study.threads)
-    table = Table(*COLUMNS, title="Weak (t1 / tN) and strong (t1 / (N tN)) scaling; medians (least to most)")
-    for row in rows:
-        table.add_row(*cells(row))
-    console = wide_console()
-    console.print(table)
+    console, markdown = wide_console(), []
+    titles = ("Measured: weak efficiency t1 / tN, strong t1 / (N tN); medians (least to most)", "Projected efficiencies")
+    for title, (columns, cells) in zip(titles, (measured_table(rows), projected_table(rows)), strict=True):
+        if cells:
+            table = Table(*columns, title=title)
+            for line in cells:
+                table.add_row(*line)
+            console.print(table)
+            markdown += [f"{title}.", "", *_markdown(columns, cells), ""]
     notes = [*cost_lines(study, found), error_line(rows), machine(study.threads), f"MPI: {found.library}"]
     for note in filter(None, notes):
         console.print(note, highlight=False)
-    markdown = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    markdown += ["| " + " | ".join(cells(row)) + " |" for row in rows]
-    markdown += ["", *(f"- {note}" for note in (*filter(None, notes), *collective_lines(study, found)))]
+    markdown += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, found))]
     (run / "scaling.md").write_text("\n".join(markdown) + "\n")
+
+
+def _markdown(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *cells)]

@@ -29,22 +29,26 @@ LIMIT = 4.0  # seconds: pretended generations that would take longer are extrapo
 def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
     """Seconds of each of ``repeats`` generations (the slowest rank's), phases of rank 0, bytes a generation (most of a rank)."""
     parts = build(config, world)
-    seconds, crossed = np.empty(repeats), np.zeros(4)
+    seconds, payload, wire = np.empty(repeats), np.zeros(2), np.zeros(2)
     try:
         for number in range(warmup + repeats):
             if number == warmup:
                 parts.clock.take()
+                world.settle()
+                wire -= _crossed(world)
             world.any(False)  # begin together
-            before = _counted(world)
+            sent, received = world.traffic.sent, world.traffic.received
             start = time.perf_counter()
             parts.distribution.step(number)
             if number >= warmup:
                 seconds[number - warmup] = time.perf_counter() - start
-                crossed += _counted(world) - before
+                payload += world.traffic.sent - sent, world.traffic.received - received
+        world.settle()
+        wire += _crossed(world)
         phases = parts.clock.take()
     finally:
         parts.threads.close()
-    most = world.all_gather(crossed / repeats, [4] * world.size).reshape(world.size, 4).max(axis=0)
+    most = world.all_gather(np.concatenate([payload, wire]) / repeats, [4] * world.size).reshape(world.size, 4).max(axis=0)
     slowest = world.all_gather(seconds, [repeats] * world.size).reshape(world.size, -1).max(axis=0)
     return {
         "seconds": slowest.tolist(),
@@ -53,10 +57,10 @@ def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int)
     }
 
 
-def _counted(world: World) -> np.ndarray:
-    """Bytes up to now: payload sent and received, at the interface sent and received (0 where it is not known)."""
+def _crossed(world: World) -> np.ndarray:
+    """Bytes sent and received at the interface up to now; 0 where it is not known."""
     wire = world.interface_traffic() or Traffic()
-    return np.array([world.traffic.sent, world.traffic.received, wire.sent, wire.received], np.float64)
+    return np.array([wire.sent, wire.received], np.float64)
 
 
 class Pretending:

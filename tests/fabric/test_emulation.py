@@ -1,0 +1,174 @@
+"""Real ranks on emulated hosts: messages cross the switch at its rate and delay, and nothing is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from worlds import clean_environment, needs_mpi, neuro
+
+from neuro_cli.fabric.emulation.enter import placed
+from neuro_cli.fabric.emulation.hosts import address, code_of
+from neuro_cli.fabric.emulation.kernel import missing_rights
+from neuro_cli.fabric.emulation.switch import _wire_time
+from neuro_cli.fabric.network import Network
+from neuro_cli.runner.launch import world_command
+
+HERE = Path(__file__).parent
+emulates = [needs_mpi, pytest.mark.skipif(bool(missing_rights()), reason=missing_rights() or "-")]
+EMULATED = ("fabric=ethernet_1g", "fabric.emulate=true", "ranks=2", "distribution=chromosome_updates")
+SMALL = ("population=8", "batch_size=16")
+
+
+def held_namespaces() -> list[str]:
+    """Namespaces that would outlive their processes: a mount holds them."""
+    return sorted(line.split(" ", 3)[3] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " nsfs " in line)
+
+
+def our_processes() -> list[int]:
+    """Processes of worlds that neuro started, of this test run or not."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes()
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if MARK.encode() in environment and command:
+            found.append(int(process.name))
+    return found
+
+
+MARK = f"NEURO_TEST_MARK=emulation-{os.getpid()}"
+
+
+@pytest.fixture
+def nothing_left():
+    """No process, so no namespace either: nothing else holds one. Files in /tmp are as they were."""
+    held, files = held_namespaces(), set(os.listdir("/tmp"))
+    yield
+    deadline = time.monotonic() + 20
+    while our_processes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert our_processes() == []
+    assert held_namespaces() == held
+    left = [name for name in set(os.listdir("/tmp")) - files if "neuro" in name or "mpich" in name or "ompi" in name]
+    assert left == []
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    key, value = MARK.split("=")
+    command = [sys.executable, "-m", "neuro_cli", *arguments]
+    return subprocess.Popen(
+        command, cwd=cwd, env=clean_environment() | {key: value}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for(condition, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def rows(run: Path) -> int:
+    metrics = run / "metrics.csv"
+    return metrics.read_text().count("\n") - 1 if metrics.exists() else 0
+
+
+def measured(ranks: int, rate: float, latency: float, size: int) -> dict[str, float]:
+    network = Network("made", rate=rate, latency=latency, emulate=True)
+    command, environment = world_command(ranks, [sys.executable, str(HERE / "network_program.py"), str(size)], network)
+    kept = {name: value for name, value in environment.items() if not name.startswith(("PMI_", "PMIX_"))}
+    done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class TestSwitch:
+    pytestmark = emulates
+
+    @pytest.mark.parametrize(("ranks", "rate", "latency"), [(2, 1e9, 1e-4), (2, 2e8, 5e-3), (3, 1e9, 1e-4)])
+    def test_rate_and_delay_are_lower_bounds_and_messages_cross_the_interface(self, ranks, rate, latency, nothing_left):
+        size = 1_000_000
+        found = measured(ranks, rate, latency, size)
+        assert found["hosts"] == [f"host{rank}" for rank in range(ranks)]
+        assert found["trip"] >= 2 * latency
+        assert found["gather"] >= (ranks - 1) * size * 8 / rate
+        assert found["sent"] >= 5 * (ranks - 1) * size  # a ring passes all other blocks on
+        assert found["received"] >= 5 * (ranks - 1) * size
+
+    def test_a_faster_network_is_faster(self, nothing_left):
+        slow, fast = measured(2, 2e8, 5e-3, 1_000_000), measured(2, 1e10, 2e-5, 1_000_000)
+        assert fast["median_trip"] < slow["median_trip"] / 3
+        assert fast["gather"] < slow["gather"] / 3
+
+
+def test_every_segment_of_a_frame_pays_for_its_headers():
+    frame = bytearray(12 + 64)
+    length = 10 + 66 + 60_000
+    assert _wire_time(frame, length, 1e9) == (66 + 60_000 + 24) * 8
+    frame[1], frame[2], frame[4], frame[5] = 1, 66, 1448 & 255, 1448 >> 8
+    segments = -(-60_000 // 1448)
+    assert _wire_time(frame, length, 1e9) == (60_000 + segments * (66 + 24)) * 8
+    assert _wire_time(frame, length, 0.0) == 0
+
+
+def test_a_rank_finds_its_host_by_its_rank_or_by_the_address_that_a_launcher_gives():
+    assert placed(["python", "-m", "x"], ["1"], 3) == (1, ["python", "-m", "x"])
+    assert placed([address(2), "prted", "-a", "'b c'"], [], 4) == (2, ["sh", "-c", "prted -a 'b c'"])
+    assert placed(["-x", address(0), "prted"], [], 4) == (0, ["sh", "-c", "prted"])
+
+
+def test_exit_codes_are_a_shells():
+    assert [code_of(value) for value in (0, 3, -9)] == [0, 3, 137]
+
+
+class TestTraining:
+    pytestmark = emulates
+
+    def test_a_run_over_the_network_has_the_bits_of_one_without(self, tmp_path, nothing_left):
+        setting = (*SMALL, "generations=3")
+        emulated = neuro("train", *EMULATED, *setting, "hydra.run.dir=emulated", cwd=tmp_path)
+        assert emulated.returncode == 0, emulated.stderr
+        local = neuro("train", *setting, "hydra.run.dir=local", cwd=tmp_path)
+        assert local.returncode == 0, local.stderr
+        one, other = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("emulated", "local"))
+        assert one["parameters_sha256"] == other["parameters_sha256"]
+        assert one["ranks"] == 2
+
+    def test_bad_input_behind_the_network_is_one_line_and_exit_code_2(self, tmp_path, nothing_left):
+        done = neuro("train", *EMULATED, *SMALL, "algo.sigma=-1", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.splitlines() == ["neuro: error: algo.sigma=-1: must be a number > 0"]
+
+    @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_the_run_cleanly(self, sent, tmp_path, nothing_left):
+        process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
+        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        process.send_signal(sent)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        assert "go on with: neuro resume run" in errors
+        assert (tmp_path / "run" / "summary.json").exists()
+
+    def test_killing_the_runner_takes_everything_with_it(self, tmp_path, nothing_left):
+        process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
+        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        assert len(our_processes()) > 5  # ranks, their launcher, the switch, ...
+        process.kill()
+        process.communicate()  # ends when the last process has closed the pipes
+
+    def test_killing_a_rank_ends_the_run(self, tmp_path, nothing_left):
+        process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
+        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        ranks = [pid for pid in our_processes() if b"start\0run" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        ranks = [pid for pid in ranks if b"PMI_RANK=1" in Path(f"/proc/{pid}/environ").read_bytes()]
+        os.kill(ranks[0], signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert process.returncode not in (0, 2)

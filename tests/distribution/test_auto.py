@@ -1,0 +1,123 @@
+"""distribution=auto: it takes what its estimates say, and changes no bit of a run."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+import torch
+from configs import composed
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.distribution.auto import Auto, estimate
+from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
+from neuro_cli.distribution.replicated import Replicated
+from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.cost import Cost, CostModel
+from neuro_cli.fabric.pretend import Pretend
+from neuro_cli.runner.build import build
+
+FREE = CostModel(Cost(0.0, 1e30), Cost(0.0, 1e30))
+DEAR = CostModel(Cost(10.0, 1e30), Cost(10.0, 1e30))
+SETTING = ("model=MNIST_500K", "population=64", "batch_size=2", "threads=1")
+
+
+def job(cost, *overrides: str, size: int = 8):
+    world = Pretend(size)
+    world.cost = cost
+    parts = build(composed(*SETTING, "distribution=replicated", *overrides), world)
+    parts.threads.close()
+    return parts.distribution.job
+
+
+class Timed:
+    """A clock on which a number of noise takes a nanosecond, and nothing else any time."""
+
+    seconds = 0.0
+
+    def partial_sums(self, generation, combination, members, start, stop):
+        Timed.seconds += 1e-9 * len(members) * (stop - start)
+        return torch.zeros(len(combination.moments), stop - start)
+
+
+class TimedReplicated(Timed, Replicated):
+    pass
+
+
+class TimedChromosomeUpdates(Timed, ChromosomeUpdates):
+    pass
+
+
+@pytest.fixture
+def made_clock(monkeypatch):
+    monkeypatch.setattr("neuro_cli.distribution.auto.time.perf_counter", lambda: Timed.seconds)
+
+
+def candidates():
+    return {"replicated": TimedReplicated(), "chromosome_updates": TimedChromosomeUpdates()}
+
+
+@pytest.mark.parametrize(
+    ("cost", "best"),
+    [
+        (FREE, TimedChromosomeUpdates),  # an eighth of the noise
+        (DEAR, TimedReplicated),  # no second collective
+    ],
+)
+def test_the_cheaper_method_serves(cost, best, made_clock):
+    auto = Auto(candidates())
+    auto.bind(job(cost))
+    assert type(auto._chosen) is best
+    assert auto.name == best.name
+
+
+def test_the_wire_is_priced_by_the_cost_model():
+    slow = CostModel(Cost(0.25, 1e6), Cost(0.25, 1e6))
+    made = job(slow)
+    size = 4 * made.columns
+    assert estimate(Replicated(), made, slow).wire == 0.0
+    assert estimate(ChromosomeUpdates(), made, slow).wire == pytest.approx(7 * 0.25 + 7 / 8 * size / 1e6)
+
+
+@pytest.mark.parametrize("population", [64, 256])
+def test_the_work_is_that_of_the_whole_population_and_of_the_slice(population, made_clock):
+    """Estimated from 64 members."""
+    made = replace(job(FREE), population=population)
+    every = 1e-9 * population * made.columns
+    assert estimate(TimedReplicated(), made, FREE).work == pytest.approx(every)
+    assert estimate(TimedChromosomeUpdates(), made, FREE).work == pytest.approx(every / 8, rel=1e-4)
+
+
+def test_one_rank_needs_no_choice_and_has_the_bits_of_local():
+    def centre(distribution: str) -> torch.Tensor:
+        parts = build(composed("population=8", "batch_size=8", f"distribution={distribution}"), Alone())
+        for generation in range(2):
+            parts.distribution.step(generation)
+        parts.threads.close()
+        return parts.algo.centre
+
+    assert torch.equal(centre("auto"), centre("local"))
+
+
+def test_an_algorithm_without_a_population_is_data_parallel(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)
+    world = Pretend(2)
+    with caplog.at_level(logging.INFO):
+        parts = build(composed("algo=sgd", "distribution=auto"), world)
+    parts.threads.close()
+    assert parts.distribution.name == "data_parallel"
+    assert "distribution=auto: data_parallel" in caplog.text
+
+
+def test_the_reason_is_logged(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)
+    with caplog.at_level(logging.INFO):
+        Auto(candidates()).bind(job(DEAR))
+    line = next(record.message for record in caplog.records if "distribution=auto" in record.message)
+    assert line.startswith("distribution=auto: replicated; expected a generation beside scoring: replicated ")
+    assert "chromosome_updates" in line
+
+
+@pytest.mark.parametrize("candidates", [{}, {"x": 3}])
+def test_candidates_must_be_methods(candidates):
+    with pytest.raises(ConfigError, match=r"distribution\.candidates"):
+        Auto(candidates)

@@ -1,0 +1,92 @@
+"""``neuro scale`` on real worlds, at the smallest size."""
+
+import csv
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from worlds import clean_environment, needs_mpi, neuro
+
+from neuro_cli.fabric.emulation.kernel import missing_rights
+
+pytestmark = needs_mpi
+
+SMALL = ("model=MNIST_10K", "populations=[4]", "strong=[8]", "rounds=1", "repeats=2", "warmup=1", "batch_size=8")
+emulates = pytest.mark.skipif(bool(missing_rights()), reason=missing_rights() or "-")
+
+
+def lines(run: Path) -> list[dict[str, str]]:
+    with (run / "scaling.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@emulates
+def test_methods_are_measured_on_two_networks_and_projected(tmp_path):
+    methods = "methods=[semi_updates,chromosome_updates,replicated_sign_flip]"
+    setting = (*SMALL, methods, "fabrics=[native,ethernet_1g]", "projected_ranks=[2,64]", "hydra.run.dir=run")
+    done = neuro("scale", *setting, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = lines(tmp_path / "run")
+    assert len(found) == 2 * 3 * (3 + 2)  # 8 members in all cannot serve 64 ranks
+    assert {line["source"] for line in found if line["ranks"] == "64"} <= {"projected", "projected (extrapolated)"}
+    assert all((tmp_path / "run" / name).exists() for name in ("weak.png", "strong.png", "scaling.md"))
+
+    def sent(method: str, key: str) -> float:
+        row = next(r for r in found if (r["method"], r["fabric"], r["ranks"]) == (method, "ethernet_1g", "2"))
+        return float(row[key])
+
+    su, cu, structured = (sent(method, "interface_sent") for method in methods[9:-1].split(","))
+    gradient = 4 * 11_274
+    assert su == pytest.approx(gradient, rel=0.1)  # 2 (N - 1) / N of it, with headers
+    assert cu == pytest.approx(gradient / 2, rel=0.15)
+    assert structured < 2_000
+    assert sent("semi_updates", "bytes_sent") == pytest.approx(2 * sent("chromosome_updates", "bytes_sent"), rel=0.01)
+
+
+def test_project_alone_starts_no_ranks_and_needs_no_rights(tmp_path):
+    setting = (*SMALL, "methods=[chromosome_updates]", "fabrics=[ethernet_1g,infiniband_fdr]", "projected_ranks=[2,96]")
+    done = neuro("scale", *setting, "project=true", "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = lines(tmp_path / "run")
+    assert {line["source"] for line in found if line["ranks"] != "1"} == {"projected"}
+    assert {line["interface_sent"] for line in found} == {""}
+
+
+def test_without_a_cost_model_nothing_is_projected(tmp_path):
+    done = neuro("scale", *SMALL, "project=true", cwd=tmp_path)
+    assert done.returncode == 2
+    said = "neuro: error: project=True: fabric native has no cost model to project with; give others in fabrics"
+    assert done.stderr.splitlines() == [said]
+
+
+def test_a_launcher_in_front_is_refused(tmp_path):
+    done = neuro("scale", *SMALL, cwd=tmp_path, ranks=2)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["neuro: error: neuro scale starts its worlds itself: run it without a launcher"]
+
+
+def test_ctrl_c_ends_the_worlds_too(tmp_path):
+    setting = [*SMALL, "repeats=100000", "hydra.run.dir=run"]
+    environment = clean_environment() | {"NEURO_TEST_MARK": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-m", "neuro_cli", "scale", *setting], cwd=tmp_path, env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run" / "worlds" / "round_1").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode not in (0, 2)
+    assert "ended with exit code" in errors
+    marked = [p for p in Path("/proc").glob("[0-9]*/environ") if str(tmp_path).encode() in _read(p)]
+    assert marked == []
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -13,6 +13,7 @@ from types import FrameType
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import FIX
+from neuro_cli.runner import openmpi
 
 # set for what we launch: a rank that does not know itself as one must not launch a world again
 STARTED = "NEURO_WORLD_STARTED"
@@ -27,9 +28,20 @@ class Launcher:
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
         """The command line that runs ``program`` on ``ranks`` ranks. More ranks than cores are allowed: the user asked."""
-        if self.kind == "openmpi":
-            return [self.path, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *program]
-        return [self.path, "-n", str(ranks), *program]
+        options = openmpi.OPTIONS if self.kind == "openmpi" else ()
+        return [self.path, *options, "-n", str(ranks), *program]
+
+    def environment(self, ranks: int) -> dict[str, str]:
+        """Variables for a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
+        if self.kind != "openmpi":
+            return {}
+        openmpi.check_root(ranks)
+        return openmpi.variables(ranks)
+
+    @property
+    def stop_signal(self) -> int | None:
+        """What to send for a clean stop in place of SIGTERM and SIGINT; None where the launcher passes these on itself."""
+        return openmpi.STOP_SIGNAL if self.kind == "openmpi" else None
 
 
 def launcher() -> str:
@@ -44,7 +56,11 @@ def launcher() -> str:
 @cache
 def world_launcher() -> Launcher:
     """The launcher for this machine. Raises UserError when there is none."""
-    path = launcher()
+    return launcher_at(launcher())
+
+
+def launcher_at(path: str) -> Launcher:
+    """The launcher ``path``, asked for its kind."""
     asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
     return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
 
@@ -61,17 +77,24 @@ def launch(ranks: int, arguments: Sequence[str], environment: Mapping[str, str] 
     """
     if launched_by_us():
         raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
-    command = world_launcher().command(ranks, [sys.executable, "-m", "neuro_cli", *arguments])
-    return wait_for(command, dict(os.environ) | (dict(environment or {})) | {STARTED: "1"})
+    starts = world_launcher()
+    command = starts.command(ranks, [sys.executable, "-m", "neuro_cli", *arguments])
+    variables = starts.environment(ranks) | dict(environment or {}) | {STARTED: "1"}
+    return wait_for(command, dict(os.environ) | variables, starts.stop_signal)
 
 
-def wait_for(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run ``command`` to its end in a session of its own; SIGTERM and SIGINT are passed on. Returns the exit code."""
+def wait_for(command: Sequence[str], environment: Mapping[str, str], stop_signal: int | None = None) -> int:
+    """Run ``command`` to its end in a session of its own; SIGTERM and SIGINT are passed on. Returns the exit code.
+
+    ``stop_signal``: sent instead for the first of them; a second one is passed on as it is.
+    """
     # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
     process = subprocess.Popen(command, env=environment, start_new_session=True)
 
+    requests = iter([] if stop_signal is None else [stop_signal])
+
     def forward(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
+        process.send_signal(next(requests, number))
 
     before = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT)}
     try:

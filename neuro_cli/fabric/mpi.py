@@ -5,12 +5,14 @@ Importing ``mpi4py.MPI`` starts MPI, so it happens when a world is asked for and
 
 import os
 import sys
+import time
+import warnings
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.fabric.base import World
 
 FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
@@ -25,23 +27,53 @@ def launched() -> bool:
     return any(name in os.environ for name in (*_SIZE_VARIABLES, *RANK_VARIABLES))
 
 
+def library_name(version: str) -> str:
+    """Name and number of an MPI library, from what MPI_Get_library_version says: Open MPI adds by whom it was built."""
+    return " ".join(version.split("\n")[0].partition(",")[0].rstrip("\x00").split())
+
+
 class MpiWorld(World):
-    """MPI_COMM_WORLD. Raises UserError when no MPI library can be loaded."""
+    """MPI_COMM_WORLD; a world of one, without MPI_Init, where no launcher started this process.
+
+    Raises UserError when no MPI library can be loaded, or when it does not know the launcher's ranks.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         try:
-            from mpi4py import MPI
+            import mpi4py
+
+            # the library alone where nobody is to be met: of an Open MPI that nobody launched, files stay in /tmp and /dev/shm
+            mpi4py.rc.initialize = launched()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "suspicious MPI execution environment")  # an error of ours follows
+                from mpi4py import MPI
         except (ImportError, RuntimeError, OSError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UserError(f"MPI is not there ({reason}): {FIX}, or choose distribution=local") from error
         self._mpi: Any = MPI
         self._comm = MPI.COMM_WORLD
+        self.library = library_name(MPI.Get_library_version())
+        if not MPI.Is_initialized():
+            return
         self.rank, self.size = self._comm.rank, self._comm.size
+        self._check_launcher()
         node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.local_size = node.size
         node.Free()
-        self.library = MPI.Get_library_version().split("\n")[0].strip().rstrip("\x00")
+
+    def _check_launcher(self) -> None:
+        """Raise UserError when the launcher started more ranks than have met: it belongs to another MPI."""
+        started = max((int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ), default=1)
+        if self.size > 1 or started == 1:
+            return
+        if next(os.environ[name] for name in RANK_VARIABLES if name in os.environ) != "0":
+            time.sleep(2)  # each rank is alone and comes here; the first is to print, before its end takes the others
+            raise SystemExit(BAD_INPUT)
+        raise UserError(
+            f"mpiexec started {started} ranks, but they cannot meet: it belongs to another MPI than the library of this Python, "
+            f"{self.library}; neuro doctor tries the one that fits"
+        )
 
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.size == 1:

@@ -15,11 +15,20 @@ from rich.console import Console
 from rich.text import Text
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.launch import launcher
+from neuro_cli.fabric.mpi import library_name
+from neuro_cli.runner.launch import launcher, launcher_at
+from neuro_cli.runner.openmpi import ROOT_FIX, refuses_root
 
 PYTHONS = ((3, 11), (3, 13))
 TIMEOUT = 60
 MPI_FIX = "pip install 'neuro-cli[mpi]'"
+# loads the library and starts no world of one process, from which Open MPI leaves files
+LIBRARY = """
+import os
+os.environ["MPI4PY_RC_INITIALIZE"] = "0"
+from mpi4py import MPI
+print(MPI.Get_library_version())
+"""
 # rank 0 tells the size of the world in which all ranks met; under the launcher of another MPI each is rank 0 of its own
 MEETING = """
 from mpi4py import MPI
@@ -128,17 +137,21 @@ def folder() -> Iterator[Finding]:
 
 
 def mpi() -> Iterator[Finding]:
-    told, problem = _ask([sys.executable, "-c", "from mpi4py import MPI; print(MPI.Get_library_version())"])
+    told, problem = _ask([sys.executable, "-c", LIBRARY])
     if problem:
         yield Finding("mpi", False, f"no MPI library that works ({problem}): one process only", MPI_FIX, needed=False)
         return
-    yield Finding("mpi", True, " ".join(told.splitlines()[0].rstrip("\0").split()))
+    yield Finding("mpi", True, library_name(told))
     try:
         mpiexec = launcher()
     except UserError:
         yield Finding("mpi launcher", False, "no mpiexec beside this Python or on PATH", MPI_FIX, needed=False)
         return
-    told, problem = _ask([mpiexec, "-n", "2", sys.executable, "-c", MEETING])
+    starts = launcher_at(mpiexec)
+    if starts.kind == "openmpi" and refuses_root():
+        yield Finding("mpi launcher", False, f"{mpiexec}: Open MPI's, refuses to run as root", ROOT_FIX, needed=False)
+        return
+    told, problem = _ask(starts.command(2, [sys.executable, "-c", MEETING]))
     if not problem and told.strip() != "2":
         alone = set(told.split()) <= {"1", "11"}
         problem = "it belongs to another MPI: each rank is alone" if alone else f"2 ranks said {told.split()}"

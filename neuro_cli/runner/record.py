@@ -4,8 +4,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from torch import Tensor
 
+from neuro_cli.fabric.mpi import launched
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.runner.build import Parts, make_logger
@@ -30,7 +32,9 @@ class Record:
         self._loggers: list[Logger] = [chosen] if isinstance(chosen, CsvLogger) else [CsvLogger(), chosen]
         for logger in self._loggers:
             logger.start(run, config, resumed_at)
-        self._progress = Progress(config["generations"], resumed_at or 0)
+        # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
+        console = Console(force_terminal=False) if launched() else None
+        self._progress = Progress(config["generations"], resumed_at or 0, console)
         self._progress.__enter__()
         log.info(
             "%d parameters, population %d, %d ranks, %d threads a rank, %s, MPI: %s",

@@ -1,12 +1,15 @@
-"""A clean stop: on SIGTERM, SIGINT or at the time limit the present generation ends, then a checkpoint is written."""
+"""A clean stop: on a signal or at the time limit the present generation ends, then a checkpoint is written."""
 
 import signal
 import time
 from types import FrameType
 
+# SIGUSR1: Open MPI's mpiexec passes it on, while on the other two it leaves the ranks one second to live
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
 
 class StopRequest:
-    """Catches the two signals while active; a second one of either kind acts as it always did."""
+    """Catches the signals while active; a second one of the same kind acts as it always did."""
 
     def __init__(self, time_limit: float | None) -> None:
         self._limit = time_limit
@@ -14,7 +17,7 @@ class StopRequest:
         self.reason = ""
 
     def __enter__(self) -> "StopRequest":
-        self._before = {name: signal.signal(name, self._note) for name in (signal.SIGTERM, signal.SIGINT)}
+        self._before = {name: signal.signal(name, self._note) for name in SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -35,6 +35,11 @@ class Fragile(nn.Module):
         return logits / 0 if self.out.weight.std() > 0.2 else logits
 
 
+def own_rank() -> str | None:
+    """The rank as the launcher of MPICH or of Open MPI gives it."""
+    return os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK"))
+
+
 class FailsOnRankOne(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +47,7 @@ class FailsOnRankOne(nn.Module):
         self.begun = time.monotonic()
 
     def forward(self, images: Tensor) -> Tensor:
-        if os.environ.get("PMI_RANK") == "1" and time.monotonic() - self.begun > 3:
+        if own_rank() == "1" and time.monotonic() - self.begun > 3:
             raise OSError("the sensor came loose")
         return self.out(images.flatten(1))
 

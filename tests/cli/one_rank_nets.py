@@ -6,12 +6,17 @@ import sys
 from torch import Tensor, nn
 
 
+def own_rank() -> str | None:
+    """The rank as the launcher of MPICH or of Open MPI gives it."""
+    return os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK"))
+
+
 class Refused(nn.Linear):
     """Its constructor fails."""
 
     def __init__(self) -> None:
         super().__init__(784, 10)
-        if os.environ.get("PMI_RANK") == "1":
+        if own_rank() == "1":
             raise ValueError("no licence on this machine")
 
 
@@ -24,6 +29,6 @@ class Leaving(nn.Sequential):
 
     def forward(self, images: Tensor) -> Tensor:
         self.calls += 1
-        if os.environ.get("PMI_RANK") == "1" and self.calls > 20:
+        if own_rank() == "1" and self.calls > 20:
             sys.exit(0)
         return super().forward(images)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from configs import composed
-from worlds import needs_mpi, neuro
+from worlds import neuro
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import Alone
@@ -99,11 +99,10 @@ def test_a_config_error_costs_no_folder(folder):
     assert shown.returncode == 2
 
 
-@needs_mpi
-def test_errors_of_two_ranks_are_printed_once(folder):
-    refused(neuro("train", *SMALL, cwd=folder, ranks=2), "distribution=local (on 2 ranks)")
+def test_errors_of_two_ranks_are_printed_once(folder, mpi):
+    refused(neuro("train", *SMALL, cwd=folder, ranks=2, mpi=mpi), "distribution=local (on 2 ranks)")
     many = ("population=2", "distribution=replicated", "batch_size=16", "threads=1")
-    refused(neuro("train", *many, cwd=folder, ranks=3), "ranks=3: must be <= population=2")
+    refused(neuro("train", *many, cwd=folder, ranks=3, mpi=mpi), "ranks=3: must be <= population=2")
 
 
 def test_an_unreadable_image_is_named(folder):
@@ -115,13 +114,17 @@ def test_an_unreadable_image_is_named(folder):
     refused(neuro("train", *SMALL, *overrides, cwd=folder), "broken.png")
 
 
-@needs_mpi
-@pytest.mark.parametrize(("ranks", "distribution"), [(0, "local"), (2, "semi_updates")])
-def test_nan_fitness_names_member_and_generation_and_leaves_a_checkpoint(folder, ranks, distribution):
-    name = f"nan-{ranks}"
+@pytest.mark.parametrize(
+    ("mpi", "ranks", "distribution"),
+    [("own", 0, "local"), ("own", 2, "semi_updates"), ("openmpi", 2, "semi_updates")],
+    indirect=["mpi"],
+)
+def test_nan_fitness_names_member_and_generation_and_leaves_a_checkpoint(folder, mpi, ranks, distribution):
+    name = f"nan-{mpi.name}-{ranks}"
     setting = ("model._target_=my_nets.Fragile", "algo.optimizer.lr=0.05", "generations=50", f"distribution={distribution}")
     local = ("distribution.ranks_shaping=local",) if ranks else ()
-    done = neuro("train", *SMALL, *setting, *local, "checkpoint.every=1000", f"hydra.run.dir={name}", cwd=folder, ranks=ranks)
+    setting = (*setting, *local, "checkpoint.every=1000", f"hydra.run.dir={name}")
+    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=ranks, mpi=mpi)
     line = refused(done)
     found = re.search(r"fitness of member (\d+) in generation (\d+) is (nan|inf|-inf): ", line)
     assert found, line
@@ -161,11 +164,10 @@ def test_distribution_over_mpi_without_mpi_says_how_to_get_it(folder):
     assert neuro("train", *SMALL, "generations=1", "evaluate.every=1", cwd=folder, **nowhere).returncode == 0
 
 
-@needs_mpi
-def test_an_exception_on_one_rank_ends_all_and_is_printed_once(folder):
+def test_an_exception_on_one_rank_ends_all_and_is_printed_once(folder, mpi):
     setting = ("model._target_=my_nets.FailsOnRankOne", "distribution=replicated", "generations=100000")
     begun = time.monotonic()
-    done = neuro("train", *SMALL, *setting, "hydra.run.dir=loose", cwd=folder, ranks=3, timeout=60)
+    done = neuro("train", *SMALL, *setting, f"hydra.run.dir=loose-{mpi.name}", cwd=folder, ranks=3, timeout=60, mpi=mpi)
     assert done.returncode != 0
     assert done.stderr.count("the sensor came loose") == 1
     assert "neuro: error: OSError: the sensor came loose" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
-from worlds import needs_mpi, neuro
+from worlds import neuro
 
 from neuro_cli import load
 from neuro_cli.core.errors import UserError
@@ -54,14 +54,14 @@ def test_a_sweep_gives_a_folder_a_job(folder):
     assert len(hashes) == 4
 
 
-@needs_mpi
-def test_a_sweep_under_mpi_and_a_world_started_by_ranks(folder):
+def test_a_sweep_under_mpi_and_a_world_started_by_ranks(folder, mpi):
+    swept, started = f"swept-{mpi.name}", f"started-{mpi.name}"
     setting = (*SMALL, "distribution=chromosome_updates")
-    done = neuro("train", *setting, "-m", "seed=1,2", "hydra.sweep.dir=swept", cwd=folder, ranks=2)
+    done = neuro("train", *setting, "-m", "seed=1,2", f"hydra.sweep.dir={swept}", cwd=folder, ranks=2, mpi=mpi)
     assert done.returncode == 0, done.stderr
-    done = neuro("train", *setting, "seed=2", "ranks=2", "hydra.run.dir=started", cwd=folder)
+    done = neuro("train", *setting, "seed=2", "ranks=2", f"hydra.run.dir={started}", cwd=folder, mpi=mpi)
     assert done.returncode == 0, done.stderr
-    summaries = [json.loads((folder / run / "summary.json").read_text()) for run in ("swept/1", "started")]
+    summaries = [json.loads((folder / run / "summary.json").read_text()) for run in (f"{swept}/1", started)]
     assert [summary["ranks"] for summary in summaries] == [2, 2]
     assert summaries[0]["parameters_sha256"] == summaries[1]["parameters_sha256"]
 

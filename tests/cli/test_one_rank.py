@@ -5,13 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from worlds import needs_mpi, neuro
+from worlds import neuro
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "task"))
 
 from made_data import idx_files
-
-pytestmark = needs_mpi
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "distribution=replicated")
 
@@ -25,17 +23,19 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder):
+def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
     """Rank 1 never comes to the point where the ranks wait for the download of rank 0."""
     setting = ("model._target_=one_rank_nets.Refused", "task=mnist", "task.download=true")
-    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, timeout=60)
+    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, timeout=60, mpi=mpi)
     assert done.returncode == 2, done.stderr
     text = "neuro: error: rank 1: model._target_=one_rank_nets.Refused: no licence on this machine"
-    assert done.stderr.splitlines() == [text]
+    lines = done.stderr.splitlines()
+    # Open MPI's mpiexec adds, between rulers, which exit code it saw
+    assert lines == [text] if mpi.kind == "mpich" else [line for line in lines if "error" in line] == [text], done.stderr
 
 
-def test_a_rank_that_leaves_ends_the_others(folder):
+def test_a_rank_that_leaves_ends_the_others(folder, mpi):
     setting = ("model._target_=one_rank_nets.Leaving", "generations=100000", "hydra.run.dir=run")
-    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, timeout=60)
+    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, timeout=60, mpi=mpi)
     assert done.returncode != 0
     assert done.stderr.count("neuro: error: SystemExit: 0") == 1

@@ -16,7 +16,7 @@ from neuro_cli.fabric.emulation.hosts import address, code_of
 from neuro_cli.fabric.emulation.kernel import missing_rights
 from neuro_cli.fabric.emulation.switch import _wire_time
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner.launch import world_command
+from neuro_cli.runner.launch import world_start
 
 HERE = Path(__file__).parent
 emulates = [needs_mpi, pytest.mark.skipif(bool(missing_rights()), reason=missing_rights() or "-")]
@@ -83,9 +83,9 @@ def rows(run: Path) -> int:
 
 def measured(ranks: int, rate: float, latency: float, size: int) -> dict[str, float]:
     network = Network("made", rate=rate, latency=latency, emulate=True)
-    command, environment = world_command(ranks, [sys.executable, str(HERE / "network_program.py"), str(size)], network)
-    kept = {name: value for name, value in environment.items() if not name.startswith(("PMI_", "PMIX_"))}
-    done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=120)
+    start = world_start(ranks, [sys.executable, str(HERE / "network_program.py"), str(size)], network)
+    kept = {name: value for name, value in start.environment.items() if not name.startswith(("PMI_", "PMIX_"))}
+    done = subprocess.run(start.command, env=kept, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

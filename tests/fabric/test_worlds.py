@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import needs_mpi, program
+from worlds import program
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import Alone, shares
@@ -35,9 +35,8 @@ def test_alone_moves_nothing():
         raise UserError("as it was")
 
 
-@needs_mpi
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_collectives_of_real_ranks(ranks, tmp_path):
-    done = program(Path(__file__).parent / "collectives_program.py", cwd=tmp_path, ranks=ranks)
+def test_collectives_of_real_ranks(mpi, ranks, tmp_path):
+    done = program(Path(__file__).parent / "collectives_program.py", cwd=tmp_path, ranks=ranks, mpi=mpi)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("all well") == ranks

@@ -1,6 +1,6 @@
-"""Runs on every rank: five generations of each algorithm and distribution; rank 0 saves the centres.
+"""Runs on every rank: five generations of some algorithms with some distributions; rank 0 saves the centres.
 
-mpiexec -n 3 python equality_program.py FOLDER
+mpiexec -n 3 python equality_program.py FOLDER openai_es,snes replicated,semi_updates
 """
 
 import sys
@@ -28,15 +28,13 @@ ALGORITHMS = {
     "low_rank": ("layout=per_example", "batch_size=25", "sampler=low_rank", "sampler.rank=2"),
     "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
 }
-DISTRIBUTIONS = ("local", "replicated", "chromosome_updates", "semi_updates", "data_parallel")
 
 
 def main() -> None:
     world, folder = mpi_world(), Path(sys.argv[1])
-    for algorithm, overrides in ALGORITHMS.items():
-        for distribution in DISTRIBUTIONS:
-            if distribution == "local" and world.size > 1:
-                continue
+    for algorithm in sys.argv[2].split(","):
+        overrides = ALGORITHMS[algorithm]
+        for distribution in sys.argv[3].split(","):
             if distribution == "data_parallel" and "layout=per_example" in overrides:
                 continue
             config = composed(*COMMON, *overrides, f"distribution={distribution}")

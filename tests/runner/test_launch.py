@@ -1,51 +1,177 @@
-"""How worlds are started, and that none outlives the process that waits for it."""
+"""``ranks=N`` starts a world of MPICH or Open MPI that stops cleanly, dies whole and leaves nothing behind."""
 
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from worlds import clean_environment, needs_mpi
+from inside import one_line
+from worlds import AS_ROOT, MPIS, Mpi, clean_environment, descendants, neuro, wait_for_rows
 
-from neuro_cli.fabric.network import Network
-from neuro_cli.runner import launch
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.mpi import library_name
+from neuro_cli.runner import launch, openmpi
+from neuro_cli.runner.checkpoint import CheckpointStore
 
-
-def test_open_mpi_may_share_cores_and_mpich_needs_no_word():
-    assert launch.Launcher("mpiexec", "mpich").command(3, ["x", "y"]) == ["mpiexec", "-n", "3", "x", "y"]
-    words = launch.Launcher("mpiexec", "openmpi").command(3, ["x"])
-    assert words[0] == "mpiexec"
-    assert words[-3:] == ["-n", "3", "x"]
-    assert "--oversubscribe" in words
+SETTING = ("population=8", "batch_size=16", "threads=1", "distribution=replicated", "generations=100000", "hydra.run.dir=run")
+NO_ROOT = dict.fromkeys(AS_ROOT, "0")
 
 
-@pytest.mark.parametrize("kind", ["mpich", "openmpi"])
-def test_an_emulated_world_runs_inside_its_network(kind):
-    network = Network("made", rate=1e9, latency=1e-4, emulate=True)
-    words = launch.Launcher("mpiexec", kind).emulated(2, network, ["program"])
-    assert words[:6] == [sys.executable, "-m", "neuro_cli.fabric.emulation.hosts", "2", "1000000000.0", "0.0001"]
-    assert words[6] == "mpiexec"
-    assert words[-1] == "program"
-    assert any("neuro_cli.fabric.emulation.enter" in word for word in words)
-    assert ("10.77.0.1:1,10.77.0.2:1" in words) == (kind == "openmpi")
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copy(Path(__file__).parent / "slow_nets.py", tmp_path)
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
 
 
-@needs_mpi
-def test_a_killed_runner_leaves_no_ranks(tmp_path):
-    """They get SIGTERM, so they even write a checkpoint."""
-    setting = ["train", "ranks=2", "distribution=replicated", "population=8", "generations=1000000", "hydra.run.dir=run"]
-    process = subprocess.Popen([sys.executable, "-m", "neuro_cli", *setting], cwd=tmp_path, env=clean_environment(),
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    metrics = tmp_path / "run" / "metrics.csv"
-    deadline = time.monotonic() + 60
-    while not (metrics.exists() and metrics.read_text().count("\n") > 3) and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.1)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)  # the pipes are closed when the last rank has ended
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    state = json.loads((tmp_path / "run" / "checkpoints" / "state.json").read_text())
-    assert str(summary["generations"]) in json.dumps(state)
+@pytest.fixture
+def start(folder: Path, mpi: Mpi) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts ``neuro train ranks=2`` in ``folder``; what is left of it ends with the test."""
+    command = mpi.command(0, "-m", "neuro_cli", "train", *SETTING, "ranks=2")
+    started: list[subprocess.Popen[bytes]] = []
+
+    def starts(*overrides: str) -> subprocess.Popen[bytes]:
+        environment = clean_environment() | {"TMPDIR": str(folder / "tmp")}
+        with (folder / "output").open("wb") as output:
+            process = subprocess.Popen([*command, *overrides], cwd=folder, env=environment, stdout=output, stderr=output)
+        started.append(process)
+        return process
+
+    yield starts
+    for process in started:
+        for pid in [*descendants(process.pid), process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+
+def left_in(folder: Path) -> list[str]:
+    """What Open MPI left in its temporary folder; torch too may leave something there."""
+    return [path.name for path in folder.iterdir() if path.name.startswith(("ompi", "prte", "pmix"))]
+
+
+def alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]
+
+
+def ranks_of(pids: list[int]) -> list[int]:
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in pids}
+    return [pid for pid, command in commands.items() if command[1:3] == [b"-m", b"neuro_cli"]]
+
+
+@pytest.mark.parametrize(
+    ("mpi", "number"),
+    [("own", signal.SIGTERM), ("openmpi", signal.SIGTERM), ("openmpi", signal.SIGINT)],
+    indirect=["mpi"],
+)
+def test_a_signal_ends_the_generation_and_writes_a_checkpoint(folder, start, number):
+    """Open MPI's mpiexec would leave the ranks one second; a generation takes 1.6."""
+    process = start("model._target_=slow_nets.Slow", "task.fitness=accuracy", "checkpoint.every=1000")
+    wait_for_rows(folder / "run", 1, process)
+    world = descendants(process.pid)
+    time.sleep(0.2)  # into the next generation
+    process.send_signal(number)
+    assert process.wait(60) == 0, (folder / "output").read_text()
+    done = CheckpointStore(folder / "run", 1).generations()[-1]
+    assert 1 <= done <= 3
+    assert f"stopped after generation {done}" in (folder / "run" / "log.txt").read_text()
+    assert (folder / "run" / "summary.json").exists()
+    assert alive(world) == []
+    assert left_in(folder / "tmp") == []
+    assert "\x1b" not in (folder / "output").read_text(), "a file is no terminal"
+
+
+def test_a_killed_rank_ends_the_world(folder, start):
+    process = start()
+    wait_for_rows(folder / "run", 3, process)
+    world = descendants(process.pid)
+    ranks = ranks_of(world)
+    assert len(ranks) == 2
+    os.kill(ranks[1], signal.SIGKILL)
+    assert process.wait(30) not in (0, 2)
+    deadline = time.monotonic() + 10
+    while alive(world) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert alive(world) == []
+    assert left_in(folder / "tmp") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="Open MPI refuses root alone")
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+def test_root_is_told_what_open_mpi_wants(folder, mpi):
+    done = neuro("train", *SETTING, "ranks=2", cwd=folder, mpi=mpi, **NO_ROOT)
+    assert one_line(done) == "ranks=2: Open MPI's mpiexec does not run as root unless told to: " + openmpi.ROOT_FIX
+    assert not (folder / "run").exists()
+    told = neuro("doctor", cwd=folder, mpi=mpi, **NO_ROOT).stdout
+    assert "mpiexec: Open MPI's, refuses to run as root" in told
+    assert f"fix: {openmpi.ROOT_FIX}\n" in told
+
+
+def test_the_doctor_names_the_mpi(folder, mpi):
+    done = neuro("doctor", cwd=folder, mpi=mpi, TMPDIR=str(folder / "tmp"))
+    name = {"mpich": "MPICH Version: ", "openmpi": "Open MPI v"}[mpi.kind]
+    assert f"ok   mpi            {name}" in done.stdout
+    assert f"ok   mpi launcher   {mpi.mpiexec}: 2 ranks met" in done.stdout
+    assert left_in(folder / "tmp") == []
+
+
+def test_one_process_starts_no_world(folder, mpi):
+    setting = ("distribution=chromosome_updates", "generations=2", "hydra.run.dir=alone")
+    done = neuro("train", *SETTING, *setting, cwd=folder, mpi=mpi, TMPDIR=str(folder / "tmp"))
+    assert done.returncode == 0, done.stderr
+    assert "MPI: " + {"mpich": "MPICH", "openmpi": "Open MPI"}[mpi.kind] in (folder / "alone" / "log.txt").read_text()
+    assert left_in(folder / "tmp") == []
+
+
+def test_the_mpiexec_of_another_mpi_is_named(folder):
+    own, other = MPIS["own"](), MPIS["openmpi"]()
+    if own.missing or other.missing or own.kind == "openmpi":
+        pytest.skip(own.missing or other.missing or "one MPI only")
+    mixed = Mpi("mixed", other.python, own.mpiexec)
+    done = neuro("train", *SETTING, cwd=folder, ranks=2, mpi=mixed, timeout=60)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("neuro:")]
+    assert done.returncode == 2, done.stderr
+    (line,) = lines
+    assert line.startswith("neuro: error: mpiexec started 2 ranks, but they cannot meet: it belongs to another MPI than ")
+    assert "Open MPI v" in line
+    assert "suspicious" not in done.stderr
+    assert not (folder / "run").exists()
+
+
+def test_no_mpiexec_at_all(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        UserError, match=r"^ranks: there is no mpiexec beside .*/python or on PATH: pip install 'neuro-cli\[mpi\]'"
+    ):
+        launch.launcher()
+
+
+def test_ranks_that_wait_leave_their_core_where_there_are_too_few(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.delenv("OMPI_MCA_mpi_yield_when_idle", raising=False)
+    for name in AS_ROOT:
+        monkeypatch.setenv(name, "1")
+    starts = launch.Launcher("mpiexec", "openmpi")
+    assert starts.environment(2) == {}
+    assert starts.environment(3) == {"OMPI_MCA_mpi_yield_when_idle": "1"}
+    monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", "0")  # the user's word counts
+    assert starts.environment(3) == {}
+    assert launch.Launcher("mpiexec", "mpich").environment(3) == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        ("Open MPI v5.0.11, package: Open MPI builder@host Distribution, ident: 5.0.11\0", "Open MPI v5.0.11"),
+        ("MPICH Version:      5.0.2\nMPICH Release date: today", "MPICH Version: 5.0.2"),
+    ],
+)
+def test_library_names(version, name):
+    assert library_name(version) == name

@@ -6,12 +6,10 @@ import os
 import random
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from worlds import LAUNCHER, clean_environment, needs_mpi, neuro
+from worlds import Mpi, clean_environment, descendants, needs_mpi, neuro, own_mpi, wait_for_rows
 
 pytestmark = needs_mpi
 
@@ -50,29 +48,10 @@ def never_killed(folder) -> tuple[str, list[tuple[str, ...]]]:
     return whole
 
 
-def start(folder: Path, name: str, ranks: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}"]
-    if ranks:
-        command = [str(LAUNCHER), "-n", str(ranks), *command]
+def start(folder: Path, name: str, ranks: int, mpi: Mpi) -> subprocess.Popen[bytes]:
+    command = mpi.command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}")
     silent = subprocess.DEVNULL
     return subprocess.Popen(command, cwd=folder, env=clean_environment(), stdout=silent, stderr=silent)
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes that ``pid`` started, and theirs."""
-    children = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        children += [int(child) for child in task.read_text().split()]
-    return [found for child in children for found in (child, *descendants(child))]
-
-
-def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
-            return
-        time.sleep(0.002)
-    raise AssertionError(f"the run made no {rows} rows (exit code {process.poll()})")
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
@@ -85,37 +64,40 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def killed_and_resumed(folder: Path, name: str, rows: int, first_ranks: int, ranks: int) -> None:
-    process = start(folder, name, first_ranks)
+def killed_and_resumed(folder: Path, name: str, rows: int, first_ranks: int, ranks: int, mpi: Mpi) -> None:
+    process = start(folder, name, first_ranks, mpi)
     wait_for_rows(folder / name, rows, process)
     kill_all(process)
     assert not (folder / name / "summary.json").exists()
-    done = neuro("resume", name, cwd=folder, ranks=ranks)
+    done = neuro("resume", name, cwd=folder, ranks=ranks, mpi=mpi)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("first_ranks", "ranks"), [(2, 1), (0, 4), (1, 2)])
-def test_killed_run_resumes_to_the_same_bits(folder, never_killed, first_ranks, ranks):
-    name = f"killed-{first_ranks}-{ranks}"
+@pytest.mark.parametrize(
+    ("mpi", "first_ranks", "ranks"), [("own", 2, 1), ("own", 0, 4), ("own", 1, 2), ("openmpi", 2, 3)], indirect=["mpi"]
+)
+def test_killed_run_resumes_to_the_same_bits(folder, never_killed, mpi, first_ranks, ranks):
+    name = f"killed-{mpi.name}-{first_ranks}-{ranks}"
     rows = random.Random(os.getpid() + ranks).randrange(1, GENERATIONS - 8)
-    killed_and_resumed(folder, name, rows, first_ranks, ranks)
+    killed_and_resumed(folder, name, rows, first_ranks, ranks, mpi)
     assert outcome(folder / name) == never_killed, f"killed after {rows} rows"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_twenty_random_kills(folder, never_killed):
+def test_twenty_random_kills(folder, never_killed, mpi):
     choice = random.Random(2026)
     for turn in range(20):
         rows, first_ranks, ranks = choice.randrange(1, GENERATIONS - 8), choice.choice([1, 2]), choice.choice([1, 2, 4])
-        killed_and_resumed(folder, f"kill{turn}", rows, first_ranks, ranks)
-        assert outcome(folder / f"kill{turn}") == never_killed, f"turn {turn}: killed after {rows} rows"
+        name = f"kill{turn}-{mpi.name}"
+        killed_and_resumed(folder, name, rows, first_ranks, ranks, mpi)
+        assert outcome(folder / name) == never_killed, f"turn {turn}: killed after {rows} rows"
 
 
 @pytest.mark.parametrize("ranks", [0, 2])
 def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed, ranks):
     name = f"terminated-{ranks}"
-    process = start(folder, name, ranks)
+    process = start(folder, name, ranks, own_mpi())
     wait_for_rows(folder / name, 9, process)
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0

@@ -106,12 +106,12 @@ def become_host(namespace: int, number: int) -> None:
 
 
 def pass_on(pid: int) -> None:
-    """Hand SIGTERM and SIGINT to the process ``pid``."""
+    """Hand requests to stop to the process ``pid``."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         os.kill(pid, number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, forward)
 
 

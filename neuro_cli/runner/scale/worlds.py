@@ -9,7 +9,7 @@ from typing import Any
 
 from neuro_cli.fabric.measure import Timed
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner.launch import wait_for, world_command
+from neuro_cli.runner.launch import world_start
 from neuro_cli.runner.scale.plan import Point, Study
 
 NATIVE = "native"
@@ -99,8 +99,7 @@ def _run(
     plan = {"fabric": fabric, "points": entries, "warmup": study.warmup, "repeats": study.repeats, "sizes": SIZES}
     (folder / "plan.json").write_text(json.dumps(plan, indent=1))
     program = [sys.executable, "-m", "neuro_cli.runner.scale.worker", str(folder / "plan.json"), str(folder / "results.json")]
-    command, environment = world_command(ranks, program, network)
-    code = wait_for(command, environment)
+    code = world_start(ranks, program, network).run()
     if code or not (folder / "results.json").exists():
         raise RuntimeError(f"the world of {ranks} ranks on {network.name} ended with exit code {code} before all was measured")
     measured: dict[str, Any] = json.loads((folder / "results.json").read_text())

@@ -1,7 +1,6 @@
 """Networks as a user would write them, unaware of neuro."""
 
 import os
-import time
 
 import torch
 from torch import Tensor, nn
@@ -44,10 +43,11 @@ class FailsOnRankOne(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.out = nn.Linear(64, 10)
-        self.begun = time.monotonic()
+        self.calls = 0
 
     def forward(self, images: Tensor) -> Tensor:
-        if own_rank() == "1" and time.monotonic() - self.begun > 3:
+        self.calls += 1
+        if own_rank() == "1" and self.calls > 100:
             raise OSError("the sensor came loose")
         return self.out(images.flatten(1))
 

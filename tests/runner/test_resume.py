@@ -51,7 +51,8 @@ def never_killed(folder) -> tuple[str, list[tuple[str, ...]]]:
 def start(folder: Path, name: str, ranks: int, mpi: Mpi) -> subprocess.Popen[bytes]:
     command = mpi.command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}")
     silent = subprocess.DEVNULL
-    return subprocess.Popen(command, cwd=folder, env=clean_environment(), stdout=silent, stderr=silent)
+    environment = clean_environment() | {"TMPDIR": str(folder)}  # where a killed mpiexec of Open MPI leaves its files
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=silent, stderr=silent)
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:

@@ -74,7 +74,8 @@ class ChromosomeUpdates(Distribution):
         if "unsent" not in state.tensors:
             return
         if by_rank(state):
-            log.warning("the rounding that %d ranks of semi_updates kept back is sent as one sum", by_rank(state))
+            message = "what the rounding of %d ranks kept back goes on as one sum: the run's numbers depend on this change"
+            log.warning(message, by_rank(state))
         self._feedback.kept = unsent(state)[:, self._start : self._stop].clone().to(self.job.algo.centre.device)
 
 

@@ -90,10 +90,9 @@ class SemiUpdates(Distribution):
             return
         same = by_rank(state) == self.job.world.size
         if not same:
-            log.warning(
-                "what rounding kept back on %s goes on as one sum: the run's numbers depend on this change",
-                f"{by_rank(state)} ranks" if by_rank(state) else "slices of columns",
-            )
+            where = f"{by_rank(state)} ranks" if by_rank(state) else "chromosome_updates"
+            message = "what the rounding of %s kept back goes on as one sum: the run's numbers depend on this change"
+            log.warning(message, where)
         device = self.job.algo.centre.device
         total = state.tensors["unsent"] if same else unsent(state)
         self._total.kept = total[:, self._start : self._stop].clone().to(device)

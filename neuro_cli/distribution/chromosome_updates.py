@@ -23,7 +23,7 @@ from neuro_cli.fabric.base import Arrived, shares
 
 log = logging.getLogger(__name__)
 
-PIECE = 1 << 17  # columns of a slice that travel at once where exchange and sums overlap
+PIECE = 1 << 19  # bytes of a slice that travel at once where exchange and sums overlap
 
 
 class ChromosomeUpdates(Distribution):
@@ -38,7 +38,7 @@ class ChromosomeUpdates(Distribution):
         self._slices = slices(job.columns, job.world.size, self._codec.block)
         self._start, self._stop = self._slices[job.world.rank]
         self._feedback = Feedback(self._codec, self._stop - self._start)
-        longest = max(high - low for low, high in self._slices)
+        longest = max(self._codec.size(1, high - low) for low, high in self._slices)
         count = -(-longest // PIECE) if self.overlap else 1
         self._pieces = list(zip(*(pieces(low, high, count) for low, high in self._slices), strict=True))
 

@@ -72,7 +72,7 @@ def numbers_a_rank(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *over
 def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
     columns = build(composed("model=MNIST_10K", "batch_size=2"), Alone()).layout.size
     directions = MEMBERS if sampler == "iid" else MEMBERS // 2
-    monkeypatch.setattr("neuro_cli.distribution.chromosome_updates.PIECE", 2048)
+    monkeypatch.setattr("neuro_cli.distribution.chromosome_updates.PIECE", 8192)
     for ranks in RANKS:
         for rank in {0, ranks // 2, ranks - 1}:
             overrides = (f"distribution={method[0]}", *method[1:], f"sampler={sampler}")

@@ -3,6 +3,7 @@
 mpiexec -n 3 python equality_program.py FOLDER
 """
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,19 +58,24 @@ def cases() -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 def main() -> None:
     world, folder = mpi_world(), Path(sys.argv[1])
-    chromosome_updates.PIECE = 2048  # several pieces of a small network
+    chromosome_updates.PIECE = 4096  # several pieces of a small network
+    sent: dict[str, int] = {}  # bytes a generation
     for algorithm, distribution, overrides in cases():
         if distribution != "local" or world.size == 1:
             config = composed(*COMMON, *overrides)
             parts = build(config, world)
+            before = world.traffic.sent
             for generation in range(GENERATIONS):
                 parts.distribution.step(generation)
+            sent[f"{algorithm}-{distribution}"] = (world.traffic.sent - before) // GENERATIONS
             centre = parts.algo.centre.numpy()
             same = world.all_gather(centre, [centre.size] * world.size).reshape(world.size, -1)
             assert (same == same[0]).all(), f"{algorithm} {distribution}: the ranks differ"
             if world.rank == 0:
                 np.save(folder / f"{algorithm}-{distribution}-{world.size}.npy", centre)
             parts.threads.close()
+    if world.rank == 0:
+        (folder / f"sent-{world.size}.json").write_text(json.dumps(sent))
 
 
 main()

@@ -1,5 +1,6 @@
 """Every distribution method gives the centre of ``local``, on 1 to 4 real ranks, with P and M that do not divide."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,19 @@ def test_rounded_sums_lead_nearly_the_same_way(centres, algorithm, name, ranks):
     local = centre(centres, algorithm, "local", 1)
     other = centre(centres, algorithm, name, ranks)
     assert 0 < np.linalg.norm(other - local) <= 0.1 * np.linalg.norm(local)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(("wire", "share"), [("bfloat16", 1 / 2), ("int8", (1 + 4 / 256) / 4)])
+def test_bytes_that_rank_0_hands_over(centres, ranks, wire, share):
+    """SNES sends two rows of M; beside them cross its scores: two float32 for each member."""
+    sent = json.loads((centres / f"sent-{ranks}.json").read_text())
+    scores = 10 // ranks * 2 * 4
+    columns = centre(centres, "snes", "local", 1).size
+    assert sent["snes-chromosome_updates"] == 2 * (columns // ranks) * 4 + scores
+    for method, whole in (("chromosome_updates", 2 * columns / ranks * 4), ("semi_updates", 2 * columns * 4)):
+        assert sent[f"snes-{method}-{wire}"] - scores == pytest.approx(share * whole, rel=0.05), method
+    assert sent["snes-semi_updates"] - scores == 2 * columns * 4
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -78,9 +78,9 @@ def test_rounded_sums_lead_nearly_the_same_way(centres, algorithm, name, ranks):
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("wire", "share"), [("bfloat16", 1 / 2), ("int8", (1 + 4 / 256) / 4)])
 def test_bytes_that_rank_0_hands_over(centres, ranks, wire, share):
-    """SNES sends two rows of M; beside them cross its scores: two float32 for each member."""
+    """SNES sends two rows of M; beside them crosses a float32 for each member."""
     sent = json.loads((centres / f"sent-{ranks}.json").read_text())
-    scores = 10 // ranks * 2 * 4
+    scores = 10 // ranks * 4
     columns = centre(centres, "snes", "local", 1).size
     assert sent["snes-chromosome_updates"] == 2 * (columns // ranks) * 4 + scores
     for method, whole in (("chromosome_updates", 2 * columns / ranks * 4), ("semi_updates", 2 * columns * 4)):

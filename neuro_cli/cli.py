@@ -41,6 +41,8 @@ RESUME_KEYS = (
     "task.root",
     "task.download",
     "distribution.ranks_shaping",
+    "distribution.wire",
+    "distribution.overlap",
 )
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 

@@ -72,9 +72,13 @@ class Algorithm(ABC):
 
 
 class PopulationAlgorithm(Algorithm):
-    """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only."""
+    """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
+
+    ``sums_add_up``: what one generation's sums lack may be added to those of the next.
+    """
 
     needs_pairs = False
+    sums_add_up = True
 
     @abstractmethod
     def ask(self, generation: int) -> Proposal:

@@ -24,6 +24,8 @@ class Genetic(PopulationAlgorithm):
     Memory: T + K vectors of M, T = K = ``parents``.
     """
 
+    sums_add_up = False  # every row is another member
+
     def __init__(self, sigma: float, parents: int, sigma_schedule: Schedule) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.parents = integer("algo.parents", parents, 1)

@@ -13,6 +13,7 @@ from neuro_cli.core.quantile import BASE, SLOPE
 _M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
 _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
 _LOW = np.uint64(32)
+STEP = 32  # part of a tile is made in groups of so many columns: a known length becomes vector instructions
 # base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
 _TABLE = np.stack([BASE, SLOPE], axis=1).reshape(-1).view(np.uint64)
 
@@ -20,10 +21,11 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
 @_compiled
-def _word_tile(tile, direction, generation, stream, key0, key1, words, needed):
-    """Philox words of one tile into ``words`` (4, LANE) uint32, at least its first ``needed`` columns."""
-    first = nb.uint32(tile) * nb.uint32(LANE)
-    for j in range(min(needed, LANE)):
+def _word_counters(tile, direction, generation, stream, key0, key1, words, low, count):
+    """Philox words of counters [low, low + count) of one tile into ``words`` (4, LANE) uint32: for each a word of each lane."""
+    first = nb.uint32(tile) * nb.uint32(LANE) + nb.uint32(low)
+    line0, line1, line2, line3 = words[0, low:], words[1, low:], words[2, low:], words[3, low:]
+    for j in range(count):
         x0 = nb.uint32(first + nb.uint32(j))
         x1 = nb.uint32(direction)
         x2 = nb.uint32(generation)
@@ -39,10 +41,26 @@ def _word_tile(tile, direction, generation, stream, key0, key1, words, needed):
             x3 = nb.uint32(p0)
             k0 = nb.uint32(k0 + _W0)
             k1 = nb.uint32(k1 + _W1)
-        words[0, j] = x0
-        words[1, j] = x1
-        words[2, j] = x2
-        words[3, j] = x3
+        line0[j] = x0
+        line1[j] = x1
+        line2[j] = x2
+        line3[j] = x3
+
+
+@_compiled
+def _word_tile(tile, direction, generation, stream, key0, key1, words, needed):
+    """Philox words of one tile into ``words`` (4, LANE) uint32, at least its first ``needed`` columns."""
+    _word_counters(tile, direction, generation, stream, key0, key1, words, 0, min(needed, LANE))
+
+
+@_compiled
+def _word_slice(tile, direction, generation, stream, key0, key1, words, a, b):
+    """Philox words of one tile into ``words`` (4, LANE) uint32, at least columns [a, b) (multiples of STEP)."""
+    if b - a >= LANE:
+        _word_counters(tile, direction, generation, stream, key0, key1, words, 0, LANE)
+    else:
+        for low in range(a, b, STEP):
+            _word_counters(tile, direction, generation, stream, key0, key1, words, low % LANE, STEP)
 
 
 @_compiled
@@ -153,6 +171,9 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
     total = np.empty((rows, TILE), np.float64)
     stop = start + out.shape[1]
     for tile in range(start // TILE, (stop + TILE - 1) // TILE):
+        low = tile * TILE
+        a = max(start - low, 0) // STEP * STEP
+        n = (min(stop - low, TILE) + STEP - 1) // STEP * STEP - a
         total[:] = 0.0
         for d in range(directions.size):
             used = False
@@ -160,21 +181,20 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
                 used = used or weights[row, d] != 0.0
             if not used:
                 continue
-            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words, TILE)
-            _normal_tile(flat, tail, pair, normal, TILE)
+            _word_slice(tile, directions[d], generation, stream, key0, key1, tile_words, a, a + n)
+            _normal_tile(flat[a : a + n], tail, pair, normal, n)
             for row in range(rows):
                 weight = weights[row, d]
                 if weight == 0.0:
                     continue
                 line = total[row]
                 if moments[row] == 1:
-                    for k in range(TILE):
+                    for k in range(n):
                         line[k] += weight * np.float64(normal[k])
                 else:
-                    for k in range(TILE):
+                    for k in range(n):
                         square = np.float64(normal[k])
                         line[k] += weight * (square * square - 1.0)
-        low = tile * TILE
         for row in range(rows):
             for k in range(max(start, low), min(stop, low + TILE)):
-                out[row, k - start] = np.float32(total[row, k - low])
+                out[row, k - start] = np.float32(total[row, k - low - a])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, Job, Report
 from neuro_cli.distribution.data_parallel import DataParallel
@@ -80,6 +80,14 @@ class Auto(Distribution):
     def step(self, generation: int) -> Report:
         assert self._chosen is not None
         return self._chosen.step(generation)
+
+    def state(self) -> State:
+        assert self._chosen is not None
+        return self._chosen.state()
+
+    def restore(self, state: State) -> None:
+        assert self._chosen is not None
+        self._chosen.restore(state)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
         assert self._chosen is not None

@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Algorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal
+from neuro_cli.algo.base import Algorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.distribution.clock import Clock
 from neuro_cli.distribution.scoring import Scorer
@@ -103,9 +104,21 @@ class Distribution(ABC):
 
     def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
         """Sums (K, stop - start) over ``members``, made on this rank."""
+        if start == stop:
+            return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]
             return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)
+
+    def state(self) -> State:
+        """All that the next generation depends on beside the algorithm, for a checkpoint: rank 0 gets it.
+
+        Every rank calls this, for the ranks may have to gather it; other ranks get an empty state.
+        """
+        return State()
+
+    def restore(self, state: State) -> None:  # noqa: B027 (most methods keep nothing)
+        """Take back what :meth:`state` gave to rank 0, with another method or on other ranks perhaps."""
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it

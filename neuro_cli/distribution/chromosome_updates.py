@@ -3,27 +3,84 @@
 DarwiNN (Petrica et al., GECCO 2020, chromosome updates): P fitnesses and M sums cross the wire, half of what
 semi-updates need. A rank makes P * M / N numbers of noise, whatever N is. The optimizer steps on the gathered gradient on
 every rank, so that any optimizer is served, also one that looks at whole tensors.
+
+``wire``: float32 | bfloat16 | int8, with error feedback; the rounding belongs to columns, so a run has the same bits on
+any number of ranks. ``overlap``: a slice is sent in pieces, each while the sums of the next are made; no bit changes.
 """
+
+import logging
 
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination
-from neuro_cli.distribution.base import Distribution
-from neuro_cli.fabric.base import shares
+from neuro_cli.algo.base import Combination, State
+from neuro_cli.core.checks import boolean
+from neuro_cli.core.philox import TILE
+from neuro_cli.distribution.base import Distribution, Job
+from neuro_cli.distribution.codec import codec_of, slices, unpack
+from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
+from neuro_cli.fabric.base import Arrived, shares
+
+log = logging.getLogger(__name__)
+
+PIECE = 1 << 19  # bytes of a slice that travel at once where exchange and sums overlap
 
 
 class ChromosomeUpdates(Distribution):
     name = "chromosome_updates"
 
+    def __init__(self, wire: str = "float32", overlap: bool = False) -> None:
+        self.wire, self._codec = wire, codec_of("distribution.wire", wire)
+        self.overlap = boolean("distribution.overlap", overlap)
+
+    def bind(self, job: Job) -> None:
+        super().bind(job)
+        self._slices = slices(job.columns, job.world.size, self._codec.block)
+        self._start, self._stop = self._slices[job.world.rank]
+        self._feedback = Feedback(self._codec, self._stop - self._start)
+        longest = max(self._codec.size(1, high - low) for low, high in self._slices)
+        count = -(-longest // PIECE) if self.overlap else 1
+        self._pieces = list(zip(*(pieces(low, high, count) for low, high in self._slices), strict=True))
+
+    def check(self) -> None:
+        super().check()
+        check_wire(self.job, self.wire)
+
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        world = self.job.world
-        slices = shares(self.job.columns, world.size)
-        start, stop = slices[world.rank]
-        own = self.partial_sums(generation, combination, range(self.job.population), start, stop)
-        rows = len(own)
-        with self.job.clock.phase("communicate"):
-            gathered = world.all_gather(own.cpu().numpy().ravel(), [(b - a) * rows for a, b in slices])
-            blocks = torch.from_numpy(gathered).split([(b - a) * rows for a, b in slices])
-            sums = torch.cat([block.view(rows, -1) for block in blocks], dim=1)
-        return sums.to(own.device)
+        job, codec, rows = self.job, self._codec, len(combination.weights)
+        begin = job.world.start_all_gather if self.overlap else (lambda *own: Arrived(job.world.all_gather(*own)))
+        under_way = []
+        for piece in self._pieces:
+            low, high = piece[job.world.rank]
+            own = self.partial_sums(generation, combination, range(job.population), low, high)
+            with job.clock.phase("communicate"):
+                message = self._feedback.encode(own, low - self._start)
+                under_way.append(begin(message, [codec.size(rows, b - a) for a, b in piece]))
+                for exchange in under_way:
+                    exchange.test()
+        with job.clock.phase("communicate"):
+            sums = torch.empty(rows, job.columns, device=own.device)
+            for piece, exchange in zip(self._pieces, under_way, strict=True):
+                unpack(codec, exchange.wait(), list(piece), sums)
+        return sums
+
+    def state(self) -> State:
+        if self._feedback.kept is None:
+            return State()
+        kept = gather_columns(self.job.world, self._feedback.kept, self._slices)
+        return State() if kept is None else State({"unsent": kept})
+
+    def restore(self, state: State) -> None:
+        if "unsent" not in state.tensors:
+            return
+        if by_rank(state):
+            message = "what the rounding of %d ranks kept back goes on as one sum: the run's numbers depend on this change"
+            log.warning(message, by_rank(state))
+        self._feedback.kept = unsent(state)[:, self._start : self._stop].clone().to(self.job.algo.centre.device)
+
+
+def pieces(start: int, stop: int, count: int) -> list[tuple[int, int]]:
+    """[start, stop) in ``count`` pieces cut at borders of the noise's tiles, so that no tile is made twice."""
+    first, last = start // TILE, -(-stop // TILE)
+    cuts = [min(max((first + low) * TILE, start), stop) for low, _ in shares(last - first, count)]
+    return list(zip(cuts, [*cuts[1:], stop], strict=True))

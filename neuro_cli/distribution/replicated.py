@@ -1,7 +1,7 @@
 """Every rank scores its share and makes the whole sum itself: P fitnesses cross the wire and nothing else.
 
 Salimans et al. 2017, algorithm 2 (shared seeds). Noise for all P members is made on every rank, so the update does not
-shrink with N; structured samplers make it cheap.
+shrink with N and grows with P; structured samplers make it cheap: one noise for all, and for each direction factors only.
 """
 
 from torch import Tensor

@@ -5,27 +5,45 @@ DarwiNN (Petrica et al., GECCO 2020, semi-updates). ``ranks_shaping``:
 - ``global``: fitnesses are gathered first and shaped together; the centre is that of the other methods.
 - ``local``: the published variant. Each rank shapes its own members' fitnesses, the updates are averaged by members,
   and no fitness is gathered; the result depends on N.
+
+``wire``: float32 | bfloat16 | int8. Rounded sums are reduced in two steps, each with error feedback: every rank sends each
+slice of its sums to the slice's owner, who adds them up in the order of the ranks; the slices of the result are gathered.
 """
+
+import logging
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Distribution, Report, candidate_error, first_bad
+from neuro_cli.distribution.base import Distribution, Job, Report, candidate_error, first_bad
+from neuro_cli.distribution.codec import codec_of, slices, unpack
+from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.fabric.base import shares
+
+log = logging.getLogger(__name__)
 
 
 class SemiUpdates(Distribution):
     name = "semi_updates"
 
-    def __init__(self, ranks_shaping: str = "global") -> None:
+    def __init__(self, ranks_shaping: str = "global", wire: str = "float32") -> None:
         self.ranks_shaping = one_of("distribution.ranks_shaping", ranks_shaping, ("global", "local"))
+        self.wire, self._codec = wire, codec_of("distribution.wire", wire)
+
+    def bind(self, job: Job) -> None:
+        super().bind(job)
+        self._slices = slices(job.columns, job.world.size, self._codec.block)
+        self._start, self._stop = self._slices[job.world.rank]
+        self._own = Feedback(self._codec, job.columns)
+        self._total = Feedback(self._codec, self._stop - self._start)
 
     def check(self) -> None:
         super().check()
+        check_wire(self.job, self.wire)
         algo = self.job.algo
         if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and not algo.can_shape_parts():
             raise ConfigError("distribution.ranks_shaping", "local", "algo=genetic selects among all members; use global")
@@ -39,9 +57,47 @@ class SemiUpdates(Distribution):
 
     def _reduced(self, own: Tensor) -> Tensor:
         with self.job.clock.phase("communicate"):
+            if not self._codec.exact:
+                return self._reduced_rounded(own)
             values = np.ascontiguousarray(own.cpu().numpy())
             self.job.world.all_reduce(values)
         return torch.from_numpy(values).to(own.device)
+
+    def _reduced_rounded(self, own: Tensor) -> Tensor:
+        """The sums (K, M) of all ranks; ``own`` (K, M) is used up."""
+        world, codec, width = self.job.world, self._codec, self._stop - self._start
+        received = world.all_to_all([self._own.encode(own[:, low:high], low) for low, high in self._slices])
+        total = torch.zeros(len(own), width, device=own.device)
+        for message in received:
+            total += codec.decode(torch.from_numpy(message).to(own.device), len(own), width)
+        message = self._total.encode(total, 0)
+        gathered = world.all_gather(message, [codec.size(len(own), high - low) for low, high in self._slices])
+        unpack(codec, gathered, self._slices, own)
+        return own
+
+    def state(self) -> State:
+        own, total, world = self._own.kept, self._total.kept, self.job.world
+        if own is None or total is None:
+            return State()
+        kept = gather_columns(world, total, self._slices)
+        everyone = world.gather(own.cpu().numpy().ravel(), [own.numel()] * world.size)
+        if kept is None or everyone is None:
+            return State()
+        return State({"unsent": kept, "unsent_by_rank": torch.from_numpy(everyone).view(world.size, *own.shape)})
+
+    def restore(self, state: State) -> None:
+        if "unsent" not in state.tensors:
+            return
+        same = by_rank(state) == self.job.world.size
+        if not same:
+            where = f"{by_rank(state)} ranks" if by_rank(state) else "chromosome_updates"
+            message = "what the rounding of %s kept back goes on as one sum: the run's numbers depend on this change"
+            log.warning(message, where)
+        device = self.job.algo.centre.device
+        total = state.tensors["unsent"] if same else unsent(state)
+        self._total.kept = total[:, self._start : self._stop].clone().to(device)
+        own = state.tensors["unsent_by_rank"][self.job.world.rank] if same else torch.zeros_like(total)
+        self._own.kept = own.clone().to(device)
 
     def step(self, generation: int) -> Report:
         if self.ranks_shaping == "global" or self.job.algo.uses_gradient:

@@ -22,6 +22,31 @@ class Traffic:
     received: int = 0
 
 
+class Exchange(ABC):
+    """An all-gather under way."""
+
+    @abstractmethod
+    def test(self) -> bool:
+        """Whether it is done. Libraries that move data only when they are called move some now."""
+
+    @abstractmethod
+    def wait(self) -> np.ndarray:
+        """Blocks of all ranks in rank order, when they are there."""
+
+
+class Arrived(Exchange):
+    """An exchange that is done: ``gathered`` is its outcome."""
+
+    def __init__(self, gathered: np.ndarray) -> None:
+        self._gathered = gathered
+
+    def test(self) -> bool:
+        return True
+
+    def wait(self) -> np.ndarray:
+        return self._gathered
+
+
 class World(ABC):
     """``rank`` of ``size``; ``local_size`` ranks share this machine; ``library`` names the transport."""
 
@@ -39,6 +64,18 @@ class World(ABC):
     @abstractmethod
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         """Blocks of all ranks in rank order, (sum(counts),); rank j gives ``counts[j]`` elements."""
+
+    @abstractmethod
+    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
+        """Begin :meth:`all_gather` and come back; ``own`` must stay as it is until the end of it."""
+
+    @abstractmethod
+    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        """What :meth:`all_gather` gives, on rank 0 alone; None elsewhere."""
+
+    @abstractmethod
+    def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
+        """Block ``rank`` of every rank's ``blocks``, in rank order; block j has the same length on all ranks."""
 
     @abstractmethod
     def all_reduce(self, values: np.ndarray) -> None:
@@ -82,6 +119,15 @@ class Alone(World):
 
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         return own
+
+    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
+        return Arrived(own)
+
+    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        return own
+
+    def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
+        return blocks
 
     def all_reduce(self, values: np.ndarray) -> None:
         return None

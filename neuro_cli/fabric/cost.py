@@ -56,6 +56,24 @@ def shape_of(call: Call, ranks: int) -> tuple[float, float]:
     raise AssertionError(f"{kind} is no collective of a world")
 
 
+def stalled(calls: Sequence[tuple[Call, float, float]], model: CostModel, ranks: int) -> float:
+    """Seconds that a rank waits in all for its collectives: (call, when it began, when its outcome was needed) of each.
+
+    The times are those of a rank that waits for nothing. Messages of a rank use its link one after the other.
+    """
+    late, free = 0.0, 0.0
+    ends: dict[int, float] = {}
+    events = [(began, 0, number) for number, (_, began, _) in enumerate(calls)]
+    events += [(needed, 1, number) for number, (_, _, needed) in enumerate(calls)]
+    for at, needed, number in sorted(events, key=lambda event: (event[0], event[2], event[1])):
+        if needed:
+            late = max(late, ends[number] - at)
+        else:
+            free = max(at + late, free) + model.seconds(calls[number][0], ranks)
+            ends[number] = free
+    return late
+
+
 def fit(measured: Sequence[tuple[Call, int, float]]) -> Cost:
     """The cost of one collective from (call, ranks, seconds): least squares of relative errors, neither part below zero.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.core.errors import BAD_INPUT, UserError
-from neuro_cli.fabric.base import World
+from neuro_cli.fabric.base import Arrived, Exchange, World
 
 FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
 
@@ -30,6 +30,20 @@ def launched() -> bool:
 def library_name(version: str) -> str:
     """Name and number of an MPI library, from what MPI_Get_library_version says: Open MPI adds by whom it was built."""
     return " ".join(version.split("\n")[0].partition(",")[0].rstrip("\x00").split())
+
+
+class MpiExchange(Exchange):
+    """An all-gather under way. The buffers are held here: MPI reads and writes them until it is done."""
+
+    def __init__(self, request: Any, own: np.ndarray, gathered: np.ndarray) -> None:
+        self._request, self._own, self._gathered = request, own, gathered
+
+    def test(self) -> bool:
+        return bool(self._request.Test())
+
+    def wait(self) -> np.ndarray:
+        self._request.Wait()
+        return self._gathered
 
 
 class MpiWorld(World):
@@ -82,6 +96,35 @@ class MpiWorld(World):
         self._comm.Allgatherv(np.ascontiguousarray(own), [gathered, counts])
         self._count(own.nbytes, gathered.nbytes - own.nbytes)
         return gathered
+
+    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
+        if self.size == 1:
+            return Arrived(own)
+        own = np.ascontiguousarray(own)
+        gathered = np.empty(sum(counts), own.dtype)
+        request = self._comm.Iallgatherv(own, [gathered, counts])
+        self._count(own.nbytes, gathered.nbytes - own.nbytes)
+        return MpiExchange(request, own, gathered)
+
+    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        if self.size == 1:
+            return own
+        gathered = np.empty(sum(counts), own.dtype) if self.rank == 0 else None
+        self._comm.Gatherv(np.ascontiguousarray(own), None if gathered is None else [gathered, counts], root=0)
+        if gathered is None:
+            self._count(own.nbytes, 0)
+        else:
+            self._count(0, gathered.nbytes - own.nbytes)
+        return gathered
+
+    def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
+        if self.size == 1:
+            return blocks
+        own = blocks[self.rank]
+        received = np.empty(self.size * own.size, own.dtype)
+        self._comm.Alltoallv([np.concatenate(blocks), [block.size for block in blocks]], [received, [own.size] * self.size])
+        self._count(sum(block.nbytes for block in blocks) - own.nbytes, received.nbytes - own.nbytes)
+        return list(received.reshape(self.size, -1))
 
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size == 1:

@@ -4,20 +4,36 @@ So the time that a rank of N spends outside of collectives is measured by doing 
 collectives are noted, for a cost model to price.
 """
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from neuro_cli.fabric.base import World
+from neuro_cli.fabric.base import Arrived, Exchange, World
 from neuro_cli.fabric.cost import Call
 
 
 @dataclass
 class Noted:
-    """A collective, and for how many seconds the rank did other things while it travelled."""
+    """A collective: when it began, and when the rank could not go on without its outcome (seconds of ``perf_counter``)."""
 
     call: Call
-    hidden: float = 0.0
+    began: float
+    needed: float
+
+
+class Travelling(Exchange):
+    """An exchange that takes no time here: how long the rank did other things before it asked for the outcome is noted."""
+
+    def __init__(self, noted: Noted, gathered: np.ndarray) -> None:
+        self._noted, self._gathered = noted, gathered
+
+    def test(self) -> bool:
+        return True
+
+    def wait(self) -> np.ndarray:
+        self._noted.needed = time.perf_counter()
+        return self._gathered
 
 
 class Pretend(World):
@@ -35,15 +51,32 @@ class Pretend(World):
         if self.size == 1:
             return own
         total, start = sum(counts), sum(counts[: self.rank])
-        self.noted.append(Noted(("all_gather", total * own.itemsize)))
+        self._note("all_gather", total * own.itemsize)
         self._count(own.nbytes, total * own.itemsize - own.nbytes)
         gathered = self._buffer(own, total, start)
         gathered[start : start + own.size] = own
         return gathered
 
+    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
+        if self.size == 1:
+            return Arrived(own)
+        gathered = self.all_gather(own, counts)
+        return Travelling(self.noted[-1], gathered)
+
+    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        return self.all_gather(own, counts) if self.rank == 0 else None
+
+    def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
+        own = blocks[self.rank]
+        if self.size > 1:
+            sent = sum(block.nbytes for block in blocks)
+            self._note("all_to_all", sent)
+            self._count(sent - own.nbytes, (self.size - 1) * own.nbytes)
+        return [own] * self.size
+
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size > 1:
-            self.noted.append(Noted(("all_reduce", values.nbytes)))
+            self._note("all_reduce", values.nbytes)
             self._count(values.nbytes, values.nbytes)
 
     def broadcast(self, data: bytes) -> bytes:
@@ -51,6 +84,10 @@ class Pretend(World):
 
     def abort(self, code: int) -> None:
         raise SystemExit(code)
+
+    def _note(self, kind: str, size: int) -> None:
+        now = time.perf_counter()
+        self.noted.append(Noted((kind, size), now, now))
 
     def _buffer(self, own: np.ndarray, total: int, start: int) -> np.ndarray:
         """Filled once: to write it again would cost what the cost model counts already."""

@@ -5,6 +5,8 @@ from typing import Any
 from neuro_cli.core.errors import UserError
 
 KEYS = ("seed", "population", "batch_size", "layout", "precision", "task", "model", "sampler", "algo")
+# of the distribution, where it is not the value with which all methods give the same numbers
+METHOD = {"ranks_shaping": "global", "wire": "float32"}
 FREE = ("task.root", "task.download", "task.evaluation_batch")  # where data lies, not what they are
 
 
@@ -21,14 +23,17 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
 def identity_of(config: dict[str, Any]) -> dict[str, Any]:
     """Dotted keys and values that the run's numbers depend on."""
     leaves = flatten({key: config[key] for key in KEYS})
-    if config["distribution"].get("ranks_shaping") == "local":
-        leaves["distribution.ranks_shaping"] = "local"
+    for key, usual in METHOD.items():
+        value = config["distribution"].get(key, usual)
+        if value != usual:
+            leaves[f"distribution.{key}"] = value
     return {key: value for key, value in leaves.items() if key not in FREE}
 
 
 def refuse_other(config: dict[str, Any], saved: dict[str, Any]) -> None:
     """Raise UserError when ``config`` describes another run than the checkpoint's ``saved`` identity."""
-    now = identity_of(config)
+    usual = {f"distribution.{key}": value for key, value in METHOD.items()}
+    now, saved = usual | identity_of(config), usual | saved
     for key in sorted(now.keys() | saved.keys()):
         if now.get(key) != saved.get(key):
             raise UserError(

@@ -116,16 +116,19 @@ def save(parts: Parts, at: Progression, record: Record | None) -> None:
     digests = parts.world.all_gather(digest, [1] * parts.world.size)
     if (digests != digests[0]).any():
         raise RuntimeError(f"the centres of the ranks differ at generation {at.generation}: are their processors unlike?")
+    method = parts.distribution.state()
     if record is None:
         return
     state = parts.algo.state()
     tensors = {f"algo.{name}": tensor.cpu() for name, tensor in state.tensors.items()}
+    tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
     tensors["parameters"] = parts.algo.centre.cpu()
     if any(True for _ in parts.model.buffers()):  # else no statistics to take, and no copy of the model to make
         module = centre_module(parts, parts.algo.centre, max(at.generation - 1, 0))
         tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
     scalars = {
         "algo": state.scalars,
+        "distribution": method.scalars,
         "seconds": at.seconds,
         "metrics": at.metrics,
         "channels_last": parts.task.memory_format is torch.channels_last,  # how the flat parameters lie
@@ -134,17 +137,21 @@ def save(parts: Parts, at: Progression, record: Record | None) -> None:
 
 
 def restore(parts: Parts, at: Progression, checkpoint: Checkpoint) -> None:
-    """Continue from a checkpoint: the algorithm's whole state; noise and data order need none."""
-    tensors = {
-        name.removeprefix("algo."): tensor.to(parts.device)
-        for name, tensor in checkpoint.tensors.items()
-        if name.startswith("algo.")
-    }
+    """Continue from a checkpoint: the state of algorithm and distribution; noise and data order need none."""
+    tensors = {name: tensor.to(parts.device) for name, tensor in _of("algo", checkpoint).items()}
     parts.algo.restore(State(tensors, checkpoint.scalars["algo"]))
+    # checkpoints of earlier versions have no such entry
+    parts.distribution.restore(State(_of("distribution", checkpoint), checkpoint.scalars.get("distribution", {})))
     at.generation, at.seconds = checkpoint.generation, checkpoint.scalars["seconds"]
     at.metrics = checkpoint.scalars["metrics"]
     if not torch.equal(parts.algo.centre.cpu(), checkpoint.tensors["parameters"]):
         raise AssertionError("the restored centre differs from the checkpoint's")
+
+
+def _of(part: str, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The tensors of one part of the run, by their names within it."""
+    start = f"{part}."
+    return {name.removeprefix(start): tensor for name, tensor in checkpoint.tensors.items() if name.startswith(start)}
 
 
 def _row(parts: Parts, at: Progression, report: Report, seconds: float, traffic: tuple[int, int], looked: bool) -> dict[str, Any]:

@@ -75,6 +75,13 @@ def refused(done, *words: str) -> str:
         (["model._target_=my_nets.Missing"], r"model._target_=my_nets.Missing: "),
         (["model._target_=collections.Counter"], r"model._target_=collections.Counter: must make a torch.nn.*Module"),
         (["distribution.ranks_shaping=some", "distribution=semi_updates"], r"distribution.ranks_shaping=some: must be one of"),
+        (["distribution=chromosome_updates", "distribution.wire=int4"], r"distribution.wire=int4: must be one of float32, bfl"),
+        (["distribution=semi_updates", "distribution.wire=8"], r"distribution.wire=8: must be one of float32, bfloat16, int8"),
+        (["distribution=chromosome_updates", "distribution.overlap=2"], r"distribution.overlap=2: must be true or false"),
+        (
+            ["distribution=chromosome_updates", "distribution.wire=int8", "algo=genetic", "algo.parents=2"],
+            r"distribution.wire=int8: algo=genetic takes its members as they were scored; use float32",
+        ),
         (["algo=sgd", "distribution=replicated"], r"distribution=replicated: algo=sgd has no population; allowed: local"),
     ],
 )

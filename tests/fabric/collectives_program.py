@@ -24,6 +24,27 @@ expected = np.concatenate([np.full(count, j, np.float32) for j, count in enumera
 assert np.array_equal(world.all_gather(own, counts), expected)
 assert moved(lambda: world.all_gather(own, counts)) == (own.nbytes, expected.nbytes - own.nbytes)
 
+# the same, begun early: two under way at once, the later one waited for first
+first, second = world.start_all_gather(own, counts), world.start_all_gather(-own, counts)
+first.test()
+assert np.array_equal(second.wait(), -expected)
+assert np.array_equal(first.wait(), expected)
+assert first.test()
+assert moved(lambda: world.start_all_gather(own, counts).wait()) == (own.nbytes, expected.nbytes - own.nbytes)
+
+gathered = world.gather(own, counts)
+assert (gathered is None) == (rank > 0)
+assert gathered is None or np.array_equal(gathered, expected)
+expected_moved = (own.nbytes, 0) if rank else (0, expected.nbytes - own.nbytes)
+assert moved(lambda: world.gather(own, counts)) == expected_moved
+
+# block j of rank i is j copies of the number 10 i + j; that of rank 0 is empty
+blocks = [np.full(j, 10 * rank + j, np.uint8) for j in range(size)]
+for i, block in enumerate(world.all_to_all(blocks)):
+    assert block.tolist() == [10 * i + rank] * rank
+sent = sum(range(size)) - rank
+assert moved(lambda: world.all_to_all(blocks)) == (sent, (size - 1) * rank)
+
 values = np.array([1.0, rank], np.float32)
 assert moved(lambda: world.all_reduce(values)) == (8, 8)
 assert values.tolist() == [size, size * (size - 1) / 2]

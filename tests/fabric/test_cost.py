@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuro_cli.fabric.cost import GATHER_LONG, Cost, CostModel, fit, shape_of
+from neuro_cli.fabric.cost import GATHER_LONG, Cost, CostModel, fit, shape_of, stalled
 
 KINDS = ("all_gather", "all_reduce", "all_to_all")
 
@@ -67,3 +67,23 @@ def test_a_fit_of_noisy_times_stays_above_zero():
     found = fit(made)
     assert found.latency == pytest.approx(1e-4, rel=0.3)
     assert found.bandwidth == pytest.approx(1e8, rel=0.3)
+
+
+SECOND = CostModel(Cost(0.0, 1.0), Cost(0.0, 1.0))  # all_reduce of 1 byte on 2 ranks: log2(2) times a second
+
+
+@pytest.mark.parametrize(
+    ("calls", "late"),
+    [
+        ([], 0.0),
+        ([(0.0, 0.0)], 1.0),
+        ([(0.0, 0.0), (5.0, 5.0)], 2.0),  # two that block
+        ([(0.0, 3.0)], 0.0),  # hidden by other work
+        ([(0.0, 0.4)], 0.6),
+        ([(0.0, 1.0), (0.1, 1.0)], 1.0),  # one after the other on one link
+        ([(0.0, 0.0), (0.5, 2.5)], 1.0),  # the second begins a second late, and its work too
+    ],
+)
+def test_a_rank_waits_for_what_its_work_does_not_hide(calls, late):
+    calls = [(("all_reduce", 1), began, needed) for began, needed in calls]
+    assert stalled(calls, SECOND, 2) == pytest.approx(late)

@@ -28,6 +28,11 @@ def test_alone_moves_nothing():
     world = Alone()
     values = np.arange(3.0)
     assert world.all_gather(values, [3]) is values
+    assert world.gather(values, [3]) is values
+    begun = world.start_all_gather(values, [3])
+    assert begun.test()
+    assert begun.wait() is values
+    assert world.all_to_all([values])[0] is values
     world.all_reduce(values)
     assert world.broadcast(b"x") == b"x"
     assert (world.traffic.sent, world.traffic.received) == (0, 0)

@@ -1,16 +1,18 @@
 """Runs on every rank: five generations of some algorithms with some distributions; rank 0 saves the centres.
 
-mpiexec -n 3 python equality_program.py FOLDER openai_es,snes replicated,semi_updates
+mpiexec -n 3 python equality_program.py FOLDER openai_es,snes replicated,chromosome_updates-int8
 """
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 from configs import composed
 
+from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import mpi_world
 from neuro_cli.runner.build import build
 
@@ -26,26 +28,38 @@ ALGORITHMS = {
     "sign_flip": ("layout=per_example", "batch_size=25", "sampler=sign_flip", "algo.shaping=pair_z_score"),
     "permutation": ("sampler=permutation", "sampler.sparsity=0.5"),
     "low_rank": ("layout=per_example", "batch_size=25", "sampler=low_rank", "sampler.rank=2"),
+    "tiny": ("model._target_=tiny_nets.Tiny",),  # fewer blocks of int8 than ranks
     "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
+}
+# settings that follow the name of a method
+SETTINGS = {
+    "bfloat16": "distribution.wire=bfloat16",
+    "int8": "distribution.wire=int8",
+    "overlap": "distribution.overlap=true",
 }
 
 
 def main() -> None:
     world, folder = mpi_world(), Path(sys.argv[1])
+    chromosome_updates.PIECE = 4096  # several pieces of a small network
     for algorithm in sys.argv[2].split(","):
         overrides = ALGORITHMS[algorithm]
         for distribution in sys.argv[3].split(","):
-            if distribution == "data_parallel" and "layout=per_example" in overrides:
+            method, *names = distribution.split("-")
+            if method == "data_parallel" and "layout=per_example" in overrides:
                 continue
-            config = composed(*COMMON, *overrides, f"distribution={distribution}")
-            parts = build(config, world)
+            settings = [SETTINGS[name] for name in names]
+            parts = build(composed(*COMMON, *overrides, f"distribution={method}", *settings), world)
+            before = world.traffic.sent
             for generation in range(GENERATIONS):
                 parts.distribution.step(generation)
+            sent = (world.traffic.sent - before) // GENERATIONS
             centre = parts.algo.centre.numpy()
             same = world.all_gather(centre, [centre.size] * world.size).reshape(world.size, -1)
             assert (same == same[0]).all(), f"{algorithm} {distribution}: the ranks differ"
             if world.rank == 0:
                 np.save(folder / f"{algorithm}-{distribution}-{world.size}.npy", centre)
+                (folder / f"{algorithm}-{distribution}-{world.size}.sent").write_text(str(sent))
             parts.threads.close()
 
 

@@ -12,7 +12,7 @@ from worlds import Mpi, program
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
-ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "permutation", "noise_table", *PER_EXAMPLE)
+ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "permutation", "noise_table", "tiny", *PER_EXAMPLE)
 DISTRIBUTIONS = ("replicated", "chromosome_updates", "semi_updates", "data_parallel")
 RANKS = (1, 2, 3, 4)
 QUICK_ALGORITHMS, QUICK_RANKS = ("openai_es", "sign_flip"), (2, 3)
@@ -81,13 +81,14 @@ def test_within_rounding(local, centres, mpi, algorithm, distribution, ranks):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_centres_moved(local, algorithm):
+def test_centres_moved(local, algorithm, monkeypatch):
     """The equalities would hold for centres that stand still."""
     from configs import composed
 
     from neuro_cli.core.layout import ParameterLayout
     from neuro_cli.runner.build import make_model
 
-    model = make_model(composed("model=MNIST_10K"))
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    model = make_model(composed("model=MNIST_10K", *(["model._target_=tiny_nets.Tiny"] if algorithm == "tiny" else [])))
     start = ParameterLayout(model).flatten(model).numpy()
     assert np.linalg.norm(local(algorithm) - start) > 1e-3 * np.linalg.norm(start)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from neuro_cli.fabric.cost import CostModel
+from neuro_cli.fabric.cost import CostModel, stalled
 from neuro_cli.fabric.measure import fitted
 from neuro_cli.runner.scale.plan import Point, Study
 from neuro_cli.runner.scale.worker import BYTES
@@ -68,10 +68,10 @@ class Projection:
     pretended: dict[Point, dict[str, Any]]
 
     def seconds(self, point: Point) -> float:
-        """Work outside of collectives, and of each collective what other work did not hide."""
+        """Work outside of collectives, and of these what other work does not hide."""
         result = self.pretended[point]
-        exposed = [max(0.0, self.cost.seconds((kind, size), point.ranks) - hidden) for kind, size, hidden in result["calls"]]
-        return float(result["seconds"][0] + sum(exposed))
+        calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]
+        return float(result["seconds"][0] + stalled(calls, self.cost, point.ranks))
 
     def source(self, point: Point) -> str:
         return EXTRAPOLATED if self.pretended[point]["extrapolated"] else PROJECTED

@@ -73,7 +73,7 @@ class Pretending:
     def point(self, config: dict[str, Any], ranks: int, family: str) -> dict[str, Any]:
         """Seconds of a generation of one rank of ``ranks`` outside of collectives, and the collectives of that generation."""
         history = self._history.setdefault(family, [])
-        result = extrapolated(history[-2:], ranks) if len(history) >= 2 else None
+        result = extrapolated(history[-2:], ranks) if len(history) >= 2 and _alike(history[-2:]) else None
         if result is None or result["seconds"][0] <= LIMIT:
             result = self._timed(config, ranks)
         history.append((ranks, result))
@@ -93,8 +93,14 @@ class Pretending:
         finally:
             parts.threads.close()
         medians = self._world.all_gather(np.array([np.median(seconds[self._warmup :])]), [1] * self._world.size)
-        calls = [[*noted.call, noted.hidden] for noted in pretend.noted]
+        calls = [[*noted.call, noted.began - start, noted.needed - start] for noted in pretend.noted]
         return {"seconds": [float(medians.mean())], "calls": calls, "extrapolated": False}
+
+
+def _alike(history: list[tuple[int, dict[str, Any]]]) -> bool:
+    """Whether the two results have the same collectives."""
+    (_, first), (_, second) = history
+    return [call[0] for call in first["calls"]] == [call[0] for call in second["calls"]]
 
 
 def extrapolated(history: list[tuple[int, dict[str, Any]]], ranks: int) -> dict[str, Any]:
@@ -106,8 +112,8 @@ def extrapolated(history: list[tuple[int, dict[str, Any]]], ranks: int) -> dict[
         return a + share * (b - a)
 
     calls = [
-        [kind, round(line(size, other[1])), line(hidden, other[2])]
-        for (kind, size, hidden), other in zip(first["calls"], second["calls"], strict=True)
+        [kind, round(line(size, other[1])), line(began, other[2]), line(needed, other[3])]
+        for (kind, size, began, needed), other in zip(first["calls"], second["calls"], strict=True)
     ]
     return {"seconds": [line(first["seconds"][0], second["seconds"][0])], "calls": calls, "extrapolated": True}
 

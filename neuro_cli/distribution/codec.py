@@ -1,0 +1,118 @@
+"""How a row of sums looks on the wire: float32 as it is, bfloat16, or int8 with a scale for every 256 columns.
+
+A codec works on columns of the flat vector, cut at multiples of its ``block``; a number's bits then do not depend on
+how the columns are shared among ranks. What rounding takes away is kept by :mod:`neuro_cli.distribution.feedback`.
+
+Legend: K rows, n columns, b blocks of n.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from neuro_cli.core.checks import one_of
+from neuro_cli.fabric.base import shares
+
+WIRES = ("float32", "bfloat16", "int8")
+LEVELS = 127  # of int8 on either side of zero: -128 is left out, so that the law is symmetric
+CHUNK = 1 << 16  # columns at once: what is in between stays in the cache
+
+
+class Codec(ABC):
+    """Sums (K, n) float32 to a message, uint8, and back. ``exact``: nothing is lost on the way."""
+
+    exact = False
+    block = 1
+
+    @abstractmethod
+    def size(self, rows: int, columns: int) -> int:
+        """Bytes of the message for (rows, columns)."""
+
+    @abstractmethod
+    def encode(self, values: Tensor) -> Tensor:
+        """The message (size(K, n),) uint8 for ``values`` (K, n) that begin at a multiple of ``block``."""
+
+    @abstractmethod
+    def decode(self, message: Tensor, rows: int, columns: int) -> Tensor:
+        """The values (K, n) float32 of a message, on its device."""
+
+
+class Cast(Codec):
+    """Every number in another float type: round to nearest, ties to even."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self.exact = dtype == torch.float32
+
+    def size(self, rows: int, columns: int) -> int:
+        return rows * columns * self._dtype.itemsize
+
+    def encode(self, values: Tensor) -> Tensor:
+        return values.to(self._dtype).contiguous().view(-1).view(torch.uint8)
+
+    def decode(self, message: Tensor, rows: int, columns: int) -> Tensor:
+        return aligned(message).view(self._dtype).view(rows, columns).float()
+
+
+class Int8(Codec):
+    """value = scale * q, q an integer from -127 to 127, scale = largest |value| of the block / 127.
+
+    The message holds the scales (K, b) float32, then all q (K, n). A block with a number that is not finite comes back
+    with such numbers: nothing hides them.
+    """
+
+    block = 256
+
+    def size(self, rows: int, columns: int) -> int:
+        return rows * (4 * -(-columns // self.block) + columns)
+
+    def encode(self, values: Tensor) -> Tensor:
+        scales, levels = [], []
+        for low in range(0, values.shape[1], CHUNK):
+            part = values[:, low : low + CHUNK]
+            blocks = F.pad(part, (0, -part.shape[1] % self.block)).view(len(values), -1, self.block)
+            scale = blocks.abs().amax(2) / LEVELS
+            step = torch.where(scale == 0, 1.0, scale)  # all zero, or too small for a float32 scale: q is 0
+            q = (blocks / step[..., None]).round_().clamp_(-LEVELS, LEVELS).to(torch.int8)
+            scales.append(scale)
+            levels.append(q.view(len(values), -1)[:, : part.shape[1]])
+        if not scales:
+            return torch.empty(0, dtype=torch.uint8, device=values.device)
+        parts = [torch.cat(scales, 1).view(-1).view(torch.uint8), torch.cat(levels, 1).view(-1).view(torch.uint8)]
+        return torch.cat(parts)
+
+    def decode(self, message: Tensor, rows: int, columns: int) -> Tensor:
+        blocks = -(-columns // self.block)
+        scales = aligned(message[: 4 * rows * blocks]).view(torch.float32).view(rows, blocks, 1)
+        values = message[4 * rows * blocks :].view(torch.int8).view(rows, columns).float()
+        padded = F.pad(values, (0, -columns % self.block))
+        return padded.view(rows, blocks, self.block).mul_(scales).view(rows, -1)[:, :columns]
+
+
+def codec_of(key: str, name: str) -> Codec:
+    """The codec of a config value. Raises ConfigError that names ``key``."""
+    one_of(key, name, WIRES)
+    return Int8() if name == "int8" else Cast(getattr(torch, name))
+
+
+def aligned(message: Tensor) -> Tensor:
+    """``message`` at an address where any number may begin: messages of other ranks end at any byte."""
+    return message.clone() if message.data_ptr() % 8 else message
+
+
+def slices(columns: int, parts: int, block: int) -> list[tuple[int, int]]:
+    """[start, stop) of every part's columns: even shares, cut at multiples of ``block``; some may be empty."""
+    return [(min(low * block, columns), min(high * block, columns)) for low, high in shares(-(-columns // block), parts)]
+
+
+def unpack(codec: Codec, message: np.ndarray, columns: list[tuple[int, int]], into: Tensor) -> None:
+    """Write what every rank encoded, one after the other in ``message``, to its columns of ``into`` (K, M)."""
+    rest, rows = torch.from_numpy(message).to(into.device), len(into)
+    for low, high in columns:
+        size = codec.size(rows, high - low)
+        if size:
+            into[:, low:high] = codec.decode(rest[:size], rows, high - low)
+        rest = rest[size:]

@@ -1,0 +1,69 @@
+"""Error feedback: what rounding kept back from one message is added to the next.
+
+message = Q(g + r), r = g + r - value(message): the sum of all that was sent falls short of the sum of all that was to be
+sent by the last r only. Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent", Interspeech 2014, section 3;
+Karimireddy, Rebjock, Stich, Jaggi, "Error feedback fixes SignSGD and other gradient compression schemes", ICML 2019,
+algorithm 2.
+
+Legend: K rows, n columns of one rank, M columns in all, N ranks.
+"""
+
+import logging
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import PopulationAlgorithm, State
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.distribution.base import Job
+from neuro_cli.distribution.codec import Codec
+from neuro_cli.fabric.base import World
+
+log = logging.getLogger(__name__)
+
+
+class Feedback:
+    """Encodes sums for ``columns`` columns; ``kept`` (K, columns) float32 is what is still to be sent, None at first."""
+
+    def __init__(self, codec: Codec, columns: int) -> None:
+        self.codec, self.columns = codec, columns
+        self.kept: Tensor | None = None
+
+    def encode(self, values: Tensor, start: int) -> np.ndarray:
+        """The message (bytes,) uint8 for ``values`` (K, w), which are used up, at columns [start, start + w)."""
+        if self.codec.exact:
+            return self.codec.encode(values).cpu().numpy()
+        rows, width = values.shape
+        if self.kept is None:
+            self.kept = torch.zeros(rows, self.columns, device=values.device)
+        kept = self.kept[:, start : start + width]
+        message = self.codec.encode(values.add_(kept))
+        torch.sub(values, self.codec.decode(message, rows, width), out=kept)
+        return message.cpu().numpy()
+
+
+def check_wire(job: Job, wire: str) -> None:
+    """Raise ConfigError where rounded sums do not serve the algorithm."""
+    if wire != "float32" and isinstance(job.algo, PopulationAlgorithm) and not job.algo.sums_add_up:
+        raise ConfigError("distribution.wire", wire, "algo=genetic takes its members as they were scored; use float32")
+
+
+def gather_columns(world: World, kept: Tensor, slices: list[tuple[int, int]]) -> Tensor | None:
+    """Every rank's ``kept`` (K, n) side by side, (K, M), on rank 0; None elsewhere."""
+    rows = len(kept)
+    gathered = world.gather(kept.cpu().numpy().ravel(), [rows * (high - low) for low, high in slices])
+    if gathered is None:
+        return None
+    pieces = torch.from_numpy(gathered).split([rows * (high - low) for low, high in slices])
+    return torch.cat([piece.view(rows, -1) for piece in pieces], dim=1)
+
+
+def unsent(state: State) -> Tensor:
+    """All that a state's ranks had kept back, (K, M)."""
+    return sum(state.tensors["unsent_by_rank"], start=state.tensors["unsent"]) if by_rank(state) else state.tensors["unsent"]
+
+
+def by_rank(state: State) -> int:
+    """How many ranks kept something for themselves in ``state`` (semi-updates), 0 for none."""
+    return len(state.tensors.get("unsent_by_rank", ()))

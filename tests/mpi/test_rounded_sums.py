@@ -1,0 +1,102 @@
+"""Rounded and overlapped exchanges on real ranks: the same bits on any number of them, and fewer bytes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds import Mpi, program
+
+PROGRAM = Path(__file__).parent / "equality_program.py"
+ALGORITHMS = ("snes", "tiny")
+RANKS = (1, 2, 3, 4)
+CU = ("chromosome_updates", "chromosome_updates-bfloat16", "chromosome_updates-int8", "chromosome_updates-overlap",
+      "chromosome_updates-int8-overlap")  # fmt: skip
+SU = ("semi_updates", "semi_updates-bfloat16", "semi_updates-int8")
+
+Results = Callable[[str, str, int], np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("rounded")
+
+
+def made(folder: Path, mpi: Mpi, ranks: int, distributions: tuple[str, ...]) -> Path:
+    place = folder / f"{mpi.name}-{ranks}"
+    if not place.exists():
+        place.mkdir()
+        done = program(PROGRAM, str(place), ",".join(ALGORITHMS), ",".join(distributions), cwd=place, ranks=ranks, mpi=mpi)
+        assert done.returncode == 0, done.stderr[-3000:]
+    return place
+
+
+@pytest.fixture
+def centre(folder, mpi) -> Results:
+    """The centre of (algorithm, distribution, ranks) after five generations."""
+
+    def centre_of(algorithm: str, distribution: str, ranks: int) -> np.ndarray:
+        place = made(folder, mpi, ranks, (*(("local",) if ranks == 1 else ()), *CU, *SU))
+        return np.load(place / f"{algorithm}-{distribution}-{ranks}.npy")
+
+    return centre_of
+
+
+own = pytest.mark.parametrize("mpi", ["own"], indirect=True)
+
+
+@own
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("wire", ["bfloat16", "int8"])
+def test_rounded_slices_give_the_same_bits_on_any_number_of_ranks(centre, algorithm, wire, ranks):
+    one = centre(algorithm, f"chromosome_updates-{wire}", 1)
+    assert np.array_equal(centre(algorithm, f"chromosome_updates-{wire}", ranks), one)
+    assert not np.array_equal(one, centre(algorithm, "local", 1)), "nothing was rounded"
+
+
+@own
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("name", ["chromosome_updates", "chromosome_updates-int8"])
+def test_overlap_changes_no_bit(centre, algorithm, name, ranks):
+    assert np.array_equal(centre(algorithm, f"{name}-overlap", ranks), centre(algorithm, name, ranks))
+
+
+@own
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("name", ["chromosome_updates-int8", "semi_updates-bfloat16", "semi_updates-int8"])
+def test_rounded_sums_lead_nearly_the_same_way(centre, algorithm, name, ranks):
+    """Adam turns first gradients that were rounded to zero into no step instead of a whole one: hence the width."""
+    local = centre(algorithm, "local", 1)
+    assert 0 < np.linalg.norm(centre(algorithm, name, ranks) - local) <= 0.1 * np.linalg.norm(local)
+
+
+@own
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(("wire", "share"), [("bfloat16", 1 / 2), ("int8", (1 + 4 / 256) / 4)])
+def test_bytes_that_rank_0_hands_over(centre, folder, ranks, wire, share):
+    """SNES sends two rows of M; beside them crosses a float32 for each member."""
+    columns = centre("snes", "local", 1).size
+    centre("snes", "chromosome_updates", ranks)
+    scores = 10 // ranks * 4
+
+    def sent(name: str) -> int:
+        return int((folder / f"own-{ranks}" / f"snes-{name}-{ranks}.sent").read_text())
+
+    assert sent("chromosome_updates") == 2 * (columns // ranks) * 4 + scores
+    for method, whole in (("chromosome_updates", 2 * columns / ranks * 4), ("semi_updates", 2 * columns * 4)):
+        assert sent(f"{method}-{wire}") - scores == pytest.approx(share * whole, rel=0.05), method
+    assert sent("semi_updates") - scores == 2 * columns * 4
+
+
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_open_mpi_exchanges_the_same(centre, algorithm):
+    """Its non-blocking and its all-to-all collectives; where ranks sum up in one order, to the same bits."""
+    assert np.array_equal(
+        centre(algorithm, "chromosome_updates-int8-overlap", 3), centre(algorithm, "chromosome_updates-int8", 3)
+    )
+    exact = centre(algorithm, "semi_updates", 3)
+    assert 0 < np.linalg.norm(centre(algorithm, "semi_updates-int8", 3) - exact) <= 0.1 * np.linalg.norm(exact)

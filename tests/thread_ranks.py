@@ -1,0 +1,70 @@
+"""Ranks as threads of the test's own process: any number of them, started in no time."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from neuro_cli.fabric.base import Arrived, Exchange, World
+
+T = TypeVar("T")
+
+
+class ThreadRank(World):
+    """One rank of several that see each other's objects on ``table``."""
+
+    def __init__(self, rank: int, size: int, barrier: threading.Barrier, table: list[Any]) -> None:
+        super().__init__()
+        self.rank, self.size = rank, size
+        self._barrier, self._table = barrier, table
+
+    def _share(self, value: Any) -> list[Any]:
+        self._table[self.rank] = value
+        self._barrier.wait()
+        seen = list(self._table)
+        self._barrier.wait()
+        return seen
+
+    def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+        assert len(own) == counts[self.rank]
+        return np.concatenate(self._share(own.copy()))
+
+    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
+        return Arrived(self.all_gather(own, counts))
+
+    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        gathered = self.all_gather(own, counts)
+        return gathered if self.rank == 0 else None
+
+    def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
+        return [theirs[self.rank].copy() for theirs in self._share([block.copy() for block in blocks])]
+
+    def all_reduce(self, values: np.ndarray) -> None:
+        values[:] = np.sum(self._share(values.copy()), axis=0)
+
+    def broadcast(self, data: bytes) -> bytes:
+        return bytes(self._share(data)[0])
+
+    def abort(self, code: int) -> None:
+        self._barrier.abort()
+
+
+def on_ranks(size: int, work: Callable[[World], T]) -> list[T]:
+    """What ``work`` gives on every rank; the first exception of any is raised."""
+    barrier, table = threading.Barrier(size, timeout=60), [None] * size
+
+    def run(rank: int) -> T:
+        try:
+            return work(ThreadRank(rank, size, barrier, table))
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        futures = [pool.submit(run, rank) for rank in range(size)]
+    errors = [error for future in futures if (error := future.exception())]
+    for error in sorted(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)):
+        raise error
+    return [future.result() for future in futures]

@@ -49,6 +49,11 @@ class Auto(Distribution):
         for name, candidate in candidates.items():
             if not isinstance(candidate, Distribution):
                 raise ConfigError(f"distribution.candidates.{name}", candidate, "must be a distribution method")
+            wire = getattr(candidate, "wire", "float32")
+            if wire != "float32":
+                raise ConfigError(
+                    f"distribution.candidates.{name}.wire", wire, "must be float32, or the choice would change a run"
+                )
         if not candidates:
             raise ConfigError("distribution.candidates", {}, "must hold a distribution method")
         self._candidates = dict(candidates)

@@ -127,7 +127,7 @@ def test_the_reason_is_logged(caplog, monkeypatch):
     assert "chromosome_updates" in line
 
 
-@pytest.mark.parametrize("candidates", [{}, {"x": 3}])
+@pytest.mark.parametrize("candidates", [{}, {"x": 3}, {"x": ChromosomeUpdates(wire="int8")}])
 def test_candidates_must_be_methods(candidates):
     with pytest.raises(ConfigError, match=r"distribution\.candidates"):
         Auto(candidates)

@@ -150,14 +150,15 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
     """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code."""
     from neuro_cli.runner.build import check_root, world_for
     from neuro_cli.runner.launch import launch
-    from neuro_cli.runner.logs import last_message
+    from neuro_cli.runner.logs import messages
     from neuro_cli.runner.restart import checkpoint_left
     from neuro_cli.runner.session import lead
 
     check_root(config)
     if config["ranks"] is not None and not launched():
         code = launch(config["ranks"], again or ["start", str(run)])
-        if code and not last_message(run).startswith("failed: "):
+        said = any(line.startswith("failed: ") for line in messages(run)[-1:])
+        if code and not said and not stop.heard():  # a rank that was killed, or one of those that write no log
             log.info("failed: the world of %d ranks ended with exit code %d", config["ranks"], code)
         return code
     if checkpoint is None:

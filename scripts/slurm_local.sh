@@ -40,9 +40,12 @@ choose_port() {
 configure() {
   local host user cpus port
   host=$(hostname -s) user=$(id -un) cpus=${SLURM_LOCAL_CPUS:-$(nproc)} port=$(choose_port)
+  # a number that no earlier SLURM of ours had: MPICH finds the shared memory of killed ranks by the job's number
+  local first=$(( (RANDOM << 10) + (RANDOM & 1023) + 1 ))
   # cred_expire is also how long a requeued job waits before it starts again
   cat > "$state/slurm.conf" <<CONF
 ClusterName=neuro_local
+FirstJobId=$first
 SlurmctldHost=$host(127.0.0.1)
 SlurmUser=$user
 SlurmdUser=$user

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.logs import is_written, last_message
+from neuro_cli.runner.logs import is_written, messages
 
-FAILED = "failed: "  # how the log begins its last line in a run that failed
+FAILED = "failed: "
+# log lines that say how a run stands; the last of them counts
+TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, )")
 
 
 @dataclass
@@ -34,21 +37,27 @@ def read_job(run: Path, name: str) -> Job:
     config = _config(run)
     summary = _summary(run / "summary.json")
     job = Job(name, "running", _overrides(run))
-    if summary is not None:
+    if not is_written(run):
+        job.state, job.reason = _ended(run, config, summary)
+    if summary is not None and job.state in ("finished", "stopped"):
         for key in ("generations", "test_accuracy", "wall_seconds", "candidates_per_second", "ranks"):
             setattr(job, key, summary.get(key))
-    else:
+    else:  # a summary would be of an earlier session
         _measure(job, run / "metrics.csv", config)
-    if is_written(run):
-        return job
-    last = last_message(run)
-    if summary is not None and not last.startswith(FAILED):
-        job.state = "finished" if job.generations >= int(config.get("generations") or 0) else "stopped"
-        job.reason = last.partition("; ")[0] if job.state == "stopped" else ""
-    else:
-        job.state = "failed"
-        job.reason = last.removeprefix(FAILED) if last.startswith(FAILED) else f"ended without a word; last log line: {last}"
     return job
+
+
+def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) -> tuple[str, str]:
+    """(state, reason) of a run that no process works on."""
+    lines = messages(run)
+    turn = next((line for line in reversed(lines) if TURNS.match(line)), "")
+    if turn.startswith(FAILED):
+        return "failed", turn.removeprefix(FAILED)
+    if summary is not None and (summary.get("generations") or 0) >= (config.get("generations") or 0):
+        return "finished", ""
+    if turn.startswith(("stopped", "queued")):
+        return "stopped", turn.partition("; ")[0]
+    return "failed", f"ended without a word; last log line: {lines[-1]}" if lines else "no log line"
 
 
 def _config(run: Path) -> dict[str, Any]:

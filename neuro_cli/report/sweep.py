@@ -89,10 +89,8 @@ def write(path: Path, jobs: Sequence[Job]) -> None:
 
 
 def differing(jobs: Sequence[Job]) -> list[str]:
-    """The overridden keys that tell the jobs apart (all of them for one job), in the order typed."""
+    """The overridden keys that tell the jobs apart, in the order typed."""
     keys = dict.fromkeys(key for job in jobs for key in job.overrides)
-    if len(jobs) == 1:
-        return list(keys)
     begun = [job for job in jobs if job.overrides]
     return [key for key in keys if len({job.overrides.get(key) for job in begun}) > 1]
 

@@ -37,7 +37,11 @@ def check(multirun: bool) -> None:
     answer = subprocess.run(["sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", "1"], capture_output=True, text=True)
     if answer.returncode:
         reason = " ".join(answer.stderr.split())[:200]
-        raise ConfigError(key, value, f"a killed job would never be noticed, since sacct does not answer ({reason})")
+        raise ConfigError(
+            key,
+            value,
+            f"a killed job would never be noticed, since sacct does not answer ({reason}); scripts/sacct_stand_in.py helps",
+        )
 
 
 class SubmittedJobs:

@@ -91,6 +91,8 @@ def launch(ranks: int, arguments: Sequence[str], environment: Mapping[str, str] 
     chosen = world_launcher()
     command = chosen.command(ranks, [sys.executable, "-m", "neuro_cli", *arguments])
     base = slurm.job_environment(os.environ) if slurm.in_job() else dict(os.environ)
+    if chosen.kind == "srun" and slurm.restarts():
+        slurm.clear_segments(chosen.path)
     return wait_for(command, base | dict(environment or {}) | {STARTED: "1"}, chosen.passed_on)
 
 

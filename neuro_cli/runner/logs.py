@@ -54,10 +54,10 @@ def is_written(run: Path) -> bool:
     return False
 
 
-def last_message(run: Path) -> str:
-    """The text of the last line of the log of ``run``; empty without one."""
+def messages(run: Path) -> list[str]:
+    """The lines of the log of ``run`` without time and place; none without a log."""
     try:
         lines = (run / LOG).read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    return lines[-1].partition(": ")[2] if lines else ""
+    except FileNotFoundError:
+        return []
+    return [line.partition(": ")[2] for line in lines]

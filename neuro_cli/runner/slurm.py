@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 MPI_SETTING = "NEURO_SRUN_MPI"  # srun's --mpi, for sites where our choice is not theirs; none: mpiexec instead of srun
 # what a step's processes see of SLURM is of that step; a step that they start may only see what is of the job
 _JOB_VARIABLES = ("SLURM_JOB", "SLURM_CONF", "SLURM_CLUSTER_NAME", "SLURM_ARRAY", "SLURM_SUBMIT", "SLURM_RESTART")
+STEPS = 32  # of one start of a job; ours has three
 PATIENCE = 600.0  # seconds in which SLURM ends a job that it has asked to stop
 
 
@@ -57,6 +58,29 @@ def srun_kind(default: str) -> tuple[str, str] | None:
         log.warning("srun --mpi=list has no %s (%s sets another): the ranks are started by mpiexec", wanted, MPI_SETTING)
         return None
     return path, wanted
+
+
+def clear_segments(srun: str) -> None:
+    """Remove the shared memory that killed ranks of this job's earlier starts left, on all nodes of the job.
+
+    MPICH names it after job and step, takes whatever it finds under the name, and then fails in MPI_Init. A job that is
+    started again keeps its number and counts its steps from 0 again.
+    """
+    job, nodes = os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_JOB_NUM_NODES", "1")
+    names = (f"/dev/shm/mpich_{part}_{_fnv(f'{job}.{step}'):x}_*" for step in range(STEPS) for part in ("shm", "vci"))
+    options = ["--mpi=none", "--overlap", "--quiet", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    command = [srun, *options, "sh", "-c", f"rm -f {' '.join(names)}"]
+    done = subprocess.run(command, env=job_environment(os.environ), capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        log.warning("shared memory of this job's earlier start may be left: %s", " ".join(done.stderr.split()))
+
+
+def _fnv(text: str) -> int:
+    """FNV-1a, 32 bits: MPICH's number for the name of a world."""
+    number = 0x811C9DC5
+    for byte in text.encode():
+        number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return number
 
 
 def await_end() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -103,20 +104,37 @@ def test_four_jobs_of_two_ranks(folder, start, slurm):
     assert list((folder / "four").rglob("*.pkl")) == []
 
 
-def test_a_killed_and_a_failing_job_are_reported_and_the_rest_finish(folder, start, slurm):
-    setting = (*LONG[1:], *SLURM[:-2], "generations=60", "population=8,10,7", "hydra.sweep.dir=killed")
-    sweep = start(*setting)
-    wait_for_rows(folder / "killed" / "0", 2, sweep)
-    name = next(job for job in jobs_of(slurm, folder / "killed") if job.endswith("_0"))
-    subprocess.run(["scancel", "--signal=KILL", name], env=slurm, check=True)
+def kill(sweep: str, job: int, program: str) -> None:
+    """SIGKILL to the first process of ``program`` that works for the sweep's job."""
+    marks = (f"SLURM_ARRAY_TASK_ID={job}\0".encode(), f"/{sweep}/.submitit".encode())
+    for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            environment = (process / "environ").read_bytes()
+            line = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if all(mark in environment for mark in marks) and line[0].endswith(b"python") and program.encode() in line:
+            os.kill(int(process.name), signal.SIGKILL)
+            return
+    raise AssertionError(f"no process of {program} works for job {job} of {sweep}")
+
+
+def test_killed_and_failing_jobs_are_reported_and_the_rest_finish(folder, start, slurm):
+    """Killed: a rank of the first job, the process of the second that SLURM started."""
+    sweep = start(*LONG, *SLURM, "generations=60", "population=8,10,7,12", "hydra.sweep.dir=killed")
+    for job, program in ((0, "neuro_cli"), (1, "submitit.core._submit")):
+        wait_for_rows(folder / "killed" / str(job), 2, sweep)
+        kill("killed", job, program)
     _, err = sweep.communicate(timeout=400)
     assert sweep.returncode == 1, err
-    killed, finished, failed = table(folder / "killed")
-    assert (killed["state"], finished["state"], failed["state"]) == ("failed", "finished", "failed")
-    assert killed["reason"].startswith("SLURM: FAILED; ")
-    assert int(killed["generations"]) >= 2
-    assert failed["reason"] == "population=7: antithetic pairs need an even population"
+    rank, process, bad, fine = table(folder / "killed")
+    assert [row["state"] for row in (rank, process, bad, fine)] == ["failed", "failed", "failed", "finished"]
+    assert rank["reason"] == "the world of 2 ranks ended with exit code 137"
+    assert process["reason"].startswith("SLURM: FAILED; ended without a word; last log line: ")
+    assert bad["reason"] == "population=7: antithetic pairs need an even population"
+    assert int(rank["generations"]) >= 2
     assert jobs_of(slurm, folder / "killed") == []
+    assert processes_of(folder) == []
 
 
 def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
@@ -126,7 +144,7 @@ def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
     out, err = sweep.communicate(timeout=120)
     assert sweep.returncode == 130, err
     assert jobs_of(slurm, folder / "interrupted") == []
-    assert [line for line in processes_of(folder) if "interrupted" in line] == []
+    assert processes_of(folder) == []
     first = table(folder / "interrupted")[0]
     # SLURM's SIGTERM came first: the run ended with a checkpoint
     assert (first["state"], first["reason"].split("(")[0]) == (

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from neuro_cli.core.errors import FAILED, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.report.sweep import CSV, read_jobs, show, write
-from neuro_cli.runner.jobs import LAUNCHER, SubmittedJobs
+from neuro_cli.runner.jobs import LAUNCHER, SubmittedJobs, refusal
 from neuro_cli.runner.logs import log_to
 
 INTERRUPTED = 130
@@ -48,9 +48,10 @@ def swept(main: Callable[[], Any]) -> int:
         if sweep is None:
             return _or_raise(failure)
         code = _conclude(sweep, failure)
-    if not _tell(sweep):
-        return _or_raise(failure)
-    return code
+    if _tell(sweep):
+        return code
+    refused = refusal(failure) if failure is not None and sweep.submitted is not None else None
+    return _or_raise(refused or failure)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def check(multirun: bool) -> None:
         raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
     missing = [program for program in ("sbatch", "srun", "squeue", "scancel", "sacct") if shutil.which(program) is None]
     if missing:
-        raise ConfigError(key, value, f"no {' and no '.join(missing)} on PATH: is this a machine of the cluster?")
+        raise ConfigError(key, value, f"there is no {' and no '.join(missing)} on PATH: is this a machine of the cluster?")
     answer = subprocess.run(["sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", "1"], capture_output=True, text=True)
     if answer.returncode:
         reason = " ".join(answer.stderr.split())[:200]
@@ -42,6 +42,16 @@ def check(multirun: bool) -> None:
             value,
             f"a killed job would never be noticed, since sacct does not answer ({reason}); scripts/sacct_stand_in.py helps",
         )
+
+
+def refusal(error: BaseException) -> UserError | None:
+    """What sbatch said when it did not take the jobs, None if ``error`` is something else."""
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    if not isinstance(error, FailedJobError | FailedSubmissionError):
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if "error" in line]
+    return UserError(f"hydra/launcher=slurm: {lines[0]}") if lines else None
 
 
 class SubmittedJobs:

@@ -6,8 +6,10 @@ Under an MPI launcher rank 0 runs this; the other ranks wait for what it hands o
 """
 
 import argparse
+import atexit
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -18,6 +20,7 @@ import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -26,6 +29,10 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, nearest, report
 from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.overrides import checked, config_folder, groups, option_of, parse_plain
+from neuro_cli.runner import slurm, stop
+from neuro_cli.sweep import INTERRUPTED, swept
+
+log = logging.getLogger(__name__)
 
 CONFIG_FOLDER = str(config_folder())
 
@@ -65,22 +72,47 @@ def scale_main(config: DictConfig) -> None:
 def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
     run = Path(HydraConfig.get().runtime.output_dir)
+    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         code = work({str(key): value for key, value in resolved.items()}, run)
     except Exception as error:
         code = report(_mendable(error))
-    if code == BAD_INPUT:
+    if code == BAD_INPUT and not sweeps:
         _take_back(run)
-    if code:
-        sys.exit(code)
+    if code and slurm.by_submitit():
+        _fail_submitted(code)
+    if code or (sweeps and stop.heard() and not slurm.by_submitit()):
+        sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+class JobFailedError(Exception):
+    """A job of a sweep on SLURM failed; its line is printed already."""
+
+
+def _fail_submitted(code: int) -> NoReturn:
+    """End a job on SLURM with ``code`` and a result that submitit finds at once, rather than none, for which it waits."""
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(leave)
+    raise JobFailedError(f"exit code {code}")
 
 
 def _train(config: dict[str, Any], run: Path) -> int:
     # resolved: a resume with more generations must not stretch the schedules that refer to them
+    from neuro_cli.runner.logs import log_to
+    from neuro_cli.runner.restart import hand_over
+
     OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
-    return start(config, _shown(run))
+    log_to(run, 0)
+    code = start(config, _shown(run))
+    hand_over(run, config["generations"])
+    return code
 
 
 def _bench(config: dict[str, Any], run: Path) -> int:
@@ -134,11 +166,19 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
     """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code."""
     from neuro_cli.runner.build import check_root, make_network, world_for
     from neuro_cli.runner.launch import launch
+    from neuro_cli.runner.logs import messages
+    from neuro_cli.runner.restart import checkpoint_left
     from neuro_cli.runner.session import lead
 
     check_root(config)
     if config["ranks"] is not None and not launched():
-        return launch(config["ranks"], again or ["start", str(run)], make_network(config))
+        code = launch(config["ranks"], again or ["start", str(run)], make_network(config))
+        said = any(line.startswith("failed: ") for line in messages(run)[-1:])
+        if code and not said and not stop.heard():  # a rank that was killed, or one of those that write no log
+            log.info("failed: the world of %d ranks ended with exit code %d", config["ranks"], code)
+        return code
+    if checkpoint is None:
+        checkpoint = checkpoint_left(run, config)
     world = world_for(config)
     if config["ranks"] not in (None, world.size):
         raise ConfigError("ranks", config["ranks"], f"the launcher started {world.size}; leave it null there")
@@ -238,6 +278,15 @@ def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def report_verb(arguments: list[str]) -> int:
+    from neuro_cli.report.sweep import report as table
+
+    parser = _Parser("neuro report", description=VERBS["report"][1])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folders of runs and sweeps")
+    table(parser.parse_args(arguments).folders)
+    return 0
+
+
 def doctor_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.doctor import doctor
 
@@ -255,8 +304,7 @@ def _hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
         sys.argv = [f"neuro {name}", *checked(name, arguments)]
         GlobalHydra.instance().clear()
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
-        main()
-        return 0
+        return swept(main)
 
     return verb
 
@@ -271,6 +319,7 @@ VERBS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "scale": (_hydra_verb(scale_main), "Measure weak and strong scaling over networks, and project beyond this machine."),
     "resume": (resume_verb, "Go on with a run from its last checkpoint, on any number of ranks."),
     "evaluate": (evaluate_verb, "Score a run's trained network on the test set."),
+    "report": (report_verb, "One table over the runs of sweeps, also as sweep.csv: neuro report outputs/train/<stamp>"),
     "doctor": (doctor_verb, "Say what this machine has, what is missing and the command that fixes it."),
 }
 
@@ -293,6 +342,7 @@ examples
   neuro train +algo=snes model=MNIST_30K task=mnist task.download=true
   mpiexec -n 2 neuro train distribution=chromosome_updates
   neuro train -m algo=openai_es,snes seed=1,2            a sweep
+  neuro train -m hydra/launcher=slurm ranks=2 seed=1,2   its jobs on SLURM
   neuro resume outputs/train/<stamp>
 
 A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback. Exit codes: 0 done, 2 bad input, 1 failed."""
@@ -319,6 +369,9 @@ def main() -> None:
     logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
     world = None
     code: int = 1
+    stop.forget()
+    if slurm.in_job():
+        signal.signal(signal.SIGUSR2, stop.hear)  # it may come while a run is still loading
     if launched():
         try:
             world = mpi_world()
@@ -330,8 +383,8 @@ def main() -> None:
             sys.exit(follow(world))
     try:
         code = dispatch(sys.argv[1:])
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception as error:
         code = report(_mendable(error))
     finally:

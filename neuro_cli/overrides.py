@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.runner import jobs, slurm
 
 # what tells a folder that a run or a sweep has written to
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
@@ -31,7 +32,7 @@ def config_folder() -> Path:
 
 def groups() -> dict[str, list[str]]:
     """Every config group and its options."""
-    folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir())
+    folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name != "hydra")
     return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
 
 
@@ -52,11 +53,24 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
     texts = [_checked_key(override, bases, known) for override in overrides]
     # a sweep's first job stands for all: values are checked by the job itself
     full = _compose(verb, [text for text, override in zip(texts, overrides, strict=True) if not _sweeps(override)])
+    on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == jobs.LAUNCHER
+    if on_slurm and not (parsed.cfg or parsed.info):
+        jobs.check(bool(parsed.multirun))
     _refuse_existing(full, bool(parsed.multirun))
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
-    return [*flags, name, *texts]
+    return [*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])]
+
+
+def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
+    """The override by which SLURM gives each job room for its ranks: all jobs are one array and get the same."""
+    key = "hydra.launcher.additional_parameters.ntasks"
+    if any(override.key_or_group == key for override in overrides):
+        return []
+    swept = [value for override in overrides if override.key_or_group == "ranks" for value in _values(override, [])]
+    ranks = [int(value) for value in (*swept, str(OmegaConf.select(full, "ranks"))) if value.isdigit()]
+    return [f"{key}={max(ranks, default=1)}"]
 
 
 def _parsed(arguments: list[str]) -> Namespace:
@@ -187,6 +201,8 @@ def _keys(config: DictConfig) -> list[str]:
 
 def _refuse_existing(config: DictConfig, multirun: bool) -> None:
     """Refuse an output folder that already holds a run, before Hydra writes into it."""
+    if slurm.restarts():
+        return  # the run of this job's earlier start: it goes on
     HydraConfig.instance().set_config(config)
     try:
         folder = Path(str(config.hydra.sweep.dir if multirun else config.hydra.run.dir))

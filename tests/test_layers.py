@@ -21,15 +21,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("algo",),
     ("distribution",),
     ("runner",),
-    ("overrides", "cli"),
+    ("report",),
+    ("overrides", "sweep", "cli"),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 BLIND = {"algo"}  # sees the core only: no rank, no socket, no model class
-HYDRA = {"neuro_cli.cli", "neuro_cli.overrides", "neuro_cli.runner.build"}
+HYDRA = {"neuro_cli.cli", "neuro_cli.overrides", "neuro_cli.sweep", "neuro_cli.runner.build"}
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
     "hydra": HYDRA,
-    "omegaconf": {*HYDRA, "neuro_cli.runner.runs"},
+    "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.report.job"},
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),

@@ -41,6 +41,8 @@ def report(error: BaseException) -> int:
         traceback.print_exception(error)
     log.debug("", exc_info=error)
     text = " ".join(str(error).split())
+    # for log.txt; the terminal has it below
+    log.info("failed: %s", text if isinstance(error, UserError) else f"{type(error).__name__}: {text}")
     if isinstance(error, UserError):
         print(f"neuro: error: {text}", file=sys.stderr, flush=True)
         return BAD_INPUT

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import library_name
+from neuro_cli.runner import slurm
 from neuro_cli.runner.launch import launcher, launcher_at
 from neuro_cli.runner.openmpi import ROOT_FIX, refuses_root
 
@@ -54,7 +56,7 @@ def doctor() -> int:
     """Print the report. Returns 0 when all that ``neuro train`` needs is there, else 1."""
     console = Console()
     broken = 0
-    for check in (python, packages, devices, numba_kernels, folder, mpi, extras, data_sets):
+    for check in (python, packages, devices, numba_kernels, folder, mpi, cluster, extras, data_sets):
         for finding in _findings(check):
             mark, colour = ("ok", "green") if finding.good else ("FAIL", "red") if finding.needed else ("--", "yellow")
             line = Text.assemble((f"{mark:<5}", colour), f"{finding.name:<15}", finding.text)
@@ -159,11 +161,13 @@ def mpi() -> Iterator[Finding]:
     yield Finding("mpi launcher", not problem, text, MPI_FIX if problem else "", needed=False)
 
 
-def _ask(command: list[str]) -> tuple[str, str]:
+def _ask(command: list[str], keep: tuple[str, ...] = ()) -> tuple[str, str]:
     """(output, what went wrong) of a command in a process of its own: a bad MPI ends the process that starts it."""
     # not what a launcher set for this process: the asked one is no rank of that world
     launched = ("PMI_", "PMIX_", "OMPI_", "SLURM_", "MPI_LOCAL")
-    own = {name: value for name, value in os.environ.items() if not name.startswith(launched) or "ALLOW_RUN" in name}
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith(launched) or "ALLOW_RUN" in name or name in keep
+    }
     try:
         ended = subprocess.run(command, env=own, capture_output=True, text=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
@@ -175,6 +179,24 @@ def _ask(command: list[str]) -> tuple[str, str]:
     lines = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip(" =-")]
     errors = [line for line in lines if "rror" in line]
     return "", (errors[-1:] or lines[-1:] or [f"exit code {ended.returncode}"])[0][:200]
+
+
+def cluster() -> Iterator[Finding]:
+    missing = [name for name in ("sbatch", "srun", "sacct") if shutil.which(name) is None]
+    if missing:
+        yield Finding("slurm", False, f"no {', '.join(missing)} on PATH: no hydra/launcher=slurm", needed=False)
+        return
+    state, problem = _ask(["sinfo", "--noheader", "--format=%P %a"], keep=("SLURM_CONF",))
+    if problem:
+        yield Finding("slurm", False, f"sinfo: {problem}", needed=False)
+        return
+    if importlib.util.find_spec("submitit") is None:
+        yield Finding("slurm", False, "submitit is not installed", "pip install 'neuro-cli[slurm]'", needed=False)
+        return
+    names = ", ".join(line.split()[0] for line in state.splitlines())
+    mpi = slurm.srun_kind("pmi2")
+    ranks = f"srun --mpi={mpi[1]}" if mpi else "mpiexec"
+    yield Finding("slurm", True, f"partitions {names}; ranks by {ranks} with MPICH", needed=False)
 
 
 def extras() -> Iterator[Finding]:

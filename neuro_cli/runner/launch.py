@@ -1,4 +1,7 @@
-"""``ranks=N``: start an MPI world of N ranks, with the launcher that there is, and pass requests to stop on to it."""
+"""``ranks=N``: start an MPI world of N ranks, with the launcher that there is, and pass requests to stop on to it.
+
+In a SLURM job the launcher is srun, which knows the job's nodes and ends with it; elsewhere mpiexec.
+"""
 
 import os
 import shutil
@@ -17,7 +20,8 @@ from neuro_cli.fabric.emulation.hosts import address
 from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.fabric.mpi import FIX
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner import openmpi
+from neuro_cli.runner import openmpi, slurm
+from neuro_cli.runner.stop import hear, heard
 
 # set for what we launch: a rank that does not know itself as one must not launch a world again
 STARTED = "NEURO_WORLD_STARTED"
@@ -26,13 +30,22 @@ EMULATION = "neuro_cli.fabric.emulation"
 
 @dataclass(frozen=True)
 class Launcher:
-    """A program that starts ranks. ``kind``: mpich (and its kin) | openmpi."""
+    """A program that starts ranks. ``kind``: mpich (and its kin) | openmpi | srun; ``mpi``: srun's ``--mpi``."""
 
     path: str
     kind: str
+    mpi: str = ""
+
+    def passed_on(self, number: int) -> int:
+        """The signal that asks the world for what ``number`` asks this process; most launchers kill ranks on the usual ones."""
+        if self.kind == "mpich":
+            return signal.SIGTERM if number == signal.SIGUSR2 else number
+        return signal.SIGUSR2 if self.kind == "srun" else openmpi.STOP_SIGNAL
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
         """The command line that runs ``program`` on ``ranks`` ranks. More ranks than cores are allowed: the user asked."""
+        if self.kind == "srun":
+            return [self.path, f"--mpi={self.mpi}", *slurm.step_options(), "-n", str(ranks), *program]
         options = openmpi.OPTIONS if self.kind == "openmpi" else ()
         return [self.path, *options, "-n", str(ranks), *program]
 
@@ -48,40 +61,40 @@ class Launcher:
         return [sys.executable, "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
 
     def environment(self, ranks: int) -> dict[str, str]:
-        """Variables for a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
-        if self.kind != "openmpi":
-            return {}
-        openmpi.check_root(ranks)
-        return openmpi.variables(ranks)
-
-    @property
-    def stop_signal(self) -> int | None:
-        """What to send for a clean stop in place of SIGTERM and SIGINT; None where the launcher passes these on itself."""
-        return openmpi.STOP_SIGNAL if self.kind == "openmpi" else None
+        """All variables for a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
+        if self.kind == "openmpi":
+            openmpi.check_root(ranks)
+        mine = openmpi.variables(ranks) if self.kind == "openmpi" else {}
+        inherited = slurm.job_environment(os.environ) if slurm.in_job() else dict(os.environ)
+        return inherited | mine | {STARTED: "1"}
 
 
 @dataclass(frozen=True)
 class Start:
-    """What starts a world. ``stop_signal``: see :class:`Launcher`."""
+    """What starts a world."""
 
+    launcher: Launcher
     command: Sequence[str]
     environment: Mapping[str, str]
-    stop_signal: int | None
 
     def run(self) -> int:
         """Run the world to its end and return the exit code.
 
-        SIGTERM and SIGINT are passed on: the first as a request for a clean stop, a second one as it is.
+        SIGTERM, SIGINT and SIGUSR2 are noted and passed on, as the request for a clean stop that the launcher knows; a
+        second SIGTERM or SIGINT as it is.
         """
         # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
         process = subprocess.Popen(self.command, env=self.environment, start_new_session=True, preexec_fn=self._end_with_us)
-        requests = iter([] if self.stop_signal is None else [self.stop_signal])
 
         def forward(number: int, frame: FrameType | None) -> None:
-            process.send_signal(next(requests, number))
+            again = heard() and number != signal.SIGUSR2
+            hear(number)
+            process.send_signal(number if again else self.launcher.passed_on(number))
 
-        before = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT)}
+        before = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)}
         try:
+            if heard():  # before there was somebody to pass it on to
+                process.send_signal(self.launcher.passed_on(signal.SIGTERM))
             return process.wait()
         finally:
             for name, handler in before.items():
@@ -90,7 +103,7 @@ class Start:
     def _end_with_us(self) -> None:
         """The world is asked to stop when the process that waits for it is killed: no ranks that nobody waits for."""
         if sys.platform == "linux":
-            die_with_parent(self.stop_signal or signal.SIGTERM)
+            die_with_parent(self.launcher.passed_on(signal.SIGTERM))
 
 
 def launcher() -> str:
@@ -102,14 +115,23 @@ def launcher() -> str:
     return found
 
 
-@cache
 def world_launcher() -> Launcher:
-    """The launcher for this machine. Raises UserError when there is none."""
+    """The launcher for this machine and job. Raises UserError when there is none."""
+    mpiexec = mpiexec_launcher()
+    if not slurm.in_job():
+        return mpiexec
+    found = slurm.srun_kind("pmix" if mpiexec.kind == "openmpi" else "pmi2")
+    return mpiexec if found is None else Launcher(found[0], "srun", found[1])
+
+
+@cache
+def mpiexec_launcher() -> Launcher:
+    """mpiexec and its kind. Raises UserError when there is none."""
     return launcher_at(launcher())
 
 
 def launcher_at(path: str) -> Launcher:
-    """The launcher ``path``, asked for its kind."""
+    """The mpiexec ``path``, asked for its kind."""
     asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
     return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
 
@@ -132,7 +154,9 @@ def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
 def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
     """What starts ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
     network.check_rights()
-    found = world_launcher()
+    # emulated hosts are on this machine, also in a SLURM job
+    found = mpiexec_launcher() if network.emulate else world_launcher()
+    if found.kind == "srun" and slurm.restarts():
+        slurm.clear_segments(found.path)
     command = found.emulated(ranks, network, program) if network.emulate else found.command(ranks, program)
-    variables = found.environment(ranks) | network.variables() | {STARTED: "1"}
-    return Start(command, os.environ | variables, found.stop_signal)
+    return Start(found, command, found.environment(ranks) | network.variables())

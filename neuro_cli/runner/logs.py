@@ -1,9 +1,15 @@
-"""Where log lines go: all of a run to its log.txt, warnings to the terminal too. Followers show warnings only."""
+"""Where log lines go: all of a run to its log.txt, warnings to the terminal too. Followers show warnings only.
 
+log.txt is locked while a process writes it, and the system drops the lock of a killed one: so `neuro report` knows a
+run that goes on from one that was killed.
+"""
+
+import fcntl
 import logging
 import sys
 from pathlib import Path
 
+LOG = "log.txt"
 _ROOT = logging.getLogger("neuro_cli")
 
 
@@ -22,6 +28,36 @@ def log_to(run: Path | None, rank: int) -> None:
     else:
         _ROOT.addHandler(logging.NullHandler())
     if run is not None and rank == 0:
-        file = logging.FileHandler(run / "log.txt")
+        file = logging.FileHandler(run / LOG)
+        assert file.stream is not None  # opened at once
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         _ROOT.addHandler(file)
+        try:
+            fcntl.flock(file.stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # the process that started this world holds it, as long as the world lives
+        except OSError as error:
+            _ROOT.info(
+                "no locks on this file system (%s): neuro report takes a run that goes on for a failed one", error.strerror
+            )
+
+
+def is_written(run: Path) -> bool:
+    """Whether a living process writes the log of ``run``."""
+    try:
+        with (run / LOG).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no log yet, or no locks on this file system (its first line says so)
+        return False
+    return False
+
+
+def messages(run: Path) -> list[str]:
+    """The lines of the log of ``run`` without time and place; none without a log."""
+    try:
+        lines = (run / LOG).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [line.partition(": ")[2] for line in lines]

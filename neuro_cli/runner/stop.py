@@ -1,15 +1,35 @@
-"""A clean stop: on a signal or at the time limit the present generation ends, then a checkpoint is written."""
+"""A clean stop: on a signal or at the time limit the present generation ends, then a checkpoint is written.
+
+SIGTERM and SIGINT ask for it; SIGUSR1, which Open MPI's mpiexec passes on, while on the other two it leaves the ranks one
+second to live; and SIGUSR2, by which SLURM can announce that a job's time ends.
+"""
 
 import signal
 import time
 from types import FrameType
 
-# SIGUSR1: Open MPI's mpiexec passes it on, while on the other two it leaves the ranks one second to live
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+# the signals that asked this process to stop: a sweep must not go on with its next job, SLURM's job must be queued again
+_heard: list[str] = []
+
+
+def hear(number: int, frame: FrameType | None = None) -> None:
+    """Signal handler: the present run stops, or the next one after its first generation."""
+    _heard.append(signal.Signals(number).name)
+
+
+def heard() -> list[str]:
+    """Names of the signals that asked this process to stop, in their order."""
+    return list(_heard)
+
+
+def forget() -> None:
+    """Let the next run begin as if no signal had come."""
+    _heard.clear()
 
 
 class StopRequest:
-    """Catches the signals while active; a second one of the same kind acts as it always did."""
+    """Catches the signals while active; a second one of the same kind acts as it always did, but for SIGUSR2."""
 
     def __init__(self, time_limit: float | None) -> None:
         self._limit = time_limit
@@ -18,6 +38,8 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         self._before = {name: signal.signal(name, self._note) for name in SIGNALS}
+        # SLURM may send it several times, to the job's processes and through srun: each means the same
+        self._before[signal.SIGUSR2] = signal.signal(signal.SIGUSR2, hear)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -25,11 +47,13 @@ class StopRequest:
             signal.signal(name, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.reason = signal.Signals(number).name
+        hear(number)
         signal.signal(number, self._before[signal.Signals(number)])
 
     def wanted(self) -> bool:
         """Whether this rank wants to stop."""
+        if not self.reason and _heard:
+            self.reason = _heard[0]
         if not self.reason and self._limit is not None and time.monotonic() - self._begun > self._limit:
             self.reason = f"time_limit={self._limit:g} s"
         return bool(self.reason)

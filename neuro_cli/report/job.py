@@ -1,0 +1,105 @@
+"""What a run folder says about its run: what it was, how it stands, what came out."""
+
+import csv
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.runner.logs import is_written, messages
+
+FAILED = "failed: "
+# log lines that say how a run stands; the last of them counts
+TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, )")
+
+
+@dataclass
+class Job:
+    """One run. ``state``: finished | stopped | failed | running; numbers are None where there are none yet."""
+
+    name: str
+    state: str
+    overrides: dict[str, str] = field(default_factory=dict)
+    generations: int = 0
+    test_accuracy: float | None = None
+    wall_seconds: float | None = None
+    candidates_per_second: float | None = None
+    ranks: int | None = None
+    reason: str = ""
+
+
+def read_job(run: Path, name: str) -> Job:
+    """The run in the folder ``run``, called ``name``. Raises UserError for a folder whose files are not neuro's."""
+    config = _config(run)
+    summary = _summary(run / "summary.json")
+    job = Job(name, "running", _overrides(run))
+    if not is_written(run):
+        job.state, job.reason = _ended(run, config, summary)
+    if summary is not None and job.state in ("finished", "stopped"):
+        for key in ("generations", "test_accuracy", "wall_seconds", "candidates_per_second", "ranks"):
+            setattr(job, key, summary.get(key))
+    else:  # a summary would be of an earlier session
+        _measure(job, run / "metrics.csv", config)
+    return job
+
+
+def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) -> tuple[str, str]:
+    """(state, reason) of a run that no process works on."""
+    lines = messages(run)
+    turn = next((line for line in reversed(lines) if TURNS.match(line)), "")
+    if turn.startswith(FAILED):
+        return "failed", turn.removeprefix(FAILED)
+    if summary is not None and (summary.get("generations") or 0) >= (config.get("generations") or 0):
+        return "finished", ""
+    if turn.startswith(("stopped", "queued")):
+        return "stopped", turn.partition("; ")[0]
+    return "failed", f"ended without a word; last log line: {lines[-1]}" if lines else "no log line"
+
+
+def _config(run: Path) -> dict[str, Any]:
+    resumed = run / ".hydra" / "resumed.yaml"
+    path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
+    try:
+        config = OmegaConf.to_container(OmegaConf.load(path))
+    except Exception as error:  # a damaged file shows as almost any exception
+        raise UserError(f"{path}: not a readable config: {' '.join(str(error).split())[:200]}") from error
+    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def _overrides(run: Path) -> dict[str, str]:
+    path = run / ".hydra" / "overrides.yaml"
+    texts = OmegaConf.to_container(OmegaConf.load(path)) if path.exists() else []
+    pairs = (str(text).lstrip("+").partition("=") for text in texts or [])
+    return {key: value for key, _, value in pairs}
+
+
+def _summary(path: Path) -> dict[str, Any] | None:
+    try:
+        summary = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not a readable summary: {error}") from error
+    return summary if isinstance(summary, dict) else None
+
+
+def _measure(job: Job, path: Path, config: dict[str, Any]) -> None:
+    """What ``metrics.csv`` tells of a run without a summary."""
+    ranks = config.get("ranks")
+    job.ranks = ranks if isinstance(ranks, int) else None
+    if not path.exists():
+        return
+    with path.open(newline="", errors="replace") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("candidates_per_second")]  # the last line may be torn
+    if not rows:
+        return
+    job.generations = int(rows[-1]["generation"])
+    seconds = [float(row["seconds"]) for row in rows]
+    job.wall_seconds = sum(seconds)
+    job.candidates_per_second = float(rows[-1]["candidates_per_second"])
+    accuracies = [row["test_accuracy"] for row in rows if row["test_accuracy"]]
+    job.test_accuracy = float(accuracies[-1]) if accuracies else None

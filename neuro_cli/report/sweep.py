@@ -1,0 +1,110 @@
+"""``neuro report FOLDER...``: one table over the runs of sweeps, on the terminal and as ``sweep.csv`` in a sweep's folder."""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.report.job import Job, read_job
+
+CSV = "sweep.csv"
+NUMBERS = ("generations", "test_accuracy", "wall_seconds", "candidates_per_second", "ranks")
+WIDTH = 160  # columns of a table that no terminal shows
+COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
+
+
+def report(folders: Sequence[Path]) -> list[Job]:
+    """Print the table of all runs in ``folders``; write ``sweep.csv`` into each that is a sweep. Raises UserError."""
+    found = []
+    for folder in folders:
+        jobs = read_jobs(folder)
+        if not jobs:
+            raise UserError(f"{folder}: no run and no sweep of neuro (no .hydra/config.yaml there or below)")
+        if not _is_run(folder):
+            write(folder / CSV, jobs)
+        found += [(folder, job) for job in jobs]
+    if len(folders) > 1:
+        for folder, job in found:
+            job.name = str(folder / job.name) if not _is_run(folder) else str(folder)
+    jobs = [job for _, job in found]
+    show(jobs)
+    return jobs
+
+
+def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Job]:
+    """The run in ``folder``, or the runs of the sweep in it, in their order.
+
+    ``states``: the scheduler's word for jobs without a result, by number; a job that left no folder is in the table too.
+    """
+    if _is_run(folder):
+        return [read_job(folder, folder.name)]
+    runs = {path.parent.parent for path in folder.glob("**/.hydra/config.yaml")}
+    jobs = {str(run.relative_to(folder)): read_job(run, str(run.relative_to(folder))) for run in runs}
+    for number, state in (states or {}).items():
+        job = jobs.setdefault(str(number), Job(str(number), "failed"))
+        if job.state == "failed":
+            job.reason = "; ".join(part for part in (f"SLURM: {state}", job.reason) if part)
+    return [jobs[name] for name in sorted(jobs, key=_natural)]
+
+
+def show(jobs: Sequence[Job], console: Console | None = None) -> None:
+    """Print the table."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    keys = differing(jobs)
+    for name in ("run", *keys, "state"):
+        table.add_column(name, overflow="fold")
+    for name in NUMBERS:
+        table.add_column(name.replace("_", " "), justify="right")
+    reasons = any(job.reason for job in jobs)
+    if reasons:
+        table.add_column("reason", overflow="fold")
+    for job in jobs:
+        state = f"[{COLOURS[job.state]}]{job.state}[/]"
+        values = [escape(job.overrides.get(key, "")) for key in keys]
+        numbers = [_rounded(name, getattr(job, name)) for name in NUMBERS]
+        table.add_row(escape(job.name), *values, state, *numbers, *([escape(job.reason)] if reasons else []))
+    console = console or Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    console.print(table)
+
+
+def write(path: Path, jobs: Sequence[Job]) -> None:
+    """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
+    keys = differing(jobs)
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["run", *keys, "state", *NUMBERS, "reason"])
+            for job in jobs:
+                values = [job.overrides.get(key, "") for key in keys]
+                writer.writerow([job.name, *values, job.state, *(getattr(job, name) for name in NUMBERS), job.reason])
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def differing(jobs: Sequence[Job]) -> list[str]:
+    """The overridden keys that tell the jobs apart, in the order typed."""
+    keys = dict.fromkeys(key for job in jobs for key in job.overrides)
+    begun = [job for job in jobs if job.overrides]
+    return [key for key in keys if len({job.overrides.get(key) for job in begun}) > 1]
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / ".hydra" / "config.yaml").exists()
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
+
+
+def _rounded(name: str, value: float | int | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if name == "test_accuracy" else f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,112 @@
+"""A sweep's jobs on SLURM, as the command that submitted them sees them: submitit waits, this tidies up.
+
+submitit reports the first job that failed; the others go on, and are waited for or cancelled here.
+"""
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.fabric.mpi import launched
+
+log = logging.getLogger(__name__)
+
+LAUNCHER = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"
+FOLDER = ".submitit"  # in the sweep's folder: job scripts and logs
+GONE_SECONDS = 120.0  # SLURM kills a cancelled job KillWait seconds (30 by default) after it asked it to end
+
+
+def check(multirun: bool) -> None:
+    """Refuse ``hydra/launcher=slurm`` where it cannot work. Raises ConfigError."""
+    key, value = "hydra/launcher", "slurm"
+    if not multirun:
+        raise ConfigError(key, value, "it starts the jobs of a sweep, so it needs -m (one job: neuro train -m seed=1)")
+    if find_spec("submitit") is None or find_spec("hydra_plugins.hydra_submitit_launcher") is None:
+        raise ConfigError(key, value, "submitit is not installed: pip install 'neuro-cli[slurm]'")
+    if launched():
+        raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
+    missing = [program for program in ("sbatch", "srun", "squeue", "scancel", "sacct") if shutil.which(program) is None]
+    if missing:
+        raise ConfigError(key, value, f"there is no {' and no '.join(missing)} on PATH: is this a machine of the cluster?")
+    answer = subprocess.run(["sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", "1"], capture_output=True, text=True)
+    if answer.returncode:
+        reason = " ".join(answer.stderr.split())[:200]
+        raise ConfigError(
+            key,
+            value,
+            f"a killed job would never be noticed, since sacct does not answer ({reason}); scripts/sacct_stand_in.py helps",
+        )
+
+
+def refusal(error: BaseException) -> UserError | None:
+    """What sbatch said when it did not take the jobs, None if ``error`` is something else."""
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    if not isinstance(error, FailedJobError | FailedSubmissionError):
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if "error" in line]
+    return UserError(f"hydra/launcher=slurm: {lines[0]}") if lines else None
+
+
+class SubmittedJobs:
+    """The jobs of the sweep in ``folder``, by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them."""
+
+    def __init__(self, folder: Path, comment: str) -> None:
+        self.folder, self.comment = folder, comment
+
+    def names(self) -> list[str]:
+        """submitit's names of the jobs, ``12_0`` in an array, in the order of the sweep."""
+        names = [path.name for path in (self.folder / FOLDER).glob("*") if re.fullmatch(r"\d+(_\d+)?", path.name)]
+        arrays = {name.split("_")[0] for name in names if "_" in name}  # an array has a folder of its own too
+        return sorted(set(names) - arrays, key=lambda name: [int(part) for part in name.split("_")])
+
+    def wait(self) -> None:
+        """Wait for all jobs."""
+        from submitit import SlurmJob
+
+        for name in self._with_pickles():
+            SlurmJob(folder=self.folder / FOLDER / "%j", job_id=name).wait()
+
+    def states(self) -> dict[int, str]:
+        """SLURM's word for each job that left no result, by its number in the sweep."""
+        from submitit import SlurmJob
+
+        states = {}
+        for number, name in enumerate(self.names()):
+            job: SlurmJob[object] = SlurmJob(folder=self.folder / FOLDER / "%j", job_id=name)
+            if not job.paths.result_pickle.exists():
+                states[number] = job.get_info().get("State") or "UNKNOWN"
+        return states
+
+    def cancel(self) -> None:
+        """Cancel what waits or runs, and wait until it has ended."""
+        deadline = time.monotonic() + GONE_SECONDS
+        while alive := self._alive():
+            subprocess.run(["scancel", *alive], capture_output=True, text=True)
+            if time.monotonic() > deadline:
+                log.warning("jobs %s do not end; see: squeue", " ".join(sorted(alive)))
+                return
+            time.sleep(1.0)
+
+    def tidy(self) -> None:
+        """Remove what submitit pickled, which nobody reads any more; its logs stay."""
+        for path in (self.folder / FOLDER).rglob("*.pkl"):
+            path.unlink(missing_ok=True)
+
+    def _with_pickles(self) -> list[str]:
+        return [name for name in self.names() if any((self.folder / FOLDER / name).glob("*_submitted.pkl"))]
+
+    def _alive(self) -> set[str]:
+        asked = subprocess.run(
+            ["squeue", "--noheader", f"--user={os.getuid()}", "--states=all", "--format=%A %T %k"],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        jobs = [line.split(" ", 2) for line in asked.stdout.splitlines()]
+        ending = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "STOPPED")
+        return {job[0] for job in jobs if len(job) == 3 and job[1] in ending and job[2].strip() == self.comment}

@@ -1,0 +1,109 @@
+"""Inside a SLURM job: how its ranks are started, whether it was started before, and how it waits for its end."""
+
+import logging
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+
+MPI_SETTING = "NEURO_SRUN_MPI"  # srun's --mpi, for sites where our choice is not theirs; none: mpiexec instead of srun
+# what a step's processes see of SLURM is of that step; a step that they start may only see what is of the job
+_JOB_VARIABLES = ("SLURM_JOB", "SLURM_CONF", "SLURM_CLUSTER_NAME", "SLURM_ARRAY", "SLURM_SUBMIT", "SLURM_RESTART")
+STEPS = 32  # of one start of a job; ours has three
+PATIENCE = 600.0  # seconds in which SLURM ends a job that it has asked to stop
+
+
+def in_job() -> bool:
+    """Whether this process runs in a SLURM allocation (sbatch, salloc, srun)."""
+    return "SLURM_JOB_ID" in os.environ
+
+
+def restarts() -> int:
+    """How often SLURM has started this job again, after preemption, time-out or the loss of a node."""
+    count = os.environ.get("SLURM_RESTART_COUNT", "0")
+    return int(count) if in_job() and count.isdigit() else 0
+
+
+def by_submitit() -> bool:
+    """Whether this process is a job of a sweep with ``hydra/launcher=slurm``."""
+    return in_job() and "SUBMITIT_FOLDER" in os.environ
+
+
+def job_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """``environment`` without what SLURM said about the present step: a new step would take it for its own options."""
+    return {
+        name: value for name, value in environment.items() if not name.startswith("SLURM_") or name.startswith(_JOB_VARIABLES)
+    }
+
+
+def step_options() -> list[str]:
+    """srun's options for a world. Unbound: a rank takes the job's cores on its node over the ranks there."""
+    cpus = os.environ.get("SLURM_CPUS_PER_TASK")
+    options = ["--overlap", "--overcommit", "--cpu-bind=none", "--kill-on-bad-exit=1", "--quiet"]
+    return [*options, f"--cpus-per-task={cpus}"] if cpus else options
+
+
+def srun_kind(default: str) -> tuple[str, str] | None:
+    """(path of srun, its ``--mpi``) for a world in this allocation; None where mpiexec must do, which is logged.
+
+    ``default``: the kind that this Python's MPI speaks, pmi2 (MPICH) or pmix (Open MPI); NEURO_SRUN_MPI overrules it.
+    """
+    wanted = os.environ.get(MPI_SETTING) or default
+    path = shutil.which("srun")
+    if wanted == "none":
+        log.info("%s=none: the ranks are started by mpiexec", MPI_SETTING)
+        return None
+    if path is None:
+        log.warning("there is no srun in this SLURM job: the ranks are started by mpiexec")
+        return None
+    asked = subprocess.run([path, "--mpi=list"], capture_output=True, text=True, timeout=60)
+    offered = (asked.stdout + asked.stderr).split()
+    if wanted not in offered:
+        log.warning("srun --mpi=list has no %s (%s sets another): the ranks are started by mpiexec", wanted, MPI_SETTING)
+        return None
+    return path, wanted
+
+
+def clear_segments(srun: str) -> None:
+    """Remove the shared memory that killed ranks of this job's earlier starts left, on all nodes of the job.
+
+    MPICH names it after job and step, takes whatever it finds under the name, and then fails in MPI_Init. A job that is
+    started again keeps its number and counts its steps from 0 again.
+    """
+    job, nodes = os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_JOB_NUM_NODES", "1")
+    names = (f"/dev/shm/mpich_{part}_{_fnv(f'{job}.{step}'):x}_*" for step in range(STEPS) for part in ("shm", "vci"))
+    options = ["--mpi=none", "--overlap", "--quiet", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    command = [srun, *options, "sh", "-c", f"rm -f {' '.join(names)}"]
+    done = subprocess.run(command, env=job_environment(os.environ), capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        log.warning("shared memory of this job's earlier start may be left: %s", " ".join(done.stderr.split()))
+
+
+def _fnv(text: str) -> int:
+    """FNV-1a, 32 bits: MPICH's number for the name of a world."""
+    number = 0x811C9DC5
+    for byte in text.encode():
+        number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return number
+
+
+def await_end() -> None:
+    """Wait until SLURM no longer calls this job running.
+
+    A job that ends by itself after SLURM asked it to make room (preemption with a grace time) is not queued again.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        command = ["squeue", "--noheader", "--format=%T", f"--jobs={os.environ['SLURM_JOB_ID']}"]
+        try:
+            state = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired) as error:
+            log.warning("the state of this job is not known: %s", error)
+            return
+        if state != "RUNNING":
+            return
+        time.sleep(1.0)
+    log.warning("SLURM asked this job to stop and did not end it in %g s", PATIENCE)

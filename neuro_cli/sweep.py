@@ -1,0 +1,115 @@
+"""What surrounds a sweep of ``neuro train -m``: wherever its jobs ran and however they ended, one table comes last."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from neuro_cli.core.errors import FAILED, UserError
+from neuro_cli.core.errors import report as report_error
+from neuro_cli.report.sweep import CSV, read_jobs, show, write
+from neuro_cli.runner.jobs import LAUNCHER, SubmittedJobs, refusal
+from neuro_cli.runner.logs import log_to
+
+INTERRUPTED = 130
+
+
+class Sweep(Callback):
+    """Hydra's callback that tells where the sweep lies and who runs its jobs; ``conf/train.yaml`` names it."""
+
+    current: "Sweep | None" = None
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        launcher = config.hydra.launcher
+        self.folder = Path(str(config.hydra.sweep.dir))
+        self.trains = config.hydra.job.name == "train"  # a sweep of benchmarks has no runs to report
+        self.submitted = SubmittedJobs(self.folder, str(launcher.comment)) if launcher._target_ == LAUNCHER else None
+        Sweep.current = self
+        if self.trains:
+            print(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands", flush=True)
+
+
+def swept(main: Callable[[], Any]) -> int:
+    """Run Hydra's ``main`` and return its exit code; a sweep ends with the table of its jobs."""
+    Sweep.current = None
+    failure: BaseException | None = None
+    with _terminable():
+        try:
+            main()
+        except BaseException as error:
+            failure = error
+        sweep = Sweep.current
+        if sweep is None:
+            return _or_raise(failure)
+        code = _conclude(sweep, failure)
+    if _tell(sweep):
+        return code
+    refused = refusal(failure) if failure is not None and sweep.submitted is not None else None
+    return _or_raise(refused or failure)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends this process as Ctrl-C does, so that jobs can be cancelled; runs have handlers of their own meanwhile."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _or_raise(failure: BaseException | None) -> int:
+    if failure is not None:
+        raise failure
+    return 0
+
+
+def _conclude(sweep: Sweep, failure: BaseException | None) -> int:
+    """See all jobs to their end. Returns the exit code."""
+    jobs = sweep.submitted
+    interrupted = isinstance(failure, KeyboardInterrupt)
+    if jobs is not None:
+        try:
+            if interrupted:
+                print("neuro: interrupted: the jobs of this sweep are cancelled", file=sys.stderr, flush=True)
+                jobs.cancel()
+            else:
+                jobs.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            jobs.cancel()
+    if interrupted:
+        return INTERRUPTED
+    if isinstance(failure, SystemExit):
+        return failure.code if isinstance(failure.code, int) else FAILED
+    return FAILED if failure is not None else 0
+
+
+def _tell(sweep: Sweep) -> bool:
+    """Print and write the table; False when no run ever began."""
+    log_to(None, 0)  # a job that ran in this process has ended: its log is free
+    jobs = sweep.submitted
+    try:
+        if not sweep.trains:
+            return True
+        rows = read_jobs(sweep.folder, jobs.states() if jobs is not None else None)
+        if not rows:
+            return False
+        show(rows)
+        write(sweep.folder / CSV, rows)
+    except UserError as error:
+        report_error(error)
+    finally:
+        if jobs is not None:
+            jobs.tidy()
+    return True

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# A private SLURM of one node for tests and trials, without systemd, cgroups or a database.
+#
+#   eval "$(scripts/slurm_local.sh start)"    # prints the export lines that point sbatch, srun and sacct at it
+#   scripts/slurm_local.sh status
+#   scripts/slurm_local.sh stop               # cancels its jobs, ends its daemons
+#
+# SLURM_LOCAL       folder of its state (default: neuro-slurm-<uid> in TMPDIR); all it writes lies there
+# SLURM_LOCAL_CPUS  cpus that it hands out, more than there are is allowed (default: those there are)
+# SLURM_LOCAL_PORT  first of two ports on 127.0.0.1 (default: the first free pair from 16817 on)
+#
+# Debian: apt-get install --no-install-recommends slurm-wlm munge. Run it as root, or as a user who may start slurmd.
+set -euo pipefail
+export PATH="$PATH:/usr/sbin:/sbin"
+state=${SLURM_LOCAL:-${TMPDIR:-/tmp}/neuro-slurm-$(id -u)}
+scripts=$(cd "$(dirname "$0")" && pwd)
+export SLURM_CONF=$state/slurm.conf
+
+# say TEXT: messages go to stderr, stdout is for eval
+say() { echo "slurm_local: $*" >&2; }
+
+# own DAEMON: its pid, if the process that the pid file names is alive and works on our folder
+own() {
+  local pid
+  pid=$(cat "$state/run/$1.pid" 2>/dev/null) || return 1
+  [ -n "$pid" ] && tr '\0' ' ' < "/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$state/" && echo "$pid"
+}
+
+free_port() { ! (exec 3<> "/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+choose_port() {
+  local port=${SLURM_LOCAL_PORT:-16817}
+  until free_port "$port" && free_port $((port + 1)); do
+    [ -z "${SLURM_LOCAL_PORT:-}" ] || { say "ports $port and $((port + 1)) of SLURM_LOCAL_PORT are taken"; exit 1; }
+    port=$((port + 2))
+  done
+  echo "$port"
+}
+
+configure() {
+  local host user cpus port
+  host=$(hostname -s) user=$(id -un) cpus=${SLURM_LOCAL_CPUS:-$(nproc)} port=$(choose_port)
+  # a number that no earlier SLURM of ours had: MPICH finds the shared memory of killed ranks by the job's number
+  local first=$(( (RANDOM << 10) + (RANDOM & 1023) + 1 ))
+  # cred_expire is also how long a requeued job waits before it starts again
+  cat > "$state/slurm.conf" <<CONF
+ClusterName=neuro_local
+FirstJobId=$first
+SlurmctldHost=$host(127.0.0.1)
+SlurmUser=$user
+SlurmdUser=$user
+AuthType=auth/munge
+AuthInfo=socket=$state/run/munge.sock,cred_expire=5
+CredType=cred/munge
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
+SlurmctldPidFile=$state/run/slurmctld.pid
+SlurmdPidFile=$state/run/slurmd.pid
+StateSaveLocation=$state/state
+SlurmdSpoolDir=$state/spool
+SlurmctldLogFile=$state/log/slurmctld.log
+SlurmdLogFile=$state/log/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+MpiDefault=none
+SwitchType=switch/none
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,sched_min_interval=200000,bf_interval=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+PropagateResourceLimits=NONE
+ReturnToService=2
+KillWait=10
+SlurmdParameters=config_overrides
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$cpus Boards=1 SocketsPerBoard=1 CoresPerSocket=$cpus ThreadsPerCore=1 RealMemory=4000 State=UNKNOWN
+PartitionName=main Nodes=$host Default=YES MaxTime=INFINITE State=UP
+CONF
+}
+
+start_daemons() {
+  munged --key-file="$state/munge/munge.key" --socket="$state/run/munge.sock" --pid-file="$state/run/munged.pid" \
+    --log-file="$state/log/munged.log" --seed-file="$state/munge/munged.seed" --force
+  slurmctld -f "$SLURM_CONF"
+  slurmd -f "$SLURM_CONF"
+  for _ in $(seq 120); do
+    if [ "$(sinfo -h -o %T 2>/dev/null)" = idle ]; then return; fi
+    sleep 0.25
+  done
+  say "the node does not become idle; see $state/log"
+  stop
+  exit 1
+}
+
+start() {
+  local program
+  for program in munged slurmctld slurmd sinfo; do
+    command -v "$program" > /dev/null || { say "there is no $program: apt-get install slurm-wlm munge"; exit 1; }
+  done
+  if ! { own munged && own slurmctld && own slurmd; } > /dev/null; then
+    stop
+    mkdir -p "$state"/{run,log,state,spool,munge,bin}
+    chmod 700 "$state/munge"
+    chmod 755 "$state" "$state"/{run,log,state,spool}
+    [ -s "$state/munge/munge.key" ] || head -c 1024 /dev/urandom > "$state/munge/munge.key"
+    chmod 400 "$state/munge/munge.key"
+    ln -sf "$scripts/sacct_stand_in.py" "$state/bin/sacct"
+    configure
+    start_daemons >&2
+  fi
+  echo "export SLURM_CONF='$SLURM_CONF'"
+  echo "export PATH='$state/bin':\$PATH   # sacct there is a stand-in: this SLURM keeps no accounts"
+}
+
+# end DAEMON: ask it to end, wait, make it
+end() {
+  local pid
+  pid=$(own "$1") || return 0
+  kill "$pid"
+  for _ in $(seq 40); do
+    kill -0 "$pid" 2>/dev/null || return 0
+    sleep 0.25
+  done
+  kill -KILL "$pid" 2>/dev/null || true
+}
+
+stop() {
+  if own slurmctld > /dev/null && timeout 10 scancel --user "$(id -un)" 2>/dev/null; then
+    for _ in $(seq 60); do
+      [ -n "$(timeout 10 squeue -h 2>/dev/null)" ] || break
+      sleep 0.25
+    done
+  fi
+  end slurmd
+  end slurmctld
+  end munged
+}
+
+status() {
+  local daemon
+  for daemon in munged slurmctld slurmd; do
+    echo "$daemon: $(own "$daemon" || echo "not running")"
+  done
+  if own slurmctld > /dev/null; then timeout 10 sinfo && timeout 10 squeue; fi
+}
+
+case ${1:-} in
+  start | stop | status) "$1" ;;
+  *) say "usage: $0 start | stop | status"; exit 2 ;;
+esac

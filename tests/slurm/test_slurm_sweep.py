@@ -1,0 +1,198 @@
+"""Sweeps on a real SLURM: jobs of two ranks, kills, time limits, preemption, Ctrl-C."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from inside import neuro_inside
+
+SMALL = ("population=8", "batch_size=16", "threads=1", "evaluate.every=1000")
+SLURM = ("-m", "hydra/launcher=slurm", "ranks=2", "distribution=chromosome_updates")
+LONG = (*SMALL, "model._target_=napping_net.NappingNet", "checkpoint.every=20")
+NAP = "0.03"  # seconds of each of the 4 members that a rank scores in a generation
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("sweeps")
+    shutil.copy(Path(__file__).parent / "napping_net.py", place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def start(folder, slurm) -> Iterator[Start]:
+    """Starts ``neuro train`` on our SLURM; what still runs at the end is interrupted."""
+    begun = []
+
+    def started(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "neuro_cli", "train", *arguments]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, cwd=folder, env=slurm | {"NAP": NAP}, stdout=pipe, stderr=pipe, text=True)
+        begun.append(process)
+        return process
+
+    yield started
+    for process in begun:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=120)
+
+
+def jobs_of(slurm: dict[str, str], sweep: Path) -> list[str]:
+    """SLURM's names of the sweep's jobs that wait or run."""
+    asked = subprocess.run(["squeue", "-h", "-o", "%F_%K %k"], env=slurm, capture_output=True, text=True, check=True)
+    return sorted(line.split()[0] for line in asked.stdout.splitlines() if line.split()[-1] == str(sweep))
+
+
+def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and process.poll() is None:
+        if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{run} made no {rows} rows (exit code of the sweep {process.poll()})")
+
+
+def table(sweep: Path) -> list[dict[str, str]]:
+    with (sweep / "sweep.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def sha256(run: Path) -> str:
+    return json.loads((run / "summary.json").read_text())["parameters_sha256"]
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of living processes that work in ``folder``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            there = (process / "cwd").readlink()
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if there == folder and ("neuro_cli" in line or "submitit" in line):
+            found.append(line)
+    return found
+
+
+def test_four_jobs_of_two_ranks(folder, start, slurm):
+    sweep = start(*SMALL, *SLURM, "generations=3", "algo=openai_es,snes", "seed=1,2", "hydra.sweep.dir=four")
+    out, err = sweep.communicate(timeout=400)
+    assert sweep.returncode == 0, err
+    rows = table(folder / "four")
+    assert [(row["run"], row["algo"], row["seed"], row["state"], row["generations"], row["ranks"]) for row in rows] == [
+        (str(job), algo, str(seed), "finished", "3", "2")
+        for job, (algo, seed) in enumerate((algo, seed) for algo in ("openai_es", "snes") for seed in (1, 2))
+    ]
+    assert out.count("finished") == 4
+    assert len({sha256(folder / "four" / str(job)) for job in range(4)}) == 4
+    alone = ("generations=3", "algo=snes", "seed=2", "distribution=local", "hydra.run.dir=alone")
+    assert neuro_inside("train", *SMALL, *alone, cwd=folder).returncode == 0
+    assert sha256(folder / "four" / "3") == sha256(folder / "alone")
+    assert jobs_of(slurm, folder / "four") == []
+    assert list((folder / "four").rglob("*.pkl")) == []
+
+
+def kill(sweep: str, job: int, program: str) -> None:
+    """SIGKILL to the first process of ``program`` that works for the sweep's job."""
+    marks = (f"SLURM_ARRAY_TASK_ID={job}\0".encode(), f"/{sweep}/.submitit".encode())
+    for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            environment = (process / "environ").read_bytes()
+            line = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if all(mark in environment for mark in marks) and line[0].endswith(b"python") and program.encode() in line:
+            os.kill(int(process.name), signal.SIGKILL)
+            return
+    raise AssertionError(f"no process of {program} works for job {job} of {sweep}")
+
+
+def test_killed_and_failing_jobs_are_reported_and_the_rest_finish(folder, start, slurm):
+    """Killed: a rank of the first job, the process of the second that SLURM started."""
+    sweep = start(*LONG, *SLURM, "generations=60", "population=8,10,7,12", "hydra.sweep.dir=killed")
+    for job, program in ((0, "neuro_cli"), (1, "submitit.core._submit")):
+        wait_for_rows(folder / "killed" / str(job), 2, sweep)
+        kill("killed", job, program)
+    _, err = sweep.communicate(timeout=400)
+    assert sweep.returncode == 1, err
+    rank, process, bad, fine = table(folder / "killed")
+    assert [row["state"] for row in (rank, process, bad, fine)] == ["failed", "failed", "failed", "finished"]
+    assert rank["reason"] == "the world of 2 ranks ended with exit code 137"
+    assert process["reason"].startswith("SLURM: FAILED; ended without a word; last log line: ")
+    assert bad["reason"] == "population=7: antithetic pairs need an even population"
+    assert int(rank["generations"]) >= 2
+    assert jobs_of(slurm, folder / "killed") == []
+    assert processes_of(folder) == []
+
+
+def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
+    sweep = start(*LONG, *SLURM, "generations=1000", "seed=1,2", "hydra.sweep.dir=interrupted")
+    wait_for_rows(folder / "interrupted" / "0", 2, sweep)
+    sweep.send_signal(signal.SIGINT)
+    out, err = sweep.communicate(timeout=120)
+    assert sweep.returncode == 130, err
+    assert jobs_of(slurm, folder / "interrupted") == []
+    assert processes_of(folder) == []
+    first = table(folder / "interrupted")[0]
+    # SLURM's SIGTERM came first: the run ended with a checkpoint
+    assert (first["state"], first["reason"].split("(")[0]) == (
+        "stopped",
+        "stopped after generation " + first["generations"] + " ",
+    )
+    assert "interrupted: the jobs of this sweep are cancelled" in err
+    assert "stopped after generation" in out
+
+
+def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int) -> None:
+    """Each job of the sweep over the seeds 1 and 2 stopped, went on, and is what a run that never stopped is."""
+    for job, seed in ((0, 1), (1, 2)):
+        log = (folder / sweep / str(job) / "log.txt").read_text()
+        assert "stopped after generation" in log
+        assert "SLURM started this job again (1): it goes on after generation" in log
+        with (folder / sweep / str(job) / "metrics.csv").open() as file:
+            assert [int(row["generation"]) for row in csv.DictReader(file)] == list(range(1, generations + 1))
+        name = f"{sweep}-whole-{seed}"
+        whole = (*LONG, f"generations={generations}", f"seed={seed}", "distribution=local", f"hydra.run.dir={name}")
+        done = neuro_inside("train", *whole, cwd=folder, NAP="0")
+        assert done.returncode == 0, done.stderr
+        assert sha256(folder / sweep / str(job)) == sha256(folder / name)
+
+
+def test_preempted_jobs_go_on_to_the_same_bits(folder, start, slurm):
+    """One gets the signal that announces its end; one is queued again by SLURM, which sends SIGTERM and SIGKILL."""
+    sweep = start(*LONG, *SLURM, "generations=100", "seed=1,2", "hydra.sweep.dir=preempted")
+    for job in (0, 1):
+        wait_for_rows(folder / "preempted" / str(job), 2, sweep)
+        name = next(name for name in jobs_of(slurm, folder / "preempted") if name.endswith(f"_{job}"))
+        command = (["scancel", "--signal=USR2"], ["scontrol", "requeue"])[job]
+        subprocess.run([*command, name], env=slurm, check=True)
+    out, err = sweep.communicate(timeout=500)
+    assert sweep.returncode == 0, err
+    assert out.count("finished") == 2
+    went_on_to_the_same_bits(folder, "preempted", 100)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_time_limit_that_is_too_short(folder, start, slurm):
+    """SLURM's shortest limits are minutes: a job has to last about as long."""
+    times = ("hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=45")
+    sweep = start(*LONG, *SLURM, "generations=900", "seed=1,2", *times, "hydra.sweep.dir=limited")
+    _, err = sweep.communicate(timeout=1100)
+    assert sweep.returncode == 0, err
+    for job in (0, 1):
+        logs = list((folder / "limited" / ".submitit").glob(f"*_{job}/*.err"))
+        assert any("this job is timed-out" in log.read_text() for log in logs)
+    went_on_to_the_same_bits(folder, "limited", 900)

@@ -51,7 +51,8 @@ def never_killed(folder) -> tuple[str, list[tuple[str, ...]]]:
 def start(folder: Path, name: str, ranks: int, mpi: Mpi) -> subprocess.Popen[bytes]:
     command = mpi.command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}")
     silent = subprocess.DEVNULL
-    environment = clean_environment() | {"TMPDIR": str(folder)}  # where a killed mpiexec of Open MPI leaves its files
+    # where a killed world of Open MPI leaves its files
+    environment = clean_environment() | {"TMPDIR": str(folder), "OMPI_MCA_btl_sm_backing_directory": str(folder)}
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=silent, stderr=silent)
 
 

@@ -7,7 +7,7 @@
 #
 # SLURM_LOCAL       folder of its state (default: neuro-slurm-<uid> in TMPDIR); all it writes lies there
 # SLURM_LOCAL_CPUS  cpus that it hands out, more than there are is allowed (default: those there are)
-# SLURM_LOCAL_PORT  first of two ports on 127.0.0.1 (default: the first free pair from 16817 on)
+# SLURM_LOCAL_PORT  first of two ports on 127.0.0.1 (default: a free pair from 20000 to 29999)
 #
 # Debian: apt-get install --no-install-recommends slurm-wlm munge. Run it as root, or as a user who may start slurmd.
 set -euo pipefail
@@ -23,13 +23,13 @@ say() { echo "slurm_local: $*" >&2; }
 own() {
   local pid
   pid=$(cat "$state/run/$1.pid" 2>/dev/null) || return 1
-  [ -n "$pid" ] && tr '\0' ' ' < "/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$state/" && echo "$pid"
+  [ -n "$pid" ] && { tr '\0' ' ' < "/proc/$pid/cmdline" | grep -qF -- "$state/"; } 2>/dev/null && echo "$pid"
 }
 
 free_port() { ! (exec 3<> "/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 choose_port() {
-  local port=${SLURM_LOCAL_PORT:-16817}
+  local port=${SLURM_LOCAL_PORT:-$((20000 + RANDOM % 9000))}  # at random: two that start at once would see the same pair free
   until free_port "$port" && free_port $((port + 1)); do
     [ -z "${SLURM_LOCAL_PORT:-}" ] || { say "ports $port and $((port + 1)) of SLURM_LOCAL_PORT are taken"; exit 1; }
     port=$((port + 2))

@@ -14,6 +14,7 @@ from neuro_cli.report.job import Job, read_job
 
 CSV = "sweep.csv"
 NUMBERS = ("generations", "test_accuracy", "wall_seconds", "candidates_per_second", "ranks")
+CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
 COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
 
@@ -47,6 +48,8 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Job
     jobs = {str(run.relative_to(folder)): read_job(run, str(run.relative_to(folder))) for run in runs}
     for number, state in (states or {}).items():
         job = jobs.setdefault(str(number), Job(str(number), "failed"))
+        if job.state == "stopped" and not state.startswith(CANCELLED):
+            job.state = "failed"  # its ranks stopped in good order, because SLURM ended what was left of the job
         if job.state == "failed":
             job.reason = "; ".join(part for part in (f"SLURM: {state}", job.reason) if part)
     return [jobs[name] for name in sorted(jobs, key=_natural)]

@@ -86,11 +86,15 @@ def test_a_sweep_is_told_by_what_differs(tmp_path, capsys):
 def test_a_job_that_never_began_has_its_line(tmp_path):
     made(tmp_path / "0", BEGUN, generations=10)
     made(tmp_path / "1", BEGUN)
-    jobs = read_jobs(tmp_path, {1: "FAILED", 2: "NODE_FAIL"})
+    made(tmp_path / "3", BEGUN, STOPPED, generations=4)
+    made(tmp_path / "4", BEGUN, STOPPED, generations=4)
+    jobs = read_jobs(tmp_path, {1: "FAILED", 2: "NODE_FAIL", 3: "TIMEOUT", 4: "CANCELLED by 0"})
     assert [(job.state, job.reason) for job in jobs] == [
         ("finished", ""),
         ("failed", f"SLURM: FAILED; ended without a word; last log line: {BEGUN}"),
         ("failed", "SLURM: NODE_FAIL"),
+        ("failed", f"SLURM: TIMEOUT; {STOPPED}"),
+        ("stopped", STOPPED),
     ]
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from worlds import LAUNCHER, clean_environment
+from worlds import clean_environment, own_mpi
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "slurm_local.sh"
 CPUS = 8  # more than there are: the jobs of several tests wait and sleep side by side
@@ -23,8 +23,8 @@ def slurm(tmp_path_factory) -> dict[str, str]:
         pytest.skip(f"no {', '.join(missing)}: apt-get install --no-install-recommends slurm-wlm munge")
     if find_spec("submitit") is None:
         pytest.skip("no submitit: pip install 'neuro-cli[slurm]'")
-    if LAUNCHER is None:
-        pytest.skip("no MPI: pip install 'neuro-cli[mpi]'")
+    if own_mpi().missing:
+        pytest.skip(own_mpi().missing)
     environment = clean_environment() | {"SLURM_LOCAL": str(tmp_path_factory.mktemp("slurm")), "SLURM_LOCAL_CPUS": str(CPUS)}
     begun = subprocess.run([SCRIPT, "start"], env=environment, capture_output=True, text=True, timeout=120)
     if begun.returncode and os.getuid():

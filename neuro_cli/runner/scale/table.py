@@ -40,7 +40,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _names(row: Row) -> list[str]:
-    fabric = f"{row.fabric}{' emulated' if row.emulated else ''}"
+    fabric = f"{row.fabric}{' emulated' if row.emulated and row.source == MEASURED else ''}"
     return [row.scaling, fabric, row.method, f"{row.scale} {'a rank' if row.scaling == 'weak' else 'in all'}"]
 
 
@@ -105,7 +105,10 @@ def show(study: Study, found: Measurements, rows: Sequence[Row], run: Path) -> N
     """Print the tables and write scaling.csv and scaling.md into ``run``."""
     write(run / "scaling.csv", [row.fields() for row in rows], study.threads)
     console, markdown = wide_console(), []
-    titles = ("Measured: weak efficiency t1 / tN, strong t1 / (N tN); medians (least to most)", "Projected efficiencies")
+    titles = (
+        "Measured: weak efficiency t1 / tN, strong t1 / (N tN); medians (least to most)",
+        "Projected efficiencies (~: the work of a rank is extrapolated from smaller worlds)",
+    )
     for title, (columns, cells) in zip(titles, (measured_table(rows), projected_table(rows)), strict=True):
         if cells:
             table = Table(*columns, title=title)

@@ -23,7 +23,7 @@ from neuro_cli.runner.logs import log_to
 from neuro_cli.runner.session import guarded
 
 BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")
-LIMIT = 4.0  # seconds: pretended generations that would take longer are extrapolated from smaller worlds
+LIMIT = 10.0  # seconds: pretended generations that would take longer are extrapolated from smaller worlds
 
 
 def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class Sweep(Callback):
         self.trains = config.hydra.job.name == "train"  # a sweep of benchmarks has no runs to report
         self.submitted = SubmittedJobs(self.folder, str(launcher.comment)) if launcher._target_ == LAUNCHER else None
         Sweep.current = self
+        if self.submitted is not None:
+            signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
             print(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands", flush=True)
 
@@ -39,7 +41,7 @@ def swept(main: Callable[[], Any]) -> int:
     """Run Hydra's ``main`` and return its exit code; a sweep ends with the table of its jobs."""
     Sweep.current = None
     failure: BaseException | None = None
-    with _terminable():
+    with _signals_put_back():
         try:
             main()
         except BaseException as error:
@@ -54,14 +56,14 @@ def swept(main: Callable[[], Any]) -> int:
     return _or_raise(refused or failure)
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """SIGTERM to a command that waits for jobs on SLURM: as Ctrl-C, so that they are cancelled."""
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends this process as Ctrl-C does, so that jobs can be cancelled; runs have handlers of their own meanwhile."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+def _signals_put_back() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:

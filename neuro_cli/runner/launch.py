@@ -78,7 +78,17 @@ class Start:
     environment: Mapping[str, str]
 
     def run(self) -> int:
-        """Run the world to its end and return the exit code.
+        """Run the world to its end and return the exit code."""
+        on_slurm = self.launcher.kind == "srun"
+        if on_slurm and slurm.restarts():
+            slurm.clear_segments(self.launcher.path)
+        code = self._run()
+        if on_slurm and code and not heard():
+            slurm.clear_segments(self.launcher.path)  # of ranks that were killed
+        return code
+
+    def _run(self) -> int:
+        """Start, pass on signals, wait.
 
         SIGTERM, SIGINT and SIGUSR2 are noted and passed on, as the request for a clean stop that the launcher knows; a
         second SIGTERM or SIGINT as it is.
@@ -156,7 +166,5 @@ def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
     network.check_rights()
     # emulated hosts are on this machine, also in a SLURM job
     found = mpiexec_launcher() if network.emulate else world_launcher()
-    if found.kind == "srun" and slurm.restarts():
-        slurm.clear_segments(found.path)
     command = found.emulated(ranks, network, program) if network.emulate else found.command(ranks, program)
     return Start(found, command, found.environment(ranks) | network.variables())

@@ -68,7 +68,7 @@ def srun_kind(default: str) -> tuple[str, str] | None:
 
 
 def clear_segments(srun: str) -> None:
-    """Remove the shared memory that killed ranks of this job's earlier starts left, on all nodes of the job.
+    """Remove the shared memory that killed ranks of this job left, on all its nodes. No world of the job may be alive.
 
     MPICH names it after job and step, takes whatever it finds under the name, and then fails in MPI_Init. A job that is
     started again keeps its number and counts its steps from 0 again.
@@ -79,7 +79,7 @@ def clear_segments(srun: str) -> None:
     command = [srun, *options, "sh", "-c", f"rm -f {' '.join(names)}"]
     done = subprocess.run(command, env=job_environment(os.environ), capture_output=True, text=True, timeout=120)
     if done.returncode:
-        log.warning("shared memory of this job's earlier start may be left: %s", " ".join(done.stderr.split()))
+        log.warning("shared memory of killed ranks may be left: %s", " ".join(done.stderr.split()))
 
 
 def _fnv(text: str) -> int:

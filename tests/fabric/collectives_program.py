@@ -24,6 +24,13 @@ expected = np.concatenate([np.full(count, j, np.float32) for j, count in enumera
 assert np.array_equal(world.all_gather(own, counts), expected)
 assert moved(lambda: world.all_gather(own, counts)) == (own.nbytes, expected.nbytes - own.nbytes)
 
+# blocks of nearly the same length
+counts = [100 + (j % 2) for j in range(size)]
+own = np.full(counts[rank], rank, np.float32)
+expected = np.concatenate([np.full(count, j, np.float32) for j, count in enumerate(counts)])
+assert np.array_equal(world.all_gather(own, counts), expected)
+assert moved(lambda: world.all_gather(own, counts)) == (own.nbytes, expected.nbytes - own.nbytes)
+
 # the same, begun early: two under way at once, the later one waited for first
 first, second = world.start_all_gather(own, counts), world.start_all_gather(-own, counts)
 first.test()

@@ -1,4 +1,4 @@
-"""A world of any size in one process: what one rank does is done, what others would send is made up.
+"""A world of any size in one process: what one rank does is done, what others would send is zeros.
 
 So the time that a rank of N spends outside of collectives is measured by doing it, whatever the distribution method; the
 collectives are noted, for a cost model to price.
@@ -45,7 +45,7 @@ class Pretend(World):
         super().__init__()
         self.size, self.rank = size, size - 1 if rank is None else rank
         self.noted: list[Noted] = []
-        self._buffers: dict[tuple[int, int, np.dtype], np.ndarray] = {}
+        self._buffers: dict[tuple[int, np.dtype], np.ndarray] = {}
 
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.size == 1:
@@ -53,9 +53,11 @@ class Pretend(World):
         total, start = sum(counts), sum(counts[: self.rank])
         self._note("all_gather", total * own.itemsize)
         self._count(own.nbytes, total * own.itemsize - own.nbytes)
-        gathered = self._buffer(own, total, start)
-        gathered[start : start + own.size] = own
-        return gathered
+        key = (total, own.dtype)
+        if key not in self._buffers:  # made once: to write it again would cost what the cost model counts already
+            self._buffers[key] = np.zeros(total, own.dtype)
+        self._buffers[key][start : start + own.size] = own
+        return self._buffers[key]
 
     def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
         if self.size == 1:
@@ -72,7 +74,7 @@ class Pretend(World):
             sent = sum(block.nbytes for block in blocks)
             self._note("all_to_all", sent)
             self._count(sent - own.nbytes, (self.size - 1) * own.nbytes)
-        return [own] * self.size
+        return [own if rank == self.rank else np.zeros_like(own) for rank in range(self.size)]
 
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size > 1:
@@ -88,13 +90,6 @@ class Pretend(World):
     def _note(self, kind: str, size: int) -> None:
         now = time.perf_counter()
         self.noted.append(Noted((kind, size), now, now))
-
-    def _buffer(self, own: np.ndarray, total: int, start: int) -> np.ndarray:
-        """Filled once: to write it again would cost what the cost model counts already."""
-        key = (total, start, own.dtype)
-        if key not in self._buffers:
-            self._buffers[key] = np.resize(own, total) if own.size else np.zeros(total, own.dtype)
-        return self._buffers[key]
 
     def _count(self, sent: int, received: int) -> None:
         self.traffic.sent += sent

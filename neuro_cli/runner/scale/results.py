@@ -65,16 +65,18 @@ class Projection:
     """Seconds of a generation from what one rank does and what the network costs."""
 
     cost: CostModel
-    pretended: dict[Point, dict[str, Any]]
+    pretended: Mapping[Point, list[dict[str, Any]]]
 
     def seconds(self, point: Point) -> float:
         """Work outside of collectives, and of these what other work does not hide."""
-        result = self.pretended[point]
-        calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]
-        return float(result["seconds"][0] + stalled(calls, self.cost, point.ranks))
+        seconds = []
+        for result in self.pretended[point]:
+            calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]
+            seconds.append(result["seconds"][0] + stalled(calls, self.cost, point.ranks))
+        return statistics.median(seconds)
 
     def source(self, point: Point) -> str:
-        return EXTRAPOLATED if self.pretended[point]["extrapolated"] else PROJECTED
+        return EXTRAPOLATED if self.pretended[point][0]["extrapolated"] else PROJECTED
 
 
 def projections(study: Study, found: Measurements) -> dict[str, Projection]:

@@ -20,12 +20,13 @@ SIZES = (256, 16 * 1024, 1024 * 1024, 8 * 1024 * 1024)  # bytes of the collectiv
 class Measurements:
     """By network and point: the results of every round. ``collectives``: by network, of every world with more than one rank.
 
-    ``pretended``: by point, what one of its ranks does outside of collectives, and the collectives.
+    ``pretended``: by point, what one of its ranks does outside of collectives, and the collectives; of every round where
+    the point is measured too.
     """
 
     points: dict[tuple[str, Point], list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     collectives: dict[str, list[Timed]] = field(default_factory=lambda: defaultdict(list))
-    pretended: dict[Point, dict[str, Any]] = field(default_factory=dict)
+    pretended: dict[Point, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     library: str = ""
 
 
@@ -44,7 +45,8 @@ def measure(study: Study, folder: Path) -> Measurements:
             for ranks in study.ranks:
                 if ranks > 1 and not study.project:
                     _measure_world(study, found, name, network, ranks, here)
-    _pretend(study, found, folder)
+        _pretend(study, found, set(study.ranks) - {1}, here)
+    _pretend(study, found, set(study.projected) - {1, *study.ranks}, folder)
     return found
 
 
@@ -65,9 +67,9 @@ def _measure_world(study: Study, found: Measurements, name: str, network: Networ
     found.library = results["library"]
 
 
-def _pretend(study: Study, found: Measurements, folder: Path) -> None:
-    """One rank of every larger world, on a machine all of whose cores are as busy as on a node of a cluster."""
-    sizes = sorted({*study.projected, *study.ranks} - {1})
+def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) -> None:
+    """One rank of each of the larger worlds, on a machine all of whose cores are as busy as on a node of a cluster."""
+    sizes = sorted(worlds)
     families = {
         Point(method, ranks, members * ranks): f"{method} {members}"
         for method in study.methods
@@ -89,7 +91,8 @@ def _pretend(study: Study, found: Measurements, folder: Path) -> None:
         for point in points
     ]
     results = _run(study, entries, Network(NATIVE), busy, study.config["known_fabrics"][NATIVE], folder / "pretended")
-    found.pretended = dict(zip(points, results["points"], strict=True))
+    for point, result in zip(points, results["points"], strict=True):
+        found.pretended[point].append(result)
 
 
 def _run(

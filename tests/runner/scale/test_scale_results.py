@@ -46,7 +46,8 @@ def found():
     add("ethernet_1g", 4, 8, result(5.0), result(5.0))
     for ranks, population in ((2, 6), (2, 8), (4, 12), (4, 8), (8, 24), (8, 8)):
         calls = [["all_gather", 40, 0.5, 0.75]]  # a quarter of a second of other work
-        made.pretended[Point("replicated", ranks, population)] = {"seconds": [1.0], "calls": calls, "extrapolated": ranks == 8}
+        result = {"seconds": [1.0], "calls": calls, "extrapolated": ranks == 8}
+        made.pretended[Point("replicated", ranks, population)] = [result, {**result, "seconds": [9.0]}, result]
     return made
 
 
@@ -92,7 +93,7 @@ def test_a_projection_is_work_and_what_collectives_leave_exposed(study, found):
 
 def test_a_hidden_collective_costs_nothing():
     calls = [["all_reduce", 10, 0.0, 1.4]]
-    pretended = {Point("x", 2, 2): {"seconds": [1.5], "calls": calls, "extrapolated": False}}
+    pretended = {Point("x", 2, 2): [{"seconds": [1.5], "calls": calls, "extrapolated": False}]}
     projection = Projection(CostModel(Cost(1, 1), Cost(0.1, 100)), pretended)
     assert projection.seconds(Point("x", 2, 2)) == 1.5
     assert projection.source(Point("x", 2, 2)) == PROJECTED

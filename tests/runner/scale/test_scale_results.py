@@ -1,6 +1,7 @@
 """Efficiencies and projections from made measurements, against the definitions."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 from configs import composed
@@ -46,8 +47,8 @@ def found():
     add("ethernet_1g", 4, 8, result(5.0), result(5.0))
     for ranks, population in ((2, 6), (2, 8), (4, 12), (4, 8), (8, 24), (8, 8)):
         calls = [["all_gather", 40, 0.5, 0.75]]  # a quarter of a second of other work
-        result = {"seconds": [1.0], "calls": calls, "extrapolated": ranks == 8}
-        made.pretended[Point("replicated", ranks, population)] = [result, {**result, "seconds": [9.0]}, result]
+        one = {"seconds": [1.0], "calls": calls, "extrapolated": ranks == 8}
+        made.pretended[Point("replicated", ranks, population)] = [one, {**one, "seconds": [9.0]}, one]
     return made
 
 
@@ -72,8 +73,6 @@ def test_ranks_that_share_cores_have_no_efficiency_unless_asked_for(study, found
     crowded = row(rows_of(study, found), "weak", 4)
     assert crowded.crowded
     assert crowded.efficiency is None
-    from dataclasses import replace
-
     asked = row(rows_of(replace(study, oversubscribed=True), found), "weak", 4)
     assert asked.efficiency.middle == pytest.approx((1.1 / 5 + 2 / 5) / 2)
 

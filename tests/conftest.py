@@ -12,6 +12,11 @@ from worlds import MPIS, Mpi
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """SLURM's tests first: they take longest and mostly wait, so the other worker has all the rest meanwhile."""
+    items.sort(key=lambda item: "slurm" not in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Folder with real MNIST and the CIFAR-10 subset; skips where it is absent."""

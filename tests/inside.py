@@ -25,6 +25,10 @@ class Done:
 def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
     """``neuro ARGUMENTS`` in the folder ``cwd``; working directory, environment and import path are put back."""
     out, err = io.StringIO(), io.StringIO()
+    ours = logging.getLogger("neuro_cli")
+    for handler in list(ours.handlers):  # of an earlier command: a process of its own would begin without
+        ours.removeHandler(handler)
+        handler.close()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
         for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.emulation import PORT
-from neuro_cli.fabric.emulation.hosts import address
+from neuro_cli.fabric.emulation.hosts import MOST, address
 from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.fabric.mpi import FIX
 from neuro_cli.fabric.network import Network
@@ -164,6 +164,8 @@ def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
 def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
     """What starts ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
     network.check_rights()
+    if network.emulate and ranks > MOST:
+        raise ConfigError("ranks", ranks, f"at most {MOST} hosts can be emulated")
     # emulated hosts are on this machine, also in a SLURM job
     found = mpiexec_launcher() if network.emulate else world_launcher()
     command = found.emulated(ranks, network, program) if network.emulate else found.command(ranks, program)

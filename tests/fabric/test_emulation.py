@@ -56,7 +56,7 @@ def nothing_left():
         time.sleep(0.1)
     assert our_processes() == []
     assert held_namespaces() - held == set()
-    left = [name for name in set(os.listdir("/tmp")) - files if "neuro" in name or "mpich" in name or "ompi" in name]
+    left = [name for name in set(os.listdir("/tmp")) - files if "neuro" in name or "mpich" in name]
     assert left == []
 
 
@@ -163,6 +163,17 @@ class TestTraining:
         assert len(our_processes()) > 5  # ranks, their launcher, the switch, ...
         process.kill()
         process.communicate()  # ends when the last process has closed the pipes
+
+    def test_without_its_switch_a_run_ends(self, tmp_path, nothing_left):
+        process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
+        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        module = b"neuro_cli.fabric.emulation.hosts"
+        chain = sorted(pid for pid in our_processes() if module in Path(f"/proc/{pid}/cmdline").read_bytes())
+        assert len(chain) == 3  # who waits, the first of the namespace, the switch
+        os.kill(chain[-1], signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "the switch between the ranks has ended" in errors
 
     def test_killing_a_rank_ends_the_run(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)

@@ -159,12 +159,13 @@ def test_ranks_that_wait_leave_their_core_where_there_are_too_few(monkeypatch):
     monkeypatch.delenv("OMPI_MCA_mpi_yield_when_idle", raising=False)
     for name in AS_ROOT:
         monkeypatch.setenv(name, "1")
+    before, name = dict(os.environ) | {launch.STARTED: "1"}, "OMPI_MCA_mpi_yield_when_idle"
     starts = launch.Launcher("mpiexec", "openmpi")
-    assert starts.environment(2) == {}
-    assert starts.environment(3) == {"OMPI_MCA_mpi_yield_when_idle": "1"}
-    monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", "0")  # the user's word counts
-    assert starts.environment(3) == {}
-    assert launch.Launcher("mpiexec", "mpich").environment(3) == {}
+    assert starts.environment(2) == before
+    assert starts.environment(3) == before | {name: "1"}
+    assert launch.Launcher("mpiexec", "mpich").environment(3) == before
+    monkeypatch.setenv(name, "0")  # the user's word counts
+    assert starts.environment(3) == before | {name: "0"}
 
 
 @pytest.mark.parametrize(

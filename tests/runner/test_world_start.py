@@ -10,6 +10,7 @@ import time
 import pytest
 from worlds import clean_environment, needs_mpi
 
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.network import Network
 from neuro_cli.runner import launch
 
@@ -31,6 +32,13 @@ def test_an_emulated_world_runs_inside_its_network(kind):
     assert words[-1] == "program"
     assert any("neuro_cli.fabric.emulation.enter" in word for word in words)
     assert ("10.77.0.1:1,10.77.0.2:1" in words) == (kind == "openmpi")
+
+
+def test_more_hosts_than_addresses_are_refused(monkeypatch):
+    network = Network("made", rate=1e9, latency=1e-4, emulate=True)
+    monkeypatch.setattr(Network, "check_rights", lambda self: None)
+    with pytest.raises(ConfigError, match="ranks=254: at most 253 hosts can be emulated"):
+        launch.world_start(254, ["program"], network)
 
 
 @needs_mpi

@@ -22,6 +22,7 @@ from types import FrameType
 from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
 
 READY = b"r"
+MOST = 253  # ranks: hosts and their addresses end in one byte
 QUEUE = 20_000_000  # ns that a downlink's queue may hold before frames are lost
 
 
@@ -84,18 +85,27 @@ def first_process(count: int, rate: float, delay: float, command: Sequence[str])
     kernel.own_proc()
     hosts = make_hosts(count + 1)
     reading, writing = os.pipe()
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         switch(hosts, rate, delay, writing)
         os._exit(1)
     os.close(writing)
     if os.read(reading, 1) != READY:
         print("neuro: error: fabric.emulate=true: the switch did not start", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGCHLD, lambda number, frame: end_without(child))
     held = ":".join(f"/proc/1/fd/{host}" for host in hosts)
     become_host(hosts[-1], count)
     process = subprocess.Popen(command, env=os.environ | {HOSTS: held})
     pass_on(process.pid)
     return code_of(process.wait())
+
+
+def end_without(switch_process: int) -> None:
+    """End this process, and the ranks with it, if the switch has ended: they would wait for each other for ever."""
+    if os.waitpid(switch_process, os.WNOHANG)[0]:
+        print("neuro: error: fabric.emulate=true: the switch between the ranks has ended", file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 def become_host(namespace: int, number: int) -> None:

@@ -36,13 +36,15 @@ def plot_scaling(rows: Sequence[Row], scaling: str, png: Path) -> bool:
                 line = [row for row in here if row.method == method and row.scale == scale]
                 _draw(axes, line, COLOURS[methods.index(method) % 7], MARKERS[scales.index(scale) % 7])
     panels[0].set_ylabel(TITLES[scaling])
+    panels[0].set_ylim(bottom=0)  # shared by all panels; the top is where the highest point is
     _legend(figure, methods, scales, "a rank" if scaling == "weak" else "in all", any(row.source != MEASURED for row in rows))
     figure.savefig(png)
     return True
 
 
 def _frame(axes: Axes, title: str, ranks: list[int]) -> None:
-    axes.set(title=title, xlabel="ranks", xscale="log", ylim=(0, 1.1))
+    axes.set(title=title, xlabel="ranks")
+    axes.axhline(1.0, color="grey", linewidth=0.8)
     axes.set_xscale("log", base=2)
     axes.set_xticks(ranks)
     axes.xaxis.set_major_formatter(ScalarFormatter())

@@ -75,9 +75,6 @@ MPIS = {"own": own_mpi, "openmpi": open_mpi}
 
 needs_mpi = pytest.mark.skipif(bool(own_mpi().missing), reason=own_mpi().missing or "-")
 
-# the fixture `mpi` runs a test on both; with this mark Open MPI's turn comes with the slow tests
-second_is_slow = pytest.mark.parametrize("mpi", ["own", pytest.param("openmpi", marks=pytest.mark.slow)], indirect=True)
-
 
 def neuro(*arguments: str, cwd: Path, ranks: int = 0, timeout: float = 300, mpi: Mpi | None = None, **environment: str):
     """``neuro ARGUMENTS``, under mpiexec when ``ranks`` > 0: the finished process with its text."""

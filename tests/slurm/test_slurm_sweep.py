@@ -48,6 +48,14 @@ def start(folder, slurm) -> Iterator[Start]:
             process.communicate(timeout=120)
 
 
+def jobs_left(slurm: dict[str, str], sweep: Path) -> list[str]:
+    """Those that SLURM still lists after half a minute: a job that has ended is completing for a moment."""
+    deadline = time.monotonic() + 30
+    while (left := jobs_of(slurm, sweep)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left
+
+
 def jobs_of(slurm: dict[str, str], sweep: Path) -> list[str]:
     """SLURM's names of the sweep's jobs that wait or run."""
     asked = subprocess.run(["squeue", "-h", "-o", "%F_%K %k"], env=slurm, capture_output=True, text=True, check=True)
@@ -86,6 +94,14 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
+def processes_left(folder: Path) -> list[str]:
+    """Those that still live after half a minute."""
+    deadline = time.monotonic() + 30
+    while (left := processes_of(folder)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left
+
+
 def test_four_jobs_of_two_ranks(folder, start, slurm):
     sweep = start(*SMALL, *SLURM, "generations=3", "algo=openai_es,snes", "seed=1,2", "hydra.sweep.dir=four")
     out, err = sweep.communicate(timeout=400)
@@ -100,7 +116,7 @@ def test_four_jobs_of_two_ranks(folder, start, slurm):
     alone = ("generations=3", "algo=snes", "seed=2", "distribution=local", "hydra.run.dir=alone")
     assert neuro_inside("train", *SMALL, *alone, cwd=folder).returncode == 0
     assert sha256(folder / "four" / "3") == sha256(folder / "alone")
-    assert jobs_of(slurm, folder / "four") == []
+    assert jobs_left(slurm, folder / "four") == []
     assert list((folder / "four").rglob("*.pkl")) == []
 
 
@@ -131,8 +147,8 @@ def test_a_killed_job_is_reported_and_the_rest_finish(folder, start, slurm):
     assert (killed["state"], fine["state"]) == ("failed", "finished")
     assert killed["reason"] == "the world of 2 ranks ended with exit code 137"
     assert int(killed["generations"]) >= 2
-    assert jobs_of(slurm, folder / "killed") == []
-    assert processes_of(folder) == []
+    assert jobs_left(slurm, folder / "killed") == []
+    assert processes_left(folder) == []
 
 
 @pytest.mark.slow
@@ -148,7 +164,7 @@ def test_a_job_that_says_nothing_more_and_one_with_bad_input(folder, start, slur
     # its ranks have a moment to stop in good order
     assert silent["reason"].startswith(("SLURM: FAILED; ended without a word", "SLURM: FAILED; stopped after generation"))
     assert bad["reason"] == "population=7: antithetic pairs need an even population"
-    assert processes_of(folder) == []
+    assert processes_left(folder) == []
 
 
 def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
@@ -157,8 +173,8 @@ def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
     sweep.send_signal(signal.SIGINT)
     out, err = sweep.communicate(timeout=120)
     assert sweep.returncode == 130, err
-    assert jobs_of(slurm, folder / "interrupted") == []
-    assert processes_of(folder) == []
+    assert jobs_left(slurm, folder / "interrupted") == []
+    assert processes_left(folder) == []
     first = table(folder / "interrupted")[0]
     # SLURM's SIGTERM came first: the run ended with a checkpoint
     assert (first["state"], first["reason"].split("(")[0]) == (

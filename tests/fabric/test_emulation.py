@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from worlds import clean_environment, needs_mpi, neuro
+from worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
 from neuro_cli.fabric.emulation.enter import placed
 from neuro_cli.fabric.emulation.hosts import address, code_of
@@ -66,19 +66,6 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, cwd=cwd, env=clean_environment() | {key: value}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-
-
-def wait_for(condition, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 90
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def rows(run: Path) -> int:
-    metrics = run / "metrics.csv"
-    return metrics.read_text().count("\n") - 1 if metrics.exists() else 0
 
 
 def measured(ranks: int, rate: float, latency: float, size: int) -> dict[str, float]:
@@ -150,7 +137,7 @@ class TestTraining:
     @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_ends_the_run_cleanly(self, sent, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
-        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        wait_for_rows(tmp_path / "run", 4, process)
         process.send_signal(sent)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
@@ -159,14 +146,14 @@ class TestTraining:
 
     def test_killing_the_runner_takes_everything_with_it(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
-        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        wait_for_rows(tmp_path / "run", 4, process)
         assert len(our_processes()) > 5  # ranks, their launcher, the switch, ...
         process.kill()
         process.communicate()  # ends when the last process has closed the pipes
 
     def test_without_its_switch_a_run_ends(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
-        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        wait_for_rows(tmp_path / "run", 4, process)
         module = b"neuro_cli.fabric.emulation.hosts"
         chain = sorted(pid for pid in our_processes() if module in Path(f"/proc/{pid}/cmdline").read_bytes())
         assert len(chain) == 3  # who waits, the first of the namespace, the switch
@@ -177,7 +164,7 @@ class TestTraining:
 
     def test_killing_a_rank_ends_the_run(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
-        wait_for(lambda: rows(tmp_path / "run") > 3, process)
+        wait_for_rows(tmp_path / "run", 4, process)
         ranks = [pid for pid in our_processes() if b"start\0run" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         ranks = [pid for pid in ranks if b"PMI_RANK=1" in Path(f"/proc/{pid}/environ").read_bytes()]
         os.kill(ranks[0], signal.SIGKILL)

@@ -1,5 +1,6 @@
 """What every world of ranks promises; real MPI ranks count their bytes."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from worlds import program
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.base import Alone, shares
+from neuro_cli.fabric.base import Alone, Traffic, shares
 from neuro_cli.runner.agree import together
 
 
@@ -45,3 +46,12 @@ def test_collectives_of_real_ranks(mpi, ranks, tmp_path):
     done = program(Path(__file__).parent / "collectives_program.py", cwd=tmp_path, ranks=ranks, mpi=mpi)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("all well") == ranks
+
+
+@pytest.mark.parametrize(("counted", "refused"), [(99, True), (100, False)])
+def test_messages_that_did_not_cross_the_emulated_network_are_refused(monkeypatch, counted, refused):
+    world = Alone()
+    world.traffic.sent, world.emulated = 100, True
+    monkeypatch.setattr(world, "interface_traffic", lambda: Traffic(counted, 0))
+    with pytest.raises(RuntimeError, match="does not send over the emulated network") if refused else nullcontext():
+        world.refuse_shortcut()

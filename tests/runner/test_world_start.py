@@ -5,10 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from worlds import clean_environment, needs_mpi
+from worlds import clean_environment, needs_mpi, wait_for_rows
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.network import Network
@@ -47,11 +46,7 @@ def test_a_killed_runner_leaves_no_ranks(tmp_path):
     setting = ["train", "ranks=2", "distribution=replicated", "population=8", "generations=1000000", "hydra.run.dir=run"]
     process = subprocess.Popen([sys.executable, "-m", "neuro_cli", *setting], cwd=tmp_path, env=clean_environment(),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    metrics = tmp_path / "run" / "metrics.csv"
-    deadline = time.monotonic() + 60
-    while not (metrics.exists() and metrics.read_text().count("\n") > 3) and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.1)
+    wait_for_rows(tmp_path / "run", 3, process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)  # the pipes are closed when the last rank has ended
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

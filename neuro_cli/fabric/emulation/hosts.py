@@ -74,10 +74,9 @@ def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # a frame that is due does not wait for a rank
     except PermissionError:
         print("neuro: the switch runs without real-time priority: delays will be longer at times", file=sys.stderr)
-    counters = np.zeros(3, np.int64)
-    run_switch.compile("(int32[::1], float64, int64, int64, int64[::1])")
+    run_switch.compile("(int32[::1], float64, int64, int64)")
     os.write(ready, READY)
-    run_switch(ports, float(rate), round(delay * 1e9), QUEUE, counters)
+    run_switch(ports, float(rate), round(delay * 1e9), QUEUE)
 
 
 def first_process(count: int, rate: float, delay: float, command: Sequence[str]) -> int:

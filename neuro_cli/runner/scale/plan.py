@@ -6,7 +6,7 @@ population), and many points serve both.
 
 import copy
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,8 +129,3 @@ def _integers(config: Mapping[str, Any], key: str, high: int, empty: bool = Fals
     if not isinstance(given, list) or not (given or empty):
         raise ConfigError(key, given, "must be a list of integers, for example [1,2]")
     return tuple(sorted({integer(key, value, 1, high) for value in given}))
-
-
-def with_one(ranks: Iterable[int]) -> list[int]:
-    """The numbers of ranks, 1 among them: efficiencies compare with it."""
-    return sorted({1, *ranks})

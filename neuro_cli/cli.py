@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli import __version__
-from neuro_cli.core.checks import integer
+from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, nearest, report
 from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.overrides import checked, config_folder, groups, option_of, parse_plain
@@ -131,6 +131,55 @@ def _scale(config: dict[str, Any], run: Path) -> int:
     return 0
 
 
+@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="evolve")
+def evolve_main(config: DictConfig) -> None:
+    choices = HydraConfig.get().runtime.choices
+    _job(config, lambda resolved, run: _evolve(resolved, run, {group: choices.get(group) for group in EVOLVES_WITH}))
+
+
+# what a cluster of neuro evolve does in its own way: other options would do nothing
+EVOLVES_WITH = {"algo": None, "distribution": "local", "fabric": "native"}
+
+
+def _evolve(config: dict[str, Any], run: Path, choices: dict[str, str | None]) -> int:
+    from neuro_cli.evolve.evolve import evolve
+    from neuro_cli.runner.build import check_root
+    from neuro_cli.runner.logs import log_to
+
+    for group, only in EVOLVES_WITH.items():
+        if choices[group] not in (only, "null", "None", None):
+            raise ConfigError(group, choices[group], "neuro evolve takes none: see election, selection and cluster")
+    check_root(config)
+    if launched():
+        raise UserError("neuro evolve starts its peers itself: run it without a launcher")
+    if config["ranks"] is not None:
+        raise ConfigError("ranks", config["ranks"], "neuro evolve has peers: cluster.local_peers")
+    OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
+    log_to(run, 0)
+    return evolve(config, run, _shown(run))
+
+
+def export_verb(arguments: list[str]) -> int:
+    from neuro_cli.evolve.evolve import check_packages
+    from neuro_cli.evolve.replay import export
+
+    options = _arguments("evolve", arguments, "neuro evolve export")
+    file, trust, from_start = None, [], False
+    for text in options.overrides:
+        key, value = parse_plain(text)
+        if key == "file":
+            file = Path(str(value))
+        elif key == "trust":
+            trust = [str(name) for name in (value if isinstance(value, list) else [value])]
+        elif key == "from_start":
+            from_start = boolean(key, value)
+        else:
+            raise ConfigError(key, value, "neuro evolve export takes file, from_start, trust")
+    check_packages()
+    export(options.run, file, trust, from_start)
+    return 0
+
+
 def _take_back(run: Path) -> None:
     """Remove what was written for a run that never began, so that the mended command can have the folder."""
     if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
@@ -205,6 +254,8 @@ def resume_verb(arguments: list[str]) -> int:
     options = _arguments("resume", arguments)
     changes, generation, trust = _resume_arguments(options.overrides)
     config = read_config(options.run, trust)
+    if "cluster" in config:
+        raise UserError(f"{options.run}: a peer of neuro evolve; go on with: neuro evolve cluster.from_run={options.run}")
     if launched() and not launched_by_us() and "ranks" not in changes:
         config["ranks"] = None  # the launcher has chosen
     for key in sorted(changes, key=lambda key: "." in key):  # groups first
@@ -271,8 +322,8 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; usage: {self.prog} RUN [key=value ...]")
 
 
-def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
-    parser = _Parser(f"neuro {verb}", description=VERBS[verb][1])
+def _arguments(verb: str, arguments: list[str], name: str = "") -> argparse.Namespace:
+    parser = _Parser(name or f"neuro {verb}", description=VERBS[verb][1])
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, for example outputs/train/<stamp>")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     return parser.parse_args(arguments)
@@ -309,6 +360,12 @@ def _hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
     return verb
 
 
+def _evolve_verb(arguments: list[str]) -> int:
+    if arguments[:1] == ["export"]:
+        return export_verb(arguments[1:])
+    return _hydra_verb(evolve_main)(arguments)
+
+
 def _is_word(name: str, arguments: list[str]) -> bool:
     return name == "bench" and bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("-")
 
@@ -317,6 +374,7 @@ VERBS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "train": (_hydra_verb(train_main), "Train a network. Options by Hydra: neuro train --help"),
     "bench": (_hydra_verb(bench_main), "Measure: neuro bench generation"),
     "scale": (_hydra_verb(scale_main), "Measure weak and strong scaling over networks, and project beyond this machine."),
+    "evolve": (_evolve_verb, "Be a peer of a cluster that trains one model by passing seeds; neuro evolve export RUN"),
     "resume": (resume_verb, "Go on with a run from its last checkpoint, on any number of ranks."),
     "evaluate": (evaluate_verb, "Score a run's trained network on the test set."),
     "report": (report_verb, "One table over the runs of sweeps, also as sweep.csv: neuro report outputs/train/<stamp>"),
@@ -359,6 +417,10 @@ def dispatch(arguments: list[str]) -> int:
     verb, rest = arguments[0], arguments[1:]
     if verb == "start":
         return start_verb(rest)
+    if verb == "peer":
+        from neuro_cli.evolve.evolve import peer_verb
+
+        return peer_verb(rest)
     if verb not in VERBS:
         raise UserError(f"{verb}: no such verb; {nearest(verb, VERBS)}")
     return VERBS[verb][0](rest)

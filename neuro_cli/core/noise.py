@@ -17,6 +17,8 @@ from neuro_cli.core.threads import Threads
 
 log = logging.getLogger(__name__)
 
+# names the numbers that addresses stand for: peers of another law would make other models of the same seeds
+LAW = "philox4x32-10, quantile table, 1"
 # what the fourth word of an address stands for
 NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
 

@@ -21,9 +21,12 @@ log = logging.getLogger(__name__)
 
 
 class Record:
-    """The run folder of a run that starts (``resumed_at`` None) or goes on after generation ``resumed_at``."""
+    """The run folder of a run that starts (``resumed_at`` None) or goes on after generation ``resumed_at``.
 
-    def __init__(self, run: Path, parts: Parts, resumed_at: int | None) -> None:
+    ``progress``: who shows how it stands, by default one line.
+    """
+
+    def __init__(self, run: Path, parts: Parts, resumed_at: int | None, progress: Progress | None = None) -> None:
         config = parts.config
         self.run = run
         self._identity = identity_of(config)
@@ -34,7 +37,7 @@ class Record:
             logger.start(run, config, resumed_at)
         # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
         console = Console(force_terminal=False) if launched() else None
-        self._progress = Progress(config["generations"], resumed_at or 0, console)
+        self._progress = progress or Progress(config["generations"], resumed_at or 0, console)
         self._progress.__enter__()
         log.info(
             "%d parameters, population %d, %d ranks, %d threads a rank, %s, MPI: %s",
@@ -60,9 +63,12 @@ class Record:
     def stopped(self, generation: int, reason: str) -> None:
         log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
 
-    def finish(self, parts: Parts, generation: int, seconds: float, metrics: dict[str, float]) -> dict[str, Any]:
-        """Write plot and summary; return the summary."""
-        candidates = (1 if parts.algo.uses_gradient else parts.config["population"]) * generation
+    def finish(
+        self, parts: Parts, generation: int, seconds: float, metrics: dict[str, float], candidates: int | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """Write plot and summary, ``more`` in it; return the summary. ``candidates``: scored in all, if not by this run alone."""
+        if candidates is None:
+            candidates = (1 if parts.algo.uses_gradient else parts.config["population"]) * generation
         summary = {
             **metrics,
             "generations": generation,
@@ -77,6 +83,7 @@ class Record:
             "device": str(parts.device),
             "versions": versions(parts.world.library),
             "git_revision": git_revision(),
+            **more,
         }
         write_summary(self.run / "summary.json", summary)
         plot_run(self.run / "metrics.csv", self.run / "curves.png")

@@ -1,0 +1,48 @@
+"""The model of `neuro evolve`: a start, and the steps that its cluster has committed."""
+
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import Algorithm, Proposal, State
+from neuro_cli.core.checks import number
+from neuro_cli.core.layout import ParameterLayout
+
+
+class Everyone:
+    """The parent of every member there may be: the centre."""
+
+    def __getitem__(self, member: int) -> int:
+        return 0
+
+
+class SeedSteps(Algorithm):
+    """Only sums and steps; who scores and who chooses is the cluster's affair. ``sigma``: standard deviation of a member."""
+
+    def __init__(self, sigma: float) -> None:
+        self.sigma = number("algo.sigma", sigma, above=0.0)
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        self._centre = centre.clone()
+        self.iteration, self.head = 0, b""
+
+    @property
+    def centre(self) -> Tensor:
+        return self._centre
+
+    def proposal(self) -> Proposal:
+        """Any member of the present iteration: the centre plus sigma times its noise."""
+        scale = torch.tensor([self.sigma], dtype=torch.float32, device=self._centre.device)
+        return Proposal(self._centre[None], Everyone(), scale)  # type: ignore[arg-type]
+
+    def step(self, sums: list[Tensor], head: bytes) -> None:
+        """Add ``sums``, each (M,), in their order; ``head`` names the committed steps up to this one."""
+        for one in sums:
+            self._centre += one
+        self.iteration, self.head = self.iteration + 1, head
+
+    def state(self) -> State:
+        return State({"centre": self._centre}, {"iteration": self.iteration, "head": self.head.hex()})
+
+    def restore(self, state: State) -> None:
+        self._centre = state.tensors["centre"].clone()
+        self.iteration, self.head = int(state.scalars["iteration"]), bytes.fromhex(state.scalars["head"])

@@ -1,0 +1,99 @@
+"""The leader's desk: who has reported on the present iteration, who is waited for, and for how long. Pure: time is an argument."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from neuro_cli.selection.base import Scores
+
+REMEMBERED = 16  # iterations
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one peer found in one iteration. ``members``: how many it scored (it may report fewer)."""
+
+    scores: Scores
+    members: int
+    total: float  # sum of the fitnesses of all its members
+    side: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+class Collector:
+    """``deadline``: seconds after the first report of an iteration. ``late``: drop | count (in the next iteration)."""
+
+    def __init__(self, deadline: float, late: str) -> None:
+        self.deadline, self.late = deadline, late
+        self.iteration = -1
+        self.reports: dict[str, Report] = {}
+        self.carried: dict[str, Report] = {}  # late ones that count now
+        self.too_late = 0
+        self._progress: dict[str, int] = {}
+        self._behind: set[str] = set()
+        self._counted: set[str] = set()  # whose reports made the last iteration
+        self._followed = False  # whether we collected the last iteration too
+        self._firsts: dict[int, float] = {}  # when the first report of an iteration came, of the last few
+
+    def begin(self, iteration: int) -> None:
+        """The iterations before ``iteration`` are committed."""
+        if iteration == self.iteration:
+            return
+        self._followed = iteration == self.iteration + 1
+        self._counted = set(self.reports) if self._followed else set()
+        missing = set(self._progress) - self._counted if self._followed else set()
+        self._behind |= {peer for peer in missing if self._progress[peer] >= self.iteration - 1}
+        self.iteration, self.reports, self.carried, self.too_late = iteration, {}, {}, 0
+        self._firsts = {past: when for past, when in self._firsts.items() if past >= iteration - REMEMBERED}
+
+    def progress(self, peer: str, iteration: int) -> None:
+        """``peer`` works on ``iteration``."""
+        self._progress[peer] = iteration
+
+    def forget(self, peer: str) -> None:
+        self._progress.pop(peer, None)
+        self._behind.discard(peer)
+
+    def take(self, peer: str, report: Report, now: float) -> bool:
+        """A report has come; whether it came in time."""
+        iteration = report.scores.iteration
+        self.progress(peer, max(iteration, self._progress.get(peer, 0)))
+        if iteration == self.iteration:
+            if self._overlaps(peer, report.scores):
+                return False
+            self._behind.discard(peer)
+            self.reports[peer] = report
+            self._firsts.setdefault(iteration, now)
+            return True
+        if iteration > self.iteration or (iteration == self.iteration - 1 and peer in self._counted):
+            return True  # ahead of us (it will send it again), or sent twice
+        self.too_late += 1
+        first = self._firsts.get(iteration)
+        if first is not None and now <= first + self.deadline:
+            self._behind.discard(peer)  # only not waited for: the next time it is
+        else:
+            self._behind.add(peer)
+        if self.late == "count" and self._followed and iteration == self.iteration - 1:
+            self.carried[peer] = report
+        return False
+
+    def _overlaps(self, peer: str, scores: Scores) -> bool:
+        """Whether another peer has drawn one of these addresses: rare, but then a coefficient would count twice."""
+        low, high = scores.first, scores.first + len(scores.fitness)
+        others = (report.scores for name, report in self.reports.items() if name != peer)
+        return any(other.first < high and low < other.first + len(other.fitness) for other in others)
+
+    def awaited(self, there: set[str]) -> set[str]:
+        """Who works on this iteration, is connected, was not late last time, and has not reported."""
+        current = {peer for peer, iteration in self._progress.items() if iteration >= self.iteration - 1}
+        return (current & there) - self._behind - set(self.reports)
+
+    def ready(self, there: set[str], now: float) -> bool:
+        """Whether to decide now. ``there``: the peers that are connected, ourselves included."""
+        if not self.reports:
+            return False
+        return not self.awaited(there) or now >= self._firsts[self.iteration] + self.deadline
+
+    def all_reports(self) -> list[Report]:
+        """What counts, in the order of the addresses."""
+        reports = [*self.reports.values(), *self.carried.values()]
+        return sorted(reports, key=lambda report: (report.scores.iteration, report.scores.first))

@@ -1,0 +1,36 @@
+"""What all peers of a cluster must have alike, since each makes the model for itself."""
+
+import json
+from typing import Any
+
+from neuro_cli.core.noise import LAW
+from neuro_cli.runner.identity import flatten, identity_of
+
+FORMAT = "neuro evolve 1"
+
+
+def cluster_identity(config: dict[str, Any], initial: str) -> dict[str, Any]:
+    """Keys and values; ``initial``: SHA-256 of the initial parameters."""
+    return {
+        "protocol": FORMAT,
+        "noise": LAW,
+        **identity_of(config),
+        **flatten(config["selection"], "selection"),
+        "election": config["election"]["_target_"],
+        "initial parameters": initial,
+    }
+
+
+def canonical(identity: dict[str, Any]) -> bytes:
+    return json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str).encode()
+
+
+def difference(ours: dict[str, Any], theirs: Any) -> str | None:
+    """The first thing that is not alike, as a sentence of ours to them; None when all is."""
+    if not isinstance(theirs, dict):
+        return "it does not say what it is of"
+    for key in [*ours, *(key for key in theirs if key not in ours)]:
+        here, there = ours.get(key), theirs.get(key)
+        if json.dumps(here, default=str) != json.dumps(there, default=str):
+            return f"{key} is {here} in the cluster, {there} at the newcomer"
+    return None

@@ -1,0 +1,80 @@
+"""Connections from this peer to others, one to each, dialled again when they break."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from neuro_cli.evolve.channel import Channel, Refused, Traffic, dial
+
+log = logging.getLogger(__name__)
+
+AGAIN, ANSWER = 0.3, 2.0  # seconds until a broken connection is dialled again; that a peer may take to answer
+MOST_WAITING = 4 * 2**20  # bytes for a peer that does not read: what comes on top is lost, elections live with that
+
+
+def address_of(peer: str) -> str:
+    return peer.partition("@")[2]
+
+
+class Links:
+    """``changed(peer, there)`` tells of connections; ``refused(peer, reason)`` of peers that do not want us."""
+
+    def __init__(
+        self,
+        tls: ssl.SSLContext,
+        traffic: Traffic,
+        hello: Callable[[], dict[str, Any]],
+        changed: Callable[[str, bool], None],
+        refused: Callable[[str, str], None],
+    ) -> None:
+        self._tls, self._traffic, self._hello, self._changed, self._refused = tls, traffic, hello, changed, refused
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._open: dict[str, Channel] = {}
+
+    @property
+    def there(self) -> set[str]:
+        return set(self._open)
+
+    def want(self, peers: set[str]) -> None:
+        """Be connected with these and no others."""
+        for peer in set(self._tasks) - peers:
+            self._tasks.pop(peer).cancel()
+        for peer in peers - set(self._tasks):
+            self._tasks[peer] = asyncio.get_running_loop().create_task(self._keep(peer), name=f"link to {peer}")
+
+    def send(self, peer: str, message: dict[str, Any]) -> None:
+        channel = self._open.get(peer)
+        if channel is not None and channel.waiting < MOST_WAITING:
+            channel.send(message)
+
+    def drop(self, peer: str) -> None:
+        """Give up a connection through which nothing has come for long; it is dialled again."""
+        channel = self._open.get(peer)
+        if channel is not None:
+            channel.abort()
+
+    async def _keep(self, peer: str) -> None:
+        channel = None
+        while True:
+            try:
+                channel, _ = await dial(address_of(peer), self._tls, self._traffic, self._hello(), ANSWER)
+                self._open[peer] = channel
+                self._changed(peer, True)
+                while True:
+                    await channel.receive()  # nobody speaks on it but us: this waits for the end
+            except Refused as refusal:
+                self._refused(peer, str(refusal))
+            except (ConnectionError, OSError):
+                pass
+            finally:
+                if channel is not None:
+                    channel.close()
+                    channel = None
+                    if self._open.pop(peer, None) is not None:
+                        self._changed(peer, False)
+            await asyncio.sleep(AGAIN)
+
+    def close(self) -> None:
+        self.want(set())

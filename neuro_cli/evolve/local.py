@@ -1,0 +1,60 @@
+"""Further peers on this machine: processes that this one starts, and that end with it however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from neuro_cli.evolve.secret import VARIABLE
+from neuro_cli.fabric.emulation.kernel import die_with_parent
+
+PATIENCE = 15.0  # seconds to end after being asked
+
+
+class LocalPeers:
+    """Peers 1 to ``count``, in folders of their own under ``run``/peers, who join at ``address``."""
+
+    def __init__(self, count: int, run: Path, config: dict[str, Any], address: str, secret: str) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        for number in range(1, count + 1):
+            folder = run / "peers" / str(number)
+            (folder / ".hydra").mkdir(parents=True)
+            cluster = config["cluster"] | {"local_peers": 1, "join": address, "port": 0, "from_run": None, "force_new": False}
+            OmegaConf.save(OmegaConf.create({**config, "cluster": cluster}), folder / ".hydra" / "config.yaml")
+            with (folder / "terminal.txt").open("wb") as terminal:
+                self._processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "neuro_cli", "peer", str(folder)],
+                        env=environment | {VARIABLE: secret},
+                        stdin=subprocess.DEVNULL,
+                        stdout=terminal,
+                        stderr=terminal,
+                        start_new_session=True,  # the terminal's Ctrl-C reaches them through us
+                        preexec_fn=_end_with_us,
+                    )
+                )
+
+    def end(self, finished: bool) -> None:
+        """Ask them to end (unless they do by themselves, all being done) and wait for it."""
+        if not finished:
+            for process in self._processes:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE
+        for process in self._processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _end_with_us() -> None:
+    if sys.platform == "linux":
+        die_with_parent(signal.SIGTERM)

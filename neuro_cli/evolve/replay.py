@@ -1,0 +1,100 @@
+"""A peer's model from its run folder, of a peer that lives or one that ended: the newest checkpoint and the records after it."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from safetensors.torch import save_file
+
+from neuro_cli.algo.base import State
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.evolve.history import Snapshot
+from neuro_cli.evolve.identity import canonical, cluster_identity
+from neuro_cli.evolve.ledger import Ledger, origin
+from neuro_cli.evolve.ledger_file import read_ledger
+from neuro_cli.evolve.record import decoded
+from neuro_cli.evolve.worker import apply, check_model, steps_of
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import Parts, build
+from neuro_cli.runner.centre import centre_module
+from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.runner.runs import read_config
+from neuro_cli.runner.summary import parameters_sha256
+
+log = logging.getLogger(__name__)
+
+
+def newest_snapshot(run: Path) -> Snapshot | None:
+    """The newest checkpoint of the run folder, None without one."""
+    try:
+        checkpoint = CheckpointStore(run, keep=1).load()
+    except UserError as error:
+        log.info("no snapshot: %s", error)
+        return None
+    head = bytes.fromhex(checkpoint.scalars["algo"]["head"])
+    return Snapshot(checkpoint.generation, head, checkpoint.tensors["algo.centre"])
+
+
+def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False) -> Ledger:
+    """Bring ``parts`` to where the peer of the folder ``run`` was, and give its ledger. Raises UserError.
+
+    ``start``: the hash before the first iteration of what ``parts`` were made of. ``from_start``: replay every record,
+    though a checkpoint would save some.
+    """
+    ledger = read_ledger(run)
+    if ledger.base == 0 and ledger.head_at(0) != start:
+        raise ConfigError("cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, ...)")
+    snapshot = None if from_start else newest_snapshot(run)
+    if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
+        scalars = {"iteration": snapshot.iteration, "head": snapshot.head.hex()}
+        steps_of(parts).restore(State({"centre": snapshot.centre.to(parts.device)}, scalars))
+    elif ledger.base:
+        raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and there is no checkpoint that fits")
+    replay(parts, ledger)
+    return ledger
+
+
+def replay(parts: Parts, ledger: Ledger) -> None:
+    """Apply the records that the model of ``parts`` has not yet."""
+    steps, begun = steps_of(parts), time.perf_counter()
+    count = ledger.next - steps.iteration
+    for iteration in range(steps.iteration, ledger.next):
+        head = ledger.head_at(iteration + 1)
+        assert head is not None
+        apply(parts, decoded(ledger.records[iteration - ledger.base]), head)
+    seconds = time.perf_counter() - begun
+    if count:
+        log.info("replayed %d iterations in %.2f s (%.0f/s)", count, seconds, count / seconds)
+
+
+def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> dict[str, Any]:
+    """Write the model of a peer's run folder as safetensors, also while the peer works. Raises UserError.
+
+    Returns and prints what was written.
+    """
+    config = read_config(run, trust)
+    if "cluster" not in config:
+        raise UserError(f"{run}: no run of neuro evolve")
+    parts = build(config, Alone())
+    check_model(parts)
+    steps = steps_of(parts)
+    steps.head = origin(canonical(cluster_identity(config, parameters_sha256(steps.centre))))
+    begun = time.perf_counter()
+    ledger = restore_run(parts, run, steps.head, from_start)
+    seconds = time.perf_counter() - begun
+    module = centre_module(parts, steps.centre, max(steps.iteration - 1, 0))
+    file = file or run / "model.safetensors"
+    try:
+        save_file({name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}, file)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
+    finally:
+        parts.threads.close()
+    digest = parameters_sha256(steps.centre)
+    Console().print(
+        f"{file}: iteration {steps.iteration}, parameters {digest[:16]}, ledger {ledger.head.hex()[:16]}, {seconds:.2f} s",
+        soft_wrap=True, highlight=False, markup=False,
+    )  # fmt: skip
+    return {"file": str(file), "iteration": steps.iteration, "parameters_sha256": digest}

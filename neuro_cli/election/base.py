@@ -33,8 +33,11 @@ class Election(ABC):
 
     name = ""
 
-    def start(self, host: Host, me: str, members: list[str], term: int) -> None:
-        """Take part as ``me``, beside ``members`` (all of them, ``me`` included); ``term``: of who let us in."""
+    def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
+        """Take part as ``me``, beside ``members`` (all of them, ``me`` included); ``term``: of who lets us in.
+
+        ``newcomer``: we are being let in, so we stand for nothing before a leader has spoken to us.
+        """
         self.host, self.me = host, me
 
     @property

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 pysyncobj.syncobj.pickle = PlainPickle  # type: ignore[attr-defined]
 pysyncobj.serializer.pickle = PlainPickle  # type: ignore[attr-defined]
 logging.getLogger("pysyncobj").setLevel(logging.ERROR)
-LOG = "_SyncObj__raftLog"
+LOG, DEADLINE = "_SyncObj__raftLog", "_SyncObj__raftElectionDeadline"
 
 
 class Raft(Election):
@@ -47,8 +47,8 @@ class Raft(Election):
             raise ConfigError("election.timeout_max", timeout_max, f"must be > timeout_min={timeout_min:g}")
         self._raft: SyncObj | None = None
 
-    def start(self, host: Host, me: str, members: list[str], term: int) -> None:
-        super().start(host, me, members, term)
+    def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
+        super().start(host, me, members, term, newcomer)
         others = [Node(peer) for peer in members if peer != me]
         self._link = _Link(self, [node.id for node in others])
         self._changes: deque[tuple[str, str, Callable[[bool], None]]] = deque()
@@ -70,6 +70,8 @@ class Raft(Election):
         )
         self._commits = _Commits(host)
         self._raft = SyncObj(Node(me), others, conf, [self._commits], transport=self._link, nodeClass=Node)
+        if newcomer:  # the leader's first word sets it
+            setattr(self._raft, DEADLINE, float("inf"))
 
     @property
     def _sync(self) -> SyncObj:

@@ -29,8 +29,8 @@ class Takeover(Election):
         if self._longest <= self._shortest:
             raise ConfigError("election.timeout_max", timeout_max, f"must be > timeout_min={timeout_min:g}")
 
-    def start(self, host: Host, me: str, members: list[str], term: int) -> None:
-        super().start(host, me, members, term)
+    def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
+        super().start(host, me, members, term, newcomer)
         self._members = {me, *members}
         self._term = term
         self._leader: str | None = None

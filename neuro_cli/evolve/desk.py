@@ -37,6 +37,8 @@ class Desk:
         except (ssl.SSLError, ConnectionResetError) as error:
             if not isinstance(error, ConnectionError) or not channel.peer:
                 log.warning("refused %s: it does not know the cluster's secret, or is no peer (%s)", address, _short(error))
+        except asyncio.CancelledError:
+            pass  # this peer ends
         except (ConnectionError, TimeoutError) as error:
             log.debug("%s: %s", address, error)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -65,7 +67,7 @@ class Desk:
             first = origin(canonical(node.identity))
             await serve(channel, node.ledger, int(hello["next"]), bytes(hello["head"]), first, node.snapshot)
         elif purpose in ("enter", "leave"):
-            channel.send(await self._change(purpose, peer))
+            await self._change(channel, purpose)
         else:
             channel.send({"refused": f"no such purpose: {purpose}"})
         await channel.drain()
@@ -89,26 +91,29 @@ class Desk:
         while True:
             self._node.heard(channel.peer, await channel.receive())
 
-    async def _change(self, purpose: str, peer: str) -> dict[str, Any]:
+    async def _change(self, channel: Channel, purpose: str) -> None:
         """Let a peer in or out, if we lead; else say who does."""
-        node = self._node
-        if not node.entered.is_set():
-            return {"leader": None}
-        if not node.election.can_commit:
-            leader = node.election.leader
-            return {"leader": leader if leader != node.me else None}
+        node, peer = self._node, channel.peer
+        if not node.entered.is_set() or not node.election.can_commit:
+            leader = node.election.leader if node.entered.is_set() else None
+            channel.send({"leader": leader if leader != node.me else None})
+            return
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def settle(outcome: bool) -> None:
             if not done.done():
                 done.set_result(outcome)
 
-        node.last_word[peer] = time.monotonic()
-        (node.election.add if purpose == "enter" else node.election.remove)(peer, settle)
-        if not await asyncio.wait_for(done, 10.0):
-            return {"leader": None}
-        log.info("%s %s", peer, "has entered" if purpose == "enter" else "has left")
-        return {"members": node.election.members, "term": node.election.term}
+        enters = purpose == "enter"
+        if enters:
+            node.last_word[peer] = time.monotonic()
+            channel.send({"members": sorted({*node.election.members, peer}), "term": node.election.term})
+            await channel.drain()
+        (node.election.add if enters else node.election.remove)(peer, settle)
+        outcome = await asyncio.wait_for(done, 10.0)
+        channel.send({"entered": outcome} if enters else {"left": outcome})
+        if outcome:
+            log.info("%s %s", peer, "has entered" if enters else "has left")
 
 
 def _short(error: BaseException) -> str:

@@ -154,7 +154,7 @@ def _work(config: dict[str, Any], run: Path, listener: socket.socket, address: s
             ledger = restore_run(parts, Path(cluster["from_run"]), steps.head)
         settings = Settings(
             address, cluster["join"], cluster["grace"], cluster["deadline"], cluster["late"], cluster["join_timeout"],
-            config["generations"],
+            config["generations"], cluster["local_peers"],
         )  # fmt: skip
 
         def snapshot() -> Snapshot | None:

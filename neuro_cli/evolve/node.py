@@ -35,6 +35,8 @@ from neuro_cli.selection.base import Scores, Selection
 log = logging.getLogger(__name__)
 
 TICK, PING, RESEND, SILENT = 0.02, 1.0, 2.0, 4.0  # seconds
+PATIENCE = 60.0  # seconds that a founder waits for the peers it has started
+ENTRY = 10.0  # seconds in which a newcomer is let in, or asks again
 REFUSALS = 3  # of a leader, before a peer takes it that it was removed
 
 
@@ -73,6 +75,7 @@ class Settings:
     late: str
     join_timeout: float
     generations: int
+    begin_with: int  # peers that are waited for before the first iteration
 
 
 class Node:
@@ -113,7 +116,7 @@ class Node:
         self._refusals = 0
         self._leader_lost: float | None = None
         self._told_lost = False
-        self._stopping = False
+        self._waits_until: float | None = None
         self._running = False
         self._thread = threading.Thread(target=self._main, name="neuro-network", daemon=True)
 
@@ -185,7 +188,8 @@ class Node:
         try:
             if self.settings.join is None:
                 self.cluster = secrets.token_hex(8)
-                self._enter([self.me], 0)
+                self._waits_until = time.monotonic() + PATIENCE
+                self._enter([self.me], 0, newcomer=False)
             else:
                 await self._join([self.settings.join], self.settings.join_timeout)
             await self._live()
@@ -195,13 +199,13 @@ class Node:
             self.election.stop()
             self._file.close()
 
-    def _enter(self, members: list[str], term: int) -> None:
+    def _enter(self, members: list[str], term: int, newcomer: bool) -> None:
         now = time.monotonic()
         self._known |= set(members)
         self.last_word |= {peer: now for peer in members if peer != self.me}
         self._leader_lost, self._told_lost, self._refusals = now, False, 0
         self.collector.begin(self.ledger.next)
-        self.election.start(self, self.me, members, term)
+        self.election.start(self, self.me, members, term, newcomer)
         self.entered.set()
 
     async def _live(self) -> None:
@@ -232,6 +236,9 @@ class Node:
     def send(self, peer: str, message: dict[str, Any]) -> None:
         self.links.send(peer, {"k": "election", "m": message})
 
+    def _leader(self) -> str | None:
+        return self.election.leader if self.entered.is_set() else None
+
     def position(self) -> tuple[int, bytes]:
         return self.ledger.next, self.ledger.head
 
@@ -245,7 +252,7 @@ class Node:
             assert record is not None
             self._file.append(content)
             self.best = record.best if self.best is None else max(self.best, record.best)
-            leads = self.election.leader == self.me
+            leads = self._leader() == self.me
             self.news.put(Committed(record, self.ledger.head, leads, (self.traffic.sent, self.traffic.received)))
             self.collector.begin(self.ledger.next)
             if self.ledger.next >= self.settings.generations:
@@ -256,7 +263,7 @@ class Node:
             log.error("a committed record is none of this version: it is left out")
         elif outcome is Outcome.FORK:
             log.error("a committed record follows another history than ours: we take the leader's")
-            self.fall_back(self.ledger.next, b"", self.election.leader)
+            self.fall_back(self.ledger.next, b"", self._leader())
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         if self.ledger.head_at(position) == head and head:
@@ -267,7 +274,7 @@ class Node:
     async def _fetch(self, position: int, source: str | None) -> None:
         """Fetch what we lack, from who has it, until it is there."""
         for attempt in range(60):
-            others = [peer for peer in (source, self.election.leader, *sorted(self.links.there)) if peer and peer != self.me]
+            others = [peer for peer in (source, self._leader(), *sorted(self.links.there)) if peer and peer != self.me]
             if others:
                 peer = others[attempt % len(others)]
                 try:
@@ -317,10 +324,9 @@ class Node:
             try:
                 answer = await self.fetch_from(address)
                 self.cluster = str(answer["cluster"])
-                members, term = await self._ask_in(address)
-                if members:
-                    self._enter(members, term)
-                    log.info("joined cluster %s of %d peers at iteration %d", self.cluster, len(members), self.ledger.next)
+                if await self._ask_in(address):
+                    count = len(self.election.members)
+                    log.info("joined cluster %s of %d peers at iteration %d", self.cluster, count, self.ledger.next)
                     return
                 why = "its cluster has no leader now"
             except Refused as refusal:
@@ -331,26 +337,51 @@ class Node:
         if not self._finished.is_set():
             raise UserError(f"cluster.join={addresses[0]}: no peer could be joined in {timeout:g} s: {why}")
 
-    async def _ask_in(self, address: str) -> tuple[list[str], int]:
-        """The members after we were let in; none while nobody leads."""
+    async def _ask_in(self, address: str) -> bool:
+        """Ask the leader, whom the peer at ``address`` knows, to let us in; False while nobody leads."""
         for _ in range(4):
             channel, answer = await dial(address, self.tls, self.traffic, self.hello("enter"), self.settings.join_timeout)
-            channel.close()
-            if "members" in answer:
-                return [str(peer) for peer in answer["members"]], int(answer["term"])
+            try:
+                if "members" in answer:
+                    return await self._take_part(channel, answer)
+            finally:
+                channel.close()
             if not answer.get("leader"):
                 break
             address = str(answer["leader"]).partition("@")[2]
-        return [], 0
+        return False
+
+    async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
+        """Begin before we are let in: our own word may be needed to commit it. Whether it was committed."""
+        self._enter([str(peer) for peer in answer["members"]], int(answer["term"]), newcomer=True)
+        heard = asyncio.ensure_future(channel.receive())
+        try:
+            for _ in range(round(ENTRY / TICK)):
+                self.election.tick()
+                await asyncio.wait([heard], timeout=TICK)
+                if heard.done():
+                    if heard.result().get("entered"):
+                        return True
+                    break
+        except ConnectionError:
+            pass
+        heard.cancel()
+        # committed or not: under this name we shall never be heard again
+        self._withdraw()
+        return False
+
+    def _withdraw(self) -> None:
+        """Take no part in the election any more, and give up the name."""
+        self.entered.clear()
+        self.election.stop()
+        self.links.want(set())
+        self.me = self._new_name()
 
     async def _come_back(self) -> None:
         """We were removed while we could not be heard: join again, as somebody new who happens to know the history."""
         log.warning("the cluster has removed this peer: it joins again")
-        self.entered.clear()
-        self.election.stop()
-        self.links.want(set())
+        self._withdraw()
         addresses = sorted({peer.partition("@")[2] for peer in self._known if peer.partition("@")[2] != self.settings.address})
-        self.me = self._new_name()
         await self._join(addresses, float("inf"))
 
     async def _stop(self, leave: bool) -> None:
@@ -479,6 +510,10 @@ class Node:
         if not self.entered.is_set() or not self.election.can_commit or self.ledger.next >= self.settings.generations:
             return
         now = time.monotonic()
+        if self._waits_until is not None:
+            if len(self.links.there) + 1 < self.settings.begin_with and now < self._waits_until:
+                return
+            self._waits_until = None
         iteration, since = self._proposed
         if self.collector.iteration != self.ledger.next or (iteration == self.ledger.next and now < since + 1.0):
             return

@@ -27,8 +27,8 @@ from neuro_cli.election.plain import PlainPickle
 log = logging.getLogger(__name__)
 
 # no byte of a peer may reach an unpickler
-pysyncobj.syncobj.pickle = PlainPickle  # type: ignore[attr-defined]
-pysyncobj.serializer.pickle = PlainPickle  # type: ignore[attr-defined]
+pysyncobj.syncobj.pickle = PlainPickle
+pysyncobj.serializer.pickle = PlainPickle
 logging.getLogger("pysyncobj").setLevel(logging.ERROR)
 LOG, DEADLINE = "_SyncObj__raftLog", "_SyncObj__raftElectionDeadline"
 
@@ -180,7 +180,11 @@ class _Link(Transport):
     def __init__(self, raft: Raft, others: list[str]) -> None:
         super().__init__(None, None, None)
         self._election, self._wanted, self._there = raft, set(others), set[str]()
-        raft.host.wanted(sorted(self._wanted))
+        self._leaders: set[str] = set()  # who has spoken to us as the leader, a member by our own (perhaps old) list or not
+        self._tell()
+
+    def _tell(self) -> None:
+        self._election.host.wanted(sorted(self._wanted | self._leaders))
 
     ready = True
 
@@ -192,14 +196,14 @@ class _Link(Transport):
 
     def addNode(self, node: Node) -> None:  # noqa: N802
         self._wanted.add(node.id)
-        self._election.host.wanted(sorted(self._wanted))
+        self._tell()
         if node.id in self._there:
             self._onNodeConnected(node)
 
     def dropNode(self, node: Node) -> None:  # noqa: N802
         self._wanted.discard(node.id)
         self._onNodeDisconnected(node)
-        self._election.host.wanted(sorted(self._wanted))
+        self._tell()
 
     def destroy(self) -> None:
         self._wanted.clear()
@@ -218,7 +222,13 @@ class _Link(Transport):
 
     def receive(self, peer: str, message: dict[str, Any]) -> None:
         sync = self._election._raft
-        if sync is None or peer not in self._wanted:
+        if sync is None:
+            return
+        if message.get("type") == "append_entries":
+            if self._leaders != {peer}:
+                self._leaders = {peer}
+                self._tell()
+        elif peer not in self._wanted:
             return  # one that was removed, or whose admission this member has not seen yet: Raft asks again
         if message.get("type") == "next_node_idx" and message["term"] != self._election.term:
             return

@@ -34,7 +34,7 @@ class Takeover(Election):
         self._members = {me, *members}
         self._term = term
         self._leader: str | None = None
-        self._beaten = 0.0
+        self._beaten = self._deadline = 0.0
         self._postpone()
         host.wanted(self.members)
         if self._members == {me}:

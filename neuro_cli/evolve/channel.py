@@ -13,7 +13,7 @@ MOST = 64 * 2**20  # bytes of a message of an authenticated peer
 RECORD, RECORD_COST = 2**14, 22  # TLS 1.3: bytes of a record, and what its header and its seal add
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The other side does not want to speak with us, and says why."""
 
 
@@ -83,10 +83,12 @@ def _on_wire(size: int) -> int:
     return size + -(-size // RECORD) * RECORD_COST
 
 
-async def dial(address: str, tls: ssl.SSLContext, traffic: Traffic, hello: dict[str, Any], timeout: float) -> tuple[Channel, dict]:
+async def dial(
+    address: str, tls: ssl.SSLContext, traffic: Traffic, hello: dict[str, Any], timeout: float
+) -> tuple[Channel, dict]:
     """Connect and introduce ourselves: the channel and the other side's answer.
 
-    Raises Refused, or ConnectionError where nobody is (OSError is one).
+    Raises RefusedError, or ConnectionError where nobody is (OSError is one).
     """
     host, _, port = address.rpartition(":")
     try:
@@ -100,14 +102,16 @@ async def dial(address: str, tls: ssl.SSLContext, traffic: Traffic, hello: dict[
                 channel.close()
                 raise
     except ssl.SSLCertVerificationError as error:
-        raise Refused("it has another secret") from error
+        raise RefusedError("it has another secret") from error
     except ssl.SSLError as error:
-        raise Refused("it has another secret" if "UNKNOWN_CA" in str(error) else f"no peer of neuro is there ({error.reason})") from error
+        raise RefusedError(
+            "it has another secret" if "UNKNOWN_CA" in str(error) else f"no peer of neuro is there ({error.reason})"
+        ) from error
     except TimeoutError as error:
         raise ConnectionError(f"no answer in {timeout:g} s") from error
     except OSError as error:
         raise ConnectionError(error.strerror or str(error)) from error
     if "refused" in answer:
         channel.close()
-        raise Refused(str(answer["refused"]))
+        raise RefusedError(str(answer["refused"]))
     return channel, answer

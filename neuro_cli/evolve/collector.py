@@ -1,4 +1,4 @@
-"""The leader's desk: who has reported on the present iteration, who is waited for, and for how long. Pure: time is an argument."""
+"""What the leader collects: who has reported on the present iteration, who is waited for, how long. Time is an argument."""
 
 from dataclasses import dataclass, field
 

@@ -68,6 +68,8 @@ class Desk:
             await serve(channel, node.ledger, int(hello["next"]), bytes(hello["head"]), first, node.snapshot)
         elif purpose in ("enter", "leave"):
             await self._change(channel, purpose)
+        elif purpose == "status":
+            channel.send({**node.status(), "head": node.ledger.head, "cluster": node.cluster})
         else:
             channel.send({"refused": f"no such purpose: {purpose}"})
         await channel.drain()
@@ -83,6 +85,8 @@ class Desk:
             election = node.election
             if node.entered.is_set() and election.can_commit and peer not in election.members and election.name == "raft":
                 return "removed: it is no member any more"
+            return None
+        if hello.get("for") == "status":
             return None
         return difference(node.identity, hello.get("identity"))
 

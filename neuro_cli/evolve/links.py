@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from neuro_cli.evolve.channel import Channel, Refused, Traffic, dial
+from neuro_cli.evolve.channel import Channel, RefusedError, Traffic, dial
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Links:
                 self._changed(peer, True)
                 while True:
                     await channel.receive()  # nobody speaks on it but us: this waits for the end
-            except Refused as refusal:
+            except RefusedError as refusal:
                 self._refused(peer, str(refusal))
             except (ConnectionError, OSError):
                 pass

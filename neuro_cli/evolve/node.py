@@ -21,7 +21,7 @@ import numpy as np
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.election.base import Election
-from neuro_cli.evolve.channel import Channel, Refused, Traffic, dial
+from neuro_cli.evolve.channel import Channel, RefusedError, Traffic, dial
 from neuro_cli.evolve.collector import Collector, Report
 from neuro_cli.evolve.desk import Desk
 from neuro_cli.evolve.history import Snapshot, fetch
@@ -281,7 +281,7 @@ class Node:
                     await self.fetch_from(peer.partition("@")[2])
                     if self.ledger.next >= position:
                         return
-                except (Refused, ConnectionError) as error:
+                except (RefusedError, ConnectionError) as error:
                     log.info("could not fetch iterations from %s: %s", peer, error)
             await asyncio.sleep(0.2)
         log.error("iterations before %d could not be fetched from anybody", position)
@@ -308,7 +308,14 @@ class Node:
     # joining, leaving
 
     def hello(self, purpose: str) -> dict[str, Any]:
-        return {"k": "hello", "for": purpose, "format": FORMAT, "peer": self.me, "cluster": self.cluster, "identity": self.identity}
+        return {
+            "k": "hello",
+            "for": purpose,
+            "format": FORMAT,
+            "peer": self.me,
+            "cluster": self.cluster,
+            "identity": self.identity,
+        }
 
     def _link_hello(self) -> dict[str, Any]:
         return {"k": "hello", "for": "link", "format": FORMAT, "peer": self.me, "cluster": self.cluster}
@@ -329,7 +336,7 @@ class Node:
                     log.info("joined cluster %s of %d peers at iteration %d", self.cluster, count, self.ledger.next)
                     return
                 why = "its cluster has no leader now"
-            except Refused as refusal:
+            except RefusedError as refusal:
                 raise UserError(f"cluster.join={address}: refused: {refusal}") from refusal
             except ConnectionError as error:
                 why = str(error)
@@ -390,7 +397,7 @@ class Node:
                 await asyncio.wait_for(self._leave(), 4.0)
             elif not leave and self.entered.is_set():
                 await asyncio.wait_for(self._linger(), 4.0)
-        except (TimeoutError, Refused, ConnectionError) as error:
+        except (TimeoutError, RefusedError, ConnectionError) as error:
             log.info("left without a farewell: %s", error or type(error).__name__)
         self._finished.set()
 
@@ -471,8 +478,11 @@ class Node:
             log.warning(
                 "no leader: %d of %d members answer, %d are needed. When the others are lost for good: "
                 "neuro evolve cluster.from_run=%s cluster.force_new=true",
-                len(self.links.there & set(self.election.members)) + 1, len(self.election.members), self.election.needed, self.run,
-            )  # fmt: skip
+                len(self.links.there & set(self.election.members)) + 1,
+                len(self.election.members),
+                self.election.needed,
+                self.run,
+            )
 
     # scoring
 

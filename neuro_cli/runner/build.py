@@ -45,7 +45,10 @@ INTEGERS: dict[str, tuple[int, int | None]] = {
     "checkpoint.keep": (1, None),
     "evaluate.every": (1, None),
 }
-OPTIONS = tuple(f"neuro_cli.{part}." for part in ("task", "model", "sampler", "algo", "distribution", "fabric", "logger", "election", "selection"))
+OPTIONS = tuple(
+    f"neuro_cli.{part}."
+    for part in ("task", "model", "sampler", "algo", "distribution", "fabric", "logger", "election", "selection")
+)
 OURS = (*OPTIONS, "neuro_cli.core.schedule.", "torch.optim.", "torch.nn.", "torchvision.models.")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

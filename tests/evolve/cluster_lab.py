@@ -1,0 +1,172 @@
+"""A cluster of real processes for the tests: start, join, kill, ask, and compare what they leave behind."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from worlds import clean_environment
+
+from neuro_cli.evolve.channel import RefusedError, Traffic, dial
+from neuro_cli.evolve.identity import FORMAT
+from neuro_cli.evolve.ledger import Ledger
+from neuro_cli.evolve.ledger_file import read_ledger
+from neuro_cli.evolve.secret import VARIABLE, contexts
+
+SECRET = "a secret for the tests"
+SMALL = ("population=4", "batch_size=16", "evaluate.every=1000000", "checkpoint.every=1000000", "algo.sigma=0.02", "threads=1")
+
+
+class Peer:
+    """One process of ``neuro evolve``; ``prefix``: a command that runs it somewhere else (a namespace)."""
+
+    def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET, prefix: tuple[str, ...] = ()):
+        self.run, self.address = run, ""
+        command = [*prefix, sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
+        command += [*SMALL, *([f"cluster.join={join}"] if join else []), *arguments]
+        self.process = subprocess.Popen(
+            command, cwd=run.parent, env=clean_environment() | {VARIABLE: secret}, stdout=subprocess.PIPE,
+            stderr=(run.parent / f"{run.name}.err").open("wb"), text=True,
+        )  # fmt: skip
+
+    def ready(self) -> "Peer":
+        """Wait for the address, which is known before the model is built."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("neuro: peer at "), (line, self.errors())
+        self.address = line.split()[3].rstrip(";")
+        return self
+
+    def errors(self) -> str:
+        return (self.run.parent / f"{self.run.name}.err").read_text()
+
+    def kill(self) -> float:
+        self.process.kill()
+        now = time.time()
+        self.process.wait()
+        return now
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def iteration(self) -> int:
+        return read_ledger(self.run).next if (self.run / "ledger.bin").exists() else 0
+
+    def summary(self) -> dict[str, Any]:
+        return json.loads((self.run / "summary.json").read_text())
+
+
+class Lab:
+    """Peers, all with one secret, and a client that asks them how they see their cluster."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder, self.arguments = folder, arguments
+        self.peers: list[Peer] = []
+        self._tls = contexts(SECRET)[1]
+
+    def start(self, *arguments: str, join: str | None = None, **more: Any) -> Peer:
+        peer = Peer(self.folder / f"peer{len(self.peers)}", *self.arguments, *arguments, join=join, **more).ready()
+        self.peers.append(peer)
+        return peer
+
+    @property
+    def alive(self) -> list[Peer]:
+        return [peer for peer in self.peers if peer.alive]
+
+    def status(self, peer: Peer) -> dict[str, Any] | None:
+        """How ``peer`` sees the cluster, None when it does not answer or is not in yet."""
+
+        async def ask() -> dict[str, Any]:
+            hello = {"k": "hello", "for": "status", "format": FORMAT, "peer": "test"}
+            channel, answer = await dial(peer.address, self._tls, Traffic(), hello, 3.0)
+            channel.close()
+            return answer
+
+        try:
+            return asyncio.run(ask())
+        except (ConnectionError, RefusedError):
+            return None
+
+    def leader(self) -> Peer | None:
+        """The living peer that a living peer takes for the leader, if it takes itself for it too."""
+        for peer in self.alive:
+            status = self.status(peer)
+            if status and status["leader"] == status["me"]:
+                return peer
+        return None
+
+    def whole(self, peers: list[Peer]) -> bool:
+        """Whether all ``peers`` see one cluster of exactly them, and one leader."""
+        found = [self.status(peer) for peer in peers]
+        views = {(tuple(status["members"]), status["leader"]) for status in found if status}
+        return (
+            None not in found and len(views) == 1 and len(next(iter(views))[0]) == len(peers) and next(iter(views))[1] is not None
+        )
+
+    def wait(self, condition: Any, timeout: float = 90.0, what: str = "") -> float:
+        """Seconds until ``condition()``."""
+        begun = time.monotonic()
+        while time.monotonic() < begun + timeout:
+            if condition():
+                return time.monotonic() - begun
+            time.sleep(0.2)
+        raise AssertionError(
+            f"{what or condition} did not come in {timeout} s: {[(p.run.name, self.status(p)) for p in self.alive]}"
+        )
+
+    def ledgers(self) -> list[Ledger]:
+        return [read_ledger(peer.run) for peer in self.peers if (peer.run / "ledger.bin").exists()]
+
+    def end(self) -> None:
+        for peer in self.peers:
+            peer.end()
+        for peer in self.peers:
+            try:
+                peer.process.wait(30)
+            except subprocess.TimeoutExpired:
+                peer.process.kill()
+                peer.process.wait()
+            if peer.process.stdout is not None:
+                peer.process.stdout.close()
+
+
+def consistent(ledgers: list[Ledger]) -> int:
+    """All are prefixes of the longest: no iteration lost, none twice, none different. The length of the longest."""
+    longest = max(ledgers, key=lambda ledger: ledger.next)
+    for ledger in ledgers:
+        assert longest.head_at(ledger.next) == ledger.head, f"another history at iteration {ledger.next}"
+    return longest.next
+
+
+def leader_lines(run: Path, since: float) -> list[tuple[float, str]]:
+    """(time, peer) of every leader that a peer's log tells of after ``since``."""
+    found = []
+    for line in (run / "log.txt").read_text().splitlines():
+        if " leader is " in line and "nobody" not in line:
+            stamp, milliseconds = line[:19], line[20:23]
+            when = time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")) + int(milliseconds) / 1000
+            if when > since:
+                found.append((when, line.split(" leader is ")[1].split()[0]))
+    return found
+
+
+def descendants_with(mark: str) -> list[int]:
+    """Processes whose environment has ``mark``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes() and (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return [pid for pid in found if pid != os.getpid()]

@@ -17,11 +17,11 @@ MODULES = {
 # a layer may import itself (of one line: its own folder only) and what stands above it
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("core",),
-    ("model", "task", "sampler", "fabric", "logger"),
+    ("model", "task", "sampler", "fabric", "logger", "selection", "election"),
     ("algo",),
     ("distribution",),
     ("runner",),
-    ("report",),
+    ("report", "evolve"),
     ("overrides", "sweep", "cli"),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
@@ -30,7 +30,8 @@ HYDRA = {"neuro_cli.cli", "neuro_cli.overrides", "neuro_cli.sweep", "neuro_cli.r
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
     "hydra": HYDRA,
-    "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.report.job"},
+    "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.report.job", "neuro_cli.evolve.local"},
+    "pysyncobj": {"neuro_cli.election.raft", "neuro_cli.election.plain"},
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),

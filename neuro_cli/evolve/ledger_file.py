@@ -2,6 +2,7 @@
 
 import json
 import struct
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,7 +11,7 @@ from neuro_cli.evolve.ledger import Ledger, Outcome
 from neuro_cli.runner.checkpoint import write_atomically
 
 NAME = "ledger.bin"
-_LENGTH = struct.Struct("<I")
+_FRAME = struct.Struct("<II")  # length and CRC-32 of a record
 
 
 class LedgerFile:
@@ -36,7 +37,7 @@ class LedgerFile:
 
 
 def _framed(record: bytes) -> bytes:
-    return _LENGTH.pack(len(record)) + record
+    return _FRAME.pack(len(record), zlib.crc32(record)) + record
 
 
 def read_ledger(run: Path) -> Ledger:
@@ -55,12 +56,12 @@ def read_ledger(run: Path) -> Ledger:
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not a ledger of this version of neuro") from error
     at = 0
-    while at + _LENGTH.size <= len(rest):
-        (length,) = _LENGTH.unpack_from(rest, at)
-        record = rest[at + _LENGTH.size : at + _LENGTH.size + length]
+    while at + _FRAME.size <= len(rest):
+        length, check = _FRAME.unpack_from(rest, at)
+        record = rest[at + _FRAME.size : at + _FRAME.size + length]
         if len(record) < length:
             break  # torn by a kill
-        if ledger.offer(record)[0] is not Outcome.APPLIED:
-            raise UserError(f"{path}: damaged at iteration {ledger.next} (its hash chain breaks there)")
-        at += _LENGTH.size + length
+        if zlib.crc32(record) != check or ledger.offer(record)[0] is not Outcome.APPLIED:
+            raise UserError(f"{path}: damaged at iteration {ledger.next}")
+        at += _FRAME.size + length
     return ledger

@@ -14,12 +14,14 @@ from torch import nn
 
 from neuro_cli.algo.base import Algorithm
 from neuro_cli.distribution.base import Distribution
+from neuro_cli.election.base import Election
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.overrides import config_folder, groups, option_of
 from neuro_cli.runner.build import check_root, is_ours, make
 from neuro_cli.runner.identity import identity_of
 from neuro_cli.sampler.base import Sampler
+from neuro_cli.selection.base import Selection
 from neuro_cli.task.base import Task
 
 EXPECTED = {
@@ -30,7 +32,10 @@ EXPECTED = {
     "distribution": Distribution,
     "fabric": Network,
     "logger": Logger,
+    "election": Election,
+    "selection": Selection,
 }
+ROOTS = {"election": "evolve", "selection": "evolve"}  # groups of another verb than train
 GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
 MARKS = {"_target_", "_partial_"}  # Hydra's own
@@ -46,20 +51,22 @@ def nodes(config: Any) -> list[dict[str, Any]]:
 def test_every_group_has_options_and_a_contract():
     assert GROUPS.keys() == EXPECTED.keys()
     assert all(GROUPS.values())
-    defaults = OmegaConf.load(config_folder() / "train.yaml").defaults
-    named = {key for entry in defaults if OmegaConf.is_dict(entry) for key in entry if not str(key).startswith("override ")}
-    assert named == {*GROUPS, "experiment"}
+    for verb in ("train", "evolve"):
+        defaults = OmegaConf.load(config_folder() / f"{verb}.yaml").defaults
+        named = {key for entry in defaults if OmegaConf.is_dict(entry) for key in entry if not str(key).startswith("override ")}
+        assert named - {"experiment"} == {group for group in GROUPS if ROOTS.get(group, "train") == verb}
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_an_option_composes_and_becomes_its_kind(group, option):
     if option == "tensorboard":
         pytest.importorskip("tensorboard")
-    config = composed(f"{group}={option}")
+    verb = ROOTS.get(group, "train")
+    config = composed(f"{group}={option}", verb=verb)
     check_root(config)
     assert isinstance(make(config, group, EXPECTED[group]), EXPECTED[group])
-    others = {name: config[name] for name in GROUPS if name != group}
-    assert others == {name: composed()[name] for name in others}
+    others = {name: config[name] for name in GROUPS if name != group and name in config}
+    assert others == {name: composed(verb=verb)[name] for name in others}
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
@@ -106,10 +113,11 @@ def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
     config = composed(f"experiment={experiment}")
     check_root(config)
     for group, kind in EXPECTED.items():
-        assert isinstance(make(config, group, kind), kind)
+        if group not in ROOTS:
+            assert isinstance(make(config, group, kind), kind)
 
 
 def test_bench_composes():
     config = composed(verb="bench")
     check_root(config)
-    assert {"what", "repeats", "reference", *GROUPS} <= config.keys()
+    assert {"what", "repeats", "reference", *GROUPS} - ROOTS.keys() <= config.keys()

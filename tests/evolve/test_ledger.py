@@ -1,0 +1,150 @@
+"""The committed sequence is the same on every peer, whatever comes late, twice or out of order; its file survives a torn end."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.evolve.ledger import Ledger, Outcome, origin
+from neuro_cli.evolve.ledger_file import NAME, LedgerFile, read_ledger
+from neuro_cli.evolve.record import MEMBERS, InvalidRecordError, Record, decoded, encoded
+from neuro_cli.selection.base import Step
+
+START = origin(b"a run")
+
+
+def record(iteration: int, parent: bytes, first: int = 0, value: float = 0.5, **more) -> bytes:
+    step = Step(iteration, first, np.array([value], np.float32))
+    return encoded(Record(iteration, 1, 3, 6, 0.5, 0.25, 0, parent[:8], (step,), **more))
+
+
+def history(length: int, start: bytes = START) -> list[bytes]:
+    """A chain of records."""
+    ledger = Ledger(start)
+    for iteration in range(length):
+        assert ledger.offer(record(iteration, ledger.head, iteration))[0] is Outcome.APPLIED
+    return ledger.records
+
+
+class TestLedger:
+    @settings(max_examples=200, deadline=None)
+    @given(st.integers(1, 12), st.data())
+    def test_any_order_with_duplicates_gives_a_prefix_and_in_order_gives_all(self, length, data):
+        records = history(length)
+        mixed = data.draw(st.lists(st.sampled_from(records), max_size=40))
+        ledger, expected = Ledger(START), 0
+        for content in mixed:
+            number = decoded(content).iteration
+            outcome = ledger.offer(content)[0]
+            if number == expected:
+                assert outcome is Outcome.APPLIED
+                expected += 1
+            else:
+                assert outcome is (Outcome.DUPLICATE if number < expected else Outcome.GAP)
+            assert ledger.records == records[:expected]
+        for content in records:
+            ledger.offer(content)
+        whole = Ledger(START)
+        for content in records:
+            whole.offer(content)
+        assert (ledger.head, ledger.next) == (whole.head, length)
+
+    @given(st.lists(st.binary(max_size=40), max_size=5), st.integers(0, 4))
+    def test_foreign_bytes_change_nothing(self, junk, length):
+        ledger = Ledger(START)
+        for content in history(length):
+            ledger.offer(content)
+        head = ledger.head
+        assert all(ledger.offer(content) == (Outcome.INVALID, None) for content in junk)
+        assert (ledger.head, ledger.next) == (head, length)
+
+    def test_another_history_is_told_apart(self):
+        ledger = Ledger(START)
+        ledger.offer(record(0, START, first=1))
+        other = history(2)[1]
+        assert ledger.offer(other)[0] is Outcome.FORK
+        assert Ledger(origin(b"another run")).offer(history(1)[0])[0] is Outcome.FORK
+
+    @given(st.integers(0, 10), st.integers(0, 12))
+    def test_what_is_compacted_goes_on_as_before(self, length, cut):
+        records, whole = history(length + 3), Ledger(START)
+        ledger = Ledger(START)
+        for content in records[:length]:
+            ledger.offer(content)
+        ledger.compact(cut)
+        for content in records[length:]:
+            assert ledger.offer(content)[0] is Outcome.APPLIED
+        for content in records:
+            whole.offer(content)
+        assert (ledger.head, ledger.next) == (whole.head, whole.next)
+        assert ledger.since(ledger.base) == records[ledger.base :]
+        assert ledger.head_at(ledger.base) == whole.head_at(ledger.base)
+        if ledger.base:
+            with pytest.raises(LookupError):
+                ledger.since(ledger.base - 1)
+
+
+class TestRecord:
+    @given(
+        st.integers(0, 2**32 - 1),
+        st.integers(0, 2**40),
+        st.floats(allow_nan=False),
+        st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=5),
+        st.integers(0, MEMBERS - 6),
+        st.lists(st.floats(allow_nan=False), max_size=3),
+    )
+    def test_comes_back_as_it_was(self, iteration, term, best, coefficients, first, side):
+        step = Step(iteration, first, np.array(coefficients, np.float32))
+        content = encoded(Record(iteration, term, 2, 4, best, -1.0, 1, START[:8], (step,), np.array(side)))
+        found = decoded(content)
+        assert encoded(found) == content
+        assert (found.iteration, found.term, found.best, found.late, found.parent) == (iteration, term, best, 1, START[:8])
+        assert found.steps[0].coefficients.tolist() == step.coefficients.tolist()
+        assert found.side.tolist() == side
+
+    @pytest.mark.parametrize(
+        ("iteration", "first", "value"),
+        [(2**32, 0, 1.0), (0, MEMBERS, 1.0), (0, 0, float("nan")), (0, 0, float("inf")), (-1, 0, 1.0)],
+    )
+    def test_values_out_of_range_are_refused(self, iteration, first, value):
+        with pytest.raises(InvalidRecordError):
+            decoded(record(iteration, START, first, value))
+
+    def test_a_record_of_the_best_seed_takes_few_bytes(self):
+        assert len(record(10**6, START, first=2**32)) < 100
+
+
+class TestFile:
+    def test_what_a_kill_tears_is_left_out_and_written_again(self, tmp_path):
+        ledger = Ledger(START)
+        file = LedgerFile(tmp_path, ledger)
+        for content in history(4):
+            ledger.offer(content)
+            file.append(content)
+        file.close()
+        assert read_ledger(tmp_path).head == ledger.head
+        path = tmp_path / NAME
+        whole = path.read_bytes()
+        for cut in (1, 5, len(ledger.records[-1])):
+            path.write_bytes(whole[:-cut])
+            assert read_ledger(tmp_path).records == ledger.records[:3]
+        torn = read_ledger(tmp_path)
+        LedgerFile(tmp_path, torn).append(ledger.records[3])
+        assert read_ledger(tmp_path).head == ledger.head
+
+    def test_damage_is_told(self, tmp_path):
+        ledger = Ledger(START)
+        for content in history(3):
+            ledger.offer(content)
+        LedgerFile(tmp_path, ledger).close()
+        content = bytearray((tmp_path / NAME).read_bytes())
+        content[-len(ledger.records[2]) - 10] ^= 1
+        (tmp_path / NAME).write_bytes(content)
+        with pytest.raises(UserError, match="damaged at iteration 1"):
+            read_ledger(tmp_path)
+        (tmp_path / NAME).write_bytes(b"something else\n")
+        with pytest.raises(UserError, match="not a ledger"):
+            read_ledger(tmp_path)
+        with pytest.raises(UserError, match="no peer's run folder"):
+            read_ledger(tmp_path / "nothing")

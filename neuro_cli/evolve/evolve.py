@@ -1,6 +1,7 @@
 """``neuro evolve``: found a cluster or join one, and work in it until all iterations are committed."""
 
 import contextlib
+import errno
 import importlib.util
 import logging
 import os
@@ -56,8 +57,10 @@ def listen(cluster: dict[str, Any]) -> socket.socket:
     except OverflowError as error:
         raise ConfigError("cluster.port", cluster["port"], str(error)) from error
     except OSError as error:
-        key = "cluster.bind" if error.errno in (-2, -3, -5, 99) or isinstance(error, socket.gaierror) else "cluster.port"
-        raise ConfigError(key, cluster[key.partition(".")[2]], f"cannot listen at {cluster['bind']}: {error.strerror}") from error
+        named = isinstance(error, socket.gaierror)
+        key = "bind" if named or error.errno == errno.EADDRNOTAVAIL else "port"
+        reason = error.strerror if named or error.errno is None else os.strerror(error.errno)
+        raise ConfigError(f"cluster.{key}", cluster[key], f"cannot listen at {cluster['bind']}: {reason}") from error
 
 
 def advertised(cluster: dict[str, Any], listener: socket.socket) -> str:

@@ -1,5 +1,6 @@
 """Further peers on this machine: processes that this one starts, and that end with it however it ends."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -13,6 +14,9 @@ from omegaconf import OmegaConf
 from neuro_cli.evolve.secret import VARIABLE
 from neuro_cli.fabric.emulation.kernel import die_with_parent
 
+log = logging.getLogger(__name__)
+
+TERMINAL = "terminal.txt"  # what a peer would have shown
 PATIENCE = 15.0  # seconds to end after being asked
 
 
@@ -21,13 +25,14 @@ class LocalPeers:
 
     def __init__(self, count: int, run: Path, config: dict[str, Any], address: str, secret: str) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._folder = run / "peers"
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         for number in range(1, count + 1):
-            folder = run / "peers" / str(number)
+            folder = self._folder / str(number)
             (folder / ".hydra").mkdir(parents=True)
             cluster = config["cluster"] | {"local_peers": 1, "join": address, "port": 0, "from_run": None, "force_new": False}
             OmegaConf.save(OmegaConf.create({**config, "cluster": cluster}), folder / ".hydra" / "config.yaml")
-            with (folder / "terminal.txt").open("wb") as terminal:
+            with (folder / TERMINAL).open("wb") as terminal:
                 self._processes.append(
                     subprocess.Popen(
                         [sys.executable, "-m", "neuro_cli", "peer", str(folder)],
@@ -47,12 +52,18 @@ class LocalPeers:
                 if process.poll() is None:
                     process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE
-        for process in self._processes:
+        for number, process in enumerate(self._processes, 1):
             try:
-                process.wait(max(0.1, deadline - time.monotonic()))
+                code = process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
+                code = process.wait()
+            if code:
+                log.warning("local peer %d ended with exit code %d: %s", number, code, self._last_words(number))
+
+    def _last_words(self, number: int) -> str:
+        lines = (self._folder / str(number) / TERMINAL).read_text(errors="replace").splitlines()
+        return lines[-1] if lines else f"see {self._folder / str(number)}"
 
 
 def _end_with_us() -> None:

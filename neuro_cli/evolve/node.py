@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,8 +143,7 @@ class Node:
 
     def stop(self, leave: bool) -> None:
         """End the network thread; ``leave``: tell the cluster, so that it does not wait for us."""
-        if self._running:
-            asyncio.run_coroutine_threadsafe(self._stop(leave), self._loop)
+        self._call(self._begin_to_stop, leave)
         self._thread.join(15.0)
 
     def status(self) -> dict[str, Any]:
@@ -165,7 +165,8 @@ class Node:
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         if self._running:
-            self._loop.call_soon_threadsafe(function, *arguments)
+            with suppress(RuntimeError):  # it has ended this moment; the news say why
+                self._loop.call_soon_threadsafe(function, *arguments)
 
     # the network's thread
 
@@ -194,6 +195,7 @@ class Node:
                 await self._join([self.settings.join], self.settings.join_timeout)
             await self._live()
         finally:
+            self._running = False
             server.close()
             self.links.close()
             self.election.stop()
@@ -391,6 +393,9 @@ class Node:
         addresses = sorted({peer.partition("@")[2] for peer in self._known if peer.partition("@")[2] != self.settings.address})
         await self._join(addresses, float("inf"))
 
+    def _begin_to_stop(self, leave: bool) -> None:
+        self._ending = self._loop.create_task(self._stop(leave), name="stop")
+
     async def _stop(self, leave: bool) -> None:
         try:
             if leave and self.entered.is_set() and len(self.election.members) > 1:
@@ -421,6 +426,7 @@ class Node:
     def _connected(self, peer: str, there: bool) -> None:
         log.info("%s %s", peer, "is connected" if there else "is gone")
         if there:
+            self._refusals = 0
             self.links.send(peer, self._word())
         else:
             self.collector.forget(peer)

@@ -38,8 +38,10 @@ class View(Progress):
         super().__exit__(*details)
 
     def update(self, row: dict[str, Any]) -> None:
-        self._row = row
         self._done = int(row["generation"]) - 1  # a newcomer does not begin at the first
+        if not self._row:
+            self._start = self._done
+        self._row = row
         super().update(row)
 
     def show(self, status: dict[str, Any]) -> None:

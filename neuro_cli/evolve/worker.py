@@ -76,6 +76,8 @@ class Worker:
         finally:
             done = self._at.generation >= total
             self._node.stop(leave=not done)
+        self._take_news(block=False)  # what was committed while we left
+        done = self._at.generation >= total
         if not done:
             again = f"neuro evolve cluster.from_run={self._folder.run}"
             log.warning("stopped after iteration %d (%s); go on with: %s cluster.join=HOST:PORT, or cluster.force_new=true",

@@ -19,6 +19,8 @@ from neuro_cli.runner.runs import read_config
 from neuro_cli.runner.summary import parameters_sha256
 
 KILLS, SIZE = int(os.environ.get("NEURO_KILLS", "50")), 5
+# few iterations a second: what a newcomer replays is not the subject here
+WORK = ("population=16", "batch_size=64")
 pytestmark = pytest.mark.slow
 
 
@@ -41,7 +43,7 @@ def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
 @pytest.mark.parametrize("election", ["raft", "takeover"])
 def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
     kills = KILLS if election == "raft" else KILLS // 5
-    lab = Lab(tmp_path, f"election={election}", "generations=10000000", "cluster.grace=2.0", "cluster.deadline=1.0")
+    lab = Lab(tmp_path, f"election={election}", "generations=10000000", "cluster.grace=3.0", "cluster.deadline=2.0", *WORK)
     draw = random.Random(1)
     first = lab.start()
     for _ in range(SIZE - 1):

@@ -1,0 +1,67 @@
+"""What a user of ``neuro evolve`` may type wrong: one line that names it, exit code 2, before anything is built."""
+
+import socket
+
+import pytest
+from inside import neuro_inside, one_line
+
+SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("cluster.join=somewhere",), "cluster.join=somewhere: must be HOST:PORT"),
+        (("cluster.late=never",), "cluster.late=never: must be one of drop, count"),
+        (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
+        (("cluster.local_peers=0",), "cluster.local_peers=0: must be an integer from 1 to 256"),
+        (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
+        (("cluster.from_run=there",), "cluster.from_run=there: its cluster may live on: join it, or found a new one"),
+        (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
+        (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
+        (("algo=snes",), "algo=snes: neuro evolve takes none: see election, selection and cluster"),
+        (("distribution=replicated",), "distribution=replicated: neuro evolve takes none"),
+        (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
+        (
+            ("layout=per_example", "sampler=sign_flip", "population=32"),
+            "layout=per_example: neuro evolve scores all members on one",
+        ),
+        (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
+        (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, line, tmp_path):
+    done = neuro_inside("evolve", "cluster.local_peers=1", *arguments, cwd=tmp_path, **SECRET)
+    assert one_line(done).startswith(line)
+
+
+def test_a_port_that_is_taken_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = one_line(neuro_inside("evolve", f"cluster.port={port}", cwd=tmp_path, **SECRET))
+        assert line == f"cluster.port={port}: cannot listen at 127.0.0.1: Address already in use"
+
+
+def test_a_peer_that_is_not_there_is_named(tmp_path):
+    arguments = ("cluster.join=127.0.0.1:9", "cluster.join_timeout=1", "cluster.local_peers=1")
+    line = one_line(neuro_inside("evolve", *arguments, cwd=tmp_path, **SECRET))
+    assert line.startswith("cluster.join=127.0.0.1:9: no peer could be joined in 1 s: ")
+
+
+def test_a_secret_is_needed_to_join_and_must_not_be_short(tmp_path):
+    join = "cluster.join=127.0.0.1:9"
+    assert one_line(neuro_inside("evolve", join, cwd=tmp_path)).startswith(
+        "cluster.secret_file=None: a cluster is joined with its"
+    )
+    short = one_line(neuro_inside("evolve", join, cwd=tmp_path, NEURO_CLUSTER_SECRET="short"))
+    assert short == "NEURO_CLUSTER_SECRET: the secret has 5 characters, at least 16 are needed"
+
+
+def test_export_of_what_is_no_peer_is_refused(tmp_path):
+    assert (
+        one_line(neuro_inside("evolve", "export", "nowhere", cwd=tmp_path))
+        == "nowhere: no run of neuro (no .hydra/config.yaml there)"
+    )
+    assert one_line(neuro_inside("evolve", "export", "nowhere", "speed=1", cwd=tmp_path)).startswith(
+        "speed=1: neuro evolve export takes"
+    )

@@ -1,0 +1,119 @@
+"""One cluster of real peers, from its founding to its end: joins, refusals, the loss of its leader, export, replay."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from cluster_lab import SECRET, SMALL, Lab, consistent, descendants_with
+from inside import neuro_inside, one_line
+from worlds import clean_environment
+
+from neuro_cli.evolve.secret import VARIABLE
+from neuro_cli.runner.runs import load
+
+
+@pytest.fixture
+def lab(tmp_path):
+    found = Lab(tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0", "cluster.join_timeout=30")
+    yield found
+    found.end()
+
+
+def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_any_other(lab, tmp_path):
+    founder = lab.start()
+    second, third = (lab.start(join=founder.address) for _ in range(2))
+    lab.wait(lambda: lab.whole([founder, second, third]), 120, "a cluster of three")
+    lab.wait(lambda: third.iteration() > 5, 60, "training")
+
+    # strangers: another secret, another seed
+    def refused(*arguments: str, secret: str = SECRET) -> str:
+        where = {VARIABLE: secret, "OMP_NUM_THREADS": "1"}
+        join = f"cluster.join={founder.address}"
+        return one_line(neuro_inside("evolve", *SMALL, "cluster.local_peers=1", join, *arguments, cwd=tmp_path, **where))
+
+    place = f"cluster.join={founder.address}"
+    assert refused(secret="a wrong secret, long enough") == f"{place}: refused: it has another secret"
+    assert refused("seed=2") == f"{place}: refused: seed is 1 in the cluster, 2 at the newcomer"
+    with socket.create_connection(("127.0.0.1", int(founder.address.rpartition(":")[2]))) as stranger:
+        stranger.sendall(b"\x80\x04\x95 no TLS at all " * 20)
+        stranger.settimeout(10)
+        assert stranger.recv(100) == b""
+    log = (founder.run / "log.txt").read_text()
+    assert log.count("it does not know the cluster's secret") >= 2
+    assert "seed is 1 in the cluster, 2 at the newcomer" in log
+
+    # the leader is killed; somebody else leads, and a new peer gets the whole history
+    leader = lab.leader()
+    assert leader is not None
+    before = max(peer.iteration() for peer in lab.alive)
+    leader.kill()
+    survivors = lab.alive
+    lab.wait(lambda: min(peer.iteration() for peer in survivors) > before + 3, 60, "training without the first leader")
+    newcomer = lab.start("cluster.deadline=3.0", join=survivors[0].address)
+    lab.wait(lambda: len(lab.alive) == 3 and lab.whole(lab.alive), 90, "three again")
+    lab.wait(lambda: newcomer.iteration() > before + 5, 60, "the newcomer trains")
+
+    # any peer writes the model at any time
+    exported = neuro_inside(
+        "evolve", "export", str(newcomer.run), f"file={tmp_path / 'model.safetensors'}", "from_start=true", cwd=tmp_path
+    )
+    assert exported.returncode == 0, exported.stderr
+    assert (tmp_path / "model.safetensors").stat().st_size > 4 * 11274
+
+    # all end; all have one history, the killed one too
+    lab.end()
+    assert consistent(lab.ledgers()) > before + 5
+    for peer in [*survivors, newcomer]:
+        assert peer.process.returncode == 0, peer.errors()
+    rows = (survivors[0].run / "metrics.csv").read_text().splitlines()
+    assert rows[0].startswith("generation,fitness_mean,")
+    summary = newcomer.summary()
+    again = neuro_inside("evolve", "export", str(newcomer.run), "from_start=true", cwd=tmp_path)
+    assert f"iteration {summary['generations']}, parameters {summary['parameters_sha256'][:16]}" in again.stdout
+    assert sum(parameter.numel() for parameter in load(newcomer.run).parameters()) == summary["parameters"]
+    for verb in ("evaluate", "report"):
+        done = neuro_inside(verb, str(newcomer.run), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert "a peer of neuro evolve" in one_line(neuro_inside("resume", str(newcomer.run), cwd=tmp_path))
+
+    # what is left of a cluster goes on, when told so
+    alone = lab.start(f"cluster.from_run={newcomer.run}", "cluster.force_new=true")
+    lab.wait(lambda: alone.iteration() > summary["generations"] + 3, 60, "a new cluster of the old history")
+
+
+def test_the_default_cluster_ends_with_its_founder(tmp_path):
+    """Three peers by one command; SIGKILL of the founder leaves no orphans, and a finished one leaves equal models."""
+    mark = f"NEURO_TEST_MARK=evolve-{os.getpid()}"
+    environment = clean_environment() | dict([mark.split("=")])
+    command = [sys.executable, "-m", "neuro_cli", "evolve", *SMALL, "hydra.run.dir=run"]
+    done = subprocess.run(
+        [*command, "generations=20"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    summaries = [
+        json.loads((folder / "summary.json").read_text()) for folder in (tmp_path / "run", *(tmp_path / "run/peers").iterdir())
+    ]
+    assert len(summaries) == 3
+    assert len({(s["parameters_sha256"], s["ledger_head"], s["generations"]) for s in summaries}) == 1
+    secret = tmp_path / "run" / "secret"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert secret.read_text().strip() not in (tmp_path / "run/.hydra/config.yaml").read_text()
+
+    process = subprocess.Popen(
+        [*command[:-1], "hydra.run.dir=other", "generations=1000000"], cwd=tmp_path, env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "other/peers/2/ledger.bin").exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 60
+    while descendants_with(mark) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert descendants_with(mark) == []

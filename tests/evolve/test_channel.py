@@ -1,0 +1,92 @@
+"""Only who knows the secret is heard, and both sides learn why not."""
+
+import asyncio
+import ssl
+
+import pytest
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.evolve.channel import Channel, RefusedError, Traffic, dial
+from neuro_cli.evolve.secret import contexts, given_secret, new_secret
+
+TLS = {secret: contexts(secret) for secret in ("the secret of this cluster", "the secret of another")}
+
+
+async def visited(client, message=None):
+    """(what the server met, what the visit gave): an echo behind TLS."""
+    met: asyncio.Future = asyncio.get_running_loop().create_future()
+
+    async def echo(reader, writer):
+        try:
+            await writer.start_tls(TLS["the secret of this cluster"][0])
+            channel = Channel(reader, writer, Traffic())
+            found = await channel.receive()
+            channel.send({"said": found})
+            await channel.drain()
+            met.set_result(found)
+        except Exception as error:
+            met.set_result(error)
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            gave = await client(address, message)
+        except Exception as error:
+            gave = error
+        return await asyncio.wait_for(met, 10), gave
+
+
+def with_secret(secret):
+    async def client(address, message):
+        traffic = Traffic()
+        channel, answer = await dial(address, TLS[secret][1], traffic, message, 10.0)
+        channel.close()
+        return answer, traffic
+
+    return client
+
+
+def test_who_knows_the_secret_is_heard_and_counted():
+    message = {"k": "x", "data": b"\0" * 100, "pair": (1, 2)}
+    found, (answer, traffic) = asyncio.run(visited(with_secret("the secret of this cluster"), message))
+    assert found == message
+    assert answer == {"said": message}
+    assert 100 < traffic.sent < 200
+    assert traffic.sent < traffic.received < 250
+
+
+def test_another_secret_ends_in_the_handshake():
+    met, gave = asyncio.run(visited(with_secret("the secret of another"), {"k": "x"}))
+    assert isinstance(met, ssl.SSLError | ConnectionError)
+    assert isinstance(gave, RefusedError)
+    assert str(gave) == "it has another secret"
+
+
+@pytest.mark.parametrize("junk", [b"GET / HTTP/1.1\r\n\r\n", b"\x80\x04\x95" + b"\xff" * 64, bytes(200)])
+def test_bytes_without_tls_end_in_the_handshake(junk):
+    async def client(address, _):
+        host, _, port = address.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(junk)
+        writer.write_eof()
+        answer = await reader.read(1000)
+        writer.close()
+        return answer
+
+    met, gave = asyncio.run(visited(client))
+    assert isinstance(met, ssl.SSLError | ConnectionError)
+    assert b"said" not in gave
+
+
+def test_secrets_are_read_and_must_not_be_short(tmp_path, monkeypatch):
+    monkeypatch.delenv("NEURO_CLUSTER_SECRET", raising=False)
+    assert given_secret(None) is None
+    file = tmp_path / "secret"
+    file.write_text("  from a file, long enough\n")
+    assert given_secret(str(file)) == "from a file, long enough"
+    file.write_text("short")
+    with pytest.raises(UserError, match="at least 16 are needed"):
+        given_secret(str(file))
+    assert len({new_secret() for _ in range(10)}) == 10

@@ -1,0 +1,77 @@
+"""The model that steps make: the winner itself, the same bits on any number of threads, every sampler."""
+
+import numpy as np
+import pytest
+import torch
+from configs import composed
+from test_ledger import START
+
+from neuro_cli.evolve.record import MEMBERS, Record
+from neuro_cli.evolve.worker import apply, check_model, first_member, steps_of
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import build
+from neuro_cli.selection.base import Scores, Step
+from neuro_cli.selection.linear_combination import LinearCombination
+from neuro_cli.selection.maximum import Maximum
+
+
+@pytest.fixture(autouse=True)
+def gradients_as_before():
+    before = torch.is_grad_enabled()
+    yield
+    torch.set_grad_enabled(before)
+
+
+def parts_of(*overrides: str):
+    parts = build(composed("population=8", "batch_size=8", *overrides, verb="evolve"), Alone())
+    check_model(parts)
+    return parts
+
+
+def record(iteration: int, steps: list[Step]) -> Record:
+    return Record(iteration, 1, 1, 8, 0.0, 0.0, 0, START[:8], tuple(steps))
+
+
+@pytest.mark.parametrize("member", [0, 1, 2 * 123456789, MEMBERS - 1])
+def test_the_best_member_becomes_the_model_bit_for_bit(member):
+    parts = parts_of("threads=1")
+    steps, sampler = steps_of(parts), parts.distribution.job.sampler
+    plus, minus = torch.empty_like(steps.centre), torch.empty_like(steps.centre)
+    scale = torch.tensor([steps.sigma])
+    sampler.perturb(steps.centre, scale, 5, member // 2, plus, minus)
+    chosen = Maximum().choose([Scores(5, member, np.array([1.0], np.float32))], steps.sigma)
+    apply(parts, record(5, chosen), b"head")
+    assert torch.equal(steps.centre, minus if member % 2 else plus)
+    assert (steps.iteration, steps.head) == (1, b"head")
+
+
+@pytest.mark.parametrize("sampler", ["antithetic", "iid", "sign_flip", "permutation", "low_rank"])
+def test_threads_change_no_bit_and_a_step_is_the_sum_of_its_members(sampler):
+    found = []
+    for threads in (1, 2):
+        parts = parts_of(f"threads={threads}", f"sampler={sampler}")
+        before = steps_of(parts).centre.clone()
+        reports = []
+        for peer in ("a", "b"):
+            first = first_member(peer, 7, parts)
+            reports.append(Scores(7, first, np.linspace(-1, 1, 8, dtype=np.float32) * (1 if peer == "a" else 2)))
+        chosen = LinearCombination(0.02, "centred_rank").choose(reports, steps_of(parts).sigma)
+        apply(parts, record(7, chosen), b"")
+        found.append(steps_of(parts).centre.clone())
+    assert torch.equal(found[0], found[1])
+    law = parts.distribution.job.sampler
+    expected = before.double()
+    for step in chosen:
+        for number, coefficient in enumerate(step.coefficients.tolist(), step.first):
+            direction, sign = law.side(number)
+            expected += coefficient * sign * law.explicit(7, direction).double()
+    assert torch.allclose(found[0].double(), expected, atol=1e-5)
+    parts.threads.close()
+
+
+def test_addresses_are_a_peers_own_and_in_range():
+    parts = parts_of("threads=1")
+    firsts = [first_member(f"{peer}", iteration, parts) for peer in range(50) for iteration in range(50)]
+    assert len(set(firsts)) == len(firsts)
+    assert all(0 <= first <= MEMBERS - 8 and first % 2 == 0 for first in firsts)
+    assert first_member("a", 1, parts) == first_member("a", 1, parts)

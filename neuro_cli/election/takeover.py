@@ -81,7 +81,9 @@ class Takeover(Election):
         done(True)
 
     def resign(self) -> None:
-        """Nothing to hand over: the place is taken when it is silent."""
+        """Be silent, and do not take the place again."""
+        if self.can_commit:
+            self._leader, self._deadline = None, float("inf")
 
     def connected(self, peer: str, there: bool) -> None:
         if peer == self._leader and not there:

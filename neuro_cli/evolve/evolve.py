@@ -132,7 +132,8 @@ def _work(config: dict[str, Any], run: Path, listener: socket.socket, address: s
     from neuro_cli.evolve.history import Snapshot
     from neuro_cli.evolve.identity import canonical, cluster_identity
     from neuro_cli.evolve.ledger import Ledger, origin
-    from neuro_cli.evolve.node import Node, Settings
+    from neuro_cli.evolve.news import Settings
+    from neuro_cli.evolve.node import Node
     from neuro_cli.evolve.replay import newest_snapshot, restore_run
     from neuro_cli.evolve.secret import contexts
     from neuro_cli.evolve.view import View

@@ -14,7 +14,8 @@ from neuro_cli.algo.seed_steps import SeedSteps
 from neuro_cli.core.errors import UserError
 from neuro_cli.distribution.base import refuse_nan
 from neuro_cli.evolve.collector import Report
-from neuro_cli.evolve.node import Committed, Failed, Node, Reset
+from neuro_cli.evolve.news import Committed, Failed, Reset
+from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.record import Record
 from neuro_cli.evolve.view import View
 from neuro_cli.runner.build import Parts

@@ -188,8 +188,9 @@ class Node:
             if now >= ping + PING:
                 ping = now
                 self.ping()
-                self._bury(now)
-                self._watch_majority(now)
+                if self.ledger.next < self.settings.generations:  # else peers may go: there is nothing left to commit
+                    self._bury(now)
+                    self._watch_majority(now)
             if now >= resend + RESEND:
                 resend = now
                 self._send_pending()

@@ -1,0 +1,34 @@
+"""A checkpoint of the last whole iteration of an ensemble whose world was lost, from what its ranks left behind."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.runner.build import is_ensemble
+from neuro_cli.runner.checkpoint import CheckpointStore, write_shard
+from neuro_cli.runner.last_step import content_of, last_common, remove
+from neuro_cli.runner.members import kinds_of, total
+
+log = logging.getLogger(__name__)
+
+
+def recover(run: Path, config: dict[str, Any]) -> int | None:
+    """Make the checkpoint where it is newer than the last; its generation, or None where nothing was to be done.
+
+    Only for a run that no process works on. Raises UserError when the checkpoint cannot be written.
+    """
+    if not is_ensemble(config):
+        return None
+    store = CheckpointStore(run, config["checkpoint"]["keep"])
+    written = store.generations()
+    members = total(kinds_of(config))
+    found = last_common(run, members)
+    if not written or found is None or found[0] <= written[-1]:
+        return None
+    generation, seconds = found
+    shards = [write_shard(run, generation, f"member-{number}", content_of(run, number, generation)) for number in range(members)]
+    scalars = store.load(written[-1]).scalars | {"seconds": seconds, "metrics": None}
+    store.save(generation, {}, scalars, shards)
+    remove(run)
+    log.warning("a rank was lost: checkpoint of generation %d, the last whole one, from what the ranks left", generation)
+    return generation

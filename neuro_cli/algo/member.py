@@ -30,7 +30,7 @@ class Member:
         self._draws = any(isinstance(part, _DropoutNd) and part.p > 0 for part in module.modules())
         # pass t works in copy t mod (s + 1); without staleness in the module itself
         self._copies = [copy.deepcopy(self.module) for _ in range(staleness + 1)] if staleness else []
-        self._logits: dict[int, Tensor] = {}
+        self._logits: dict[tuple[int, int], Tensor] = {}  # by iteration and piece of its minibatch
         self._buffers: dict[int, dict[str, Tensor]] = {}  # as they were before the passes in flight
         self._restored: dict[int, dict[str, Tensor]] = {}  # what passes that were in flight at a checkpoint began with
 
@@ -39,23 +39,23 @@ class Member:
         """How many numbers are trained."""
         return sum(parameter.numel() for parameter in self.module.parameters())
 
-    def graph(self, iteration: int, inputs: Tensor) -> Tensor:
-        """Logits (B, K) of the minibatch of an iteration, as part of autograd's graph."""
+    def graph(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
+        """Logits (B, K) of the minibatch of an iteration, or of a ``piece`` of it, as part of autograd's graph."""
         module = self._workspace(iteration)
-        with self._addressed(iteration):
+        with self._addressed(iteration, piece):
             logits: Tensor = module(inputs)
         if module is not self.module:
             _copy(dict(module.named_buffers()), dict(self.module.named_buffers()))
         return logits
 
-    def forward(self, iteration: int, inputs: Tensor) -> Tensor:
-        """Logits (B, K) of the minibatch of an iteration, detached; what its backward pass needs is kept."""
-        self._logits[iteration] = self.graph(iteration, inputs)
-        return self._logits[iteration].detach()
+    def forward(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
+        """Logits (B, K) of the minibatch of an iteration, or of a ``piece``, detached; what its backward pass needs is kept."""
+        logits = self._logits[iteration, piece] = self.graph(iteration, inputs, piece)
+        return logits.detach()
 
-    def back(self, iteration: int, gradient: Tensor) -> None:
-        """Go back from dL/df (B, K) of an iteration whose forward pass was made: the parameters get their gradients."""
-        self._logits.pop(iteration).backward(gradient)
+    def back(self, iteration: int, gradient: Tensor, piece: int = 0) -> None:
+        """Go back from dL/df (B, K) of a forward pass: the parameters get gradients, those of several pieces add up."""
+        self._logits.pop((iteration, piece)).backward(gradient)
         if self._copies:
             self._buffers.pop(iteration)
             module = self._copies[iteration % len(self._copies)]
@@ -91,12 +91,12 @@ class Member:
         return module
 
     @contextmanager
-    def _addressed(self, iteration: int) -> Iterator[None]:
-        """Let dropout draw by (seed, member, iteration), whoever runs the member and whatever ran before."""
+    def _addressed(self, iteration: int, piece: int) -> Iterator[None]:
+        """Let dropout draw by (seed, member, iteration, piece), whoever runs the member and whatever ran before."""
         if not self._draws:
             yield
             return
-        words = np.random.SeedSequence([self._seed, self.number, iteration]).generate_state(1, np.uint64)
+        words = np.random.SeedSequence([self._seed, self.number, iteration, piece]).generate_state(1, np.uint64)
         with _RANDOM, torch.random.fork_rng():
             torch.manual_seed(int(words[0] >> 1))
             yield

@@ -67,12 +67,12 @@ class EnsembleMethod(Method):
     def close(self) -> None:
         """End what is under way."""
 
-    def logits(self, iteration: int, inputs: Tensor, members: Iterable[Member]) -> list[Tensor]:
+    def logits(self, iteration: int, inputs: Tensor, members: Iterable[Member], piece: int = 0) -> list[Tensor]:
         """Logits (B, K) of ``members``, one forward pass a thread."""
         found: dict[int, Tensor] = {}
 
         def run(member: Member) -> None:
-            found[member.number] = member.forward(iteration, inputs)
+            found[member.number] = member.forward(iteration, inputs, piece)
 
         members = list(members)
         with self.job.clock.phase("forward"):
@@ -115,13 +115,17 @@ class LogitMethod(EnsembleMethod):
 
     def finish(self, iteration: int, targets: Tensor, logits: Sequence[Tensor], total: np.ndarray) -> Outcome:
         """Learn from the sum of all members' logits."""
+        outcome = self.outcome(iteration, targets, logits, total)
+        self.learn(iteration, outcome.gradient)
+        return outcome
+
+    def outcome(self, iteration: int, targets: Tensor, logits: Sequence[Tensor], total: np.ndarray) -> Outcome:
+        """What the sum of all members' logits says about ``targets`` (B,), all of the minibatch's examples or some."""
         mean = self.wire.decode(total, tuple(logits[0].shape), self.job.dtype)
         if mean is None:
             self.refuse(iteration, logits)
         assert mean is not None
-        outcome = joint_outcome(mean.to(self.job.device), targets, self.job.size)
-        self.learn(iteration, outcome.gradient)
-        return outcome
+        return joint_outcome(mean.to(self.job.device), targets, self.job.size, self.job.batch_size)
 
 
 class LogitExchange(LogitMethod):

@@ -241,7 +241,7 @@ def make_method(config: dict[str, Any], kind: type) -> Any:
     if isinstance(method, kind):
         return method
     if kind is EnsembleMethod:
-        allowed = "algo=ensemble needs logits_allreduce, logits_tree, logits_pipelined, single_graph or batch_parallel"
+        allowed = "algo=ensemble needs one of logits_allreduce, _tree, _pipelined, _microbatches, single_graph, batch_parallel"
     else:
         allowed = (
             "it trains ensembles: choose algo=ensemble, or local, chromosome_updates, semi_updates, replicated, data_parallel"

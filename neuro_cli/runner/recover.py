@@ -30,5 +30,9 @@ def recover(run: Path, config: dict[str, Any]) -> int | None:
     scalars = store.load(written[-1]).scalars | {"seconds": seconds, "metrics": None}
     store.save(generation, {}, scalars, shards)
     remove(run)
-    log.warning("a rank was lost: checkpoint of generation %d, the last whole one, from what the ranks left", generation)
+    log.warning(
+        "ranks were lost: checkpoint of generation %d, the last whole one, from what they left; go on with: neuro resume %s",
+        generation,
+        run,
+    )
     return generation

@@ -1,16 +1,21 @@
-"""Runs the command line inside the test's own process: a start costs seconds, most of them for torch."""
+"""Runs command lines inside the test's own process, or many in one world: a start costs seconds, most of them for torch."""
 
 import io
+import json
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from worlds import program
 
 from neuro_cli.cli import main
+
+COMMANDS = Path(__file__).parent / "commands_program.py"
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,14 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
             main()
     assert isinstance(ended.value.code, int)
     return Done(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int) -> list[Done]:
+    """``neuro LINE`` for each of ``lines``, one after the other, by the same ranks under mpiexec."""
+    file = cwd / "commands.json"
+    world = program(COMMANDS, str(file), json.dumps(lines), cwd=cwd, ranks=ranks)
+    assert world.returncode == 0, world.stderr
+    return [Done(*left) for left in json.loads(file.read_text())]
 
 
 def one_line(done: Done) -> str:

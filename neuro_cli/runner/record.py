@@ -13,7 +13,6 @@ from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.runner.build import Parts, make_logger
 from neuro_cli.runner.checkpoint import CheckpointStore
 from neuro_cli.runner.identity import identity_of
-from neuro_cli.runner.plot import plot_run
 from neuro_cli.runner.progress import Progress
 from neuro_cli.runner.summary import git_revision, parameters_sha256, peak_memory_bytes, versions, write_summary
 
@@ -62,6 +61,8 @@ class Record:
 
     def finish(self, parts: Parts, generation: int, seconds: float, metrics: dict[str, float]) -> dict[str, Any]:
         """Write plot and summary; return the summary."""
+        from neuro_cli.runner.plot import plot_run  # here: matplotlib is for the rank that draws, and only at its end
+
         candidates = (1 if parts.algo.uses_gradient else parts.config["population"]) * generation
         summary = {
             **metrics,

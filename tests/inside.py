@@ -27,13 +27,18 @@ class Done:
     stderr: str
 
 
+def close_logs() -> None:
+    """As the end of a process does it."""
+    ours = logging.getLogger("neuro_cli")
+    for handler in list(ours.handlers):
+        ours.removeHandler(handler)
+        handler.close()
+
+
 def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
     """``neuro ARGUMENTS`` in the folder ``cwd``; working directory, environment and import path are put back."""
     out, err = io.StringIO(), io.StringIO()
-    ours = logging.getLogger("neuro_cli")
-    for handler in list(ours.handlers):  # of an earlier command: a process of its own would begin without
-        ours.removeHandler(handler)
-        handler.close()
+    close_logs()  # of the test itself: a process of its own would begin without
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
         for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:
@@ -45,6 +50,7 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
         patch.setattr(logging, "raiseExceptions", True)
         with pytest.raises(SystemExit) as ended:
             main()
+    close_logs()
     assert isinstance(ended.value.code, int)
     return Done(ended.value.code, out.getvalue(), err.getvalue())
 

@@ -67,7 +67,11 @@ def ranks_of(pids: list[int]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("mpi", "number"),
-    [("own", signal.SIGTERM), ("openmpi", signal.SIGTERM), ("openmpi", signal.SIGINT)],
+    [
+        ("own", signal.SIGTERM),
+        ("openmpi", signal.SIGINT),
+        pytest.param("openmpi", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
     indirect=["mpi"],
 )
 def test_a_signal_ends_the_generation_and_writes_a_checkpoint(folder, start, number):

@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest folders first, so that no worker is left with one at the end: with --no-loadscope-reorder, as in the Makefile."""
+    """The longest folders first, so that no worker is left with one at the end (the Makefile keeps xdist from reordering)."""
     here = Path(__file__).parent
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.relative_to(here).parts[0], len(LONG)))

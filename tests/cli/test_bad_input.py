@@ -128,7 +128,11 @@ def test_an_unreadable_image_is_named(folder):
 
 @pytest.mark.parametrize(
     ("mpi", "ranks", "distribution"),
-    [("own", 0, "local"), ("own", 2, "semi_updates"), ("openmpi", 2, "semi_updates")],
+    [
+        ("own", 0, "local"),
+        ("own", 2, "semi_updates"),
+        pytest.param("openmpi", 2, "semi_updates", marks=pytest.mark.slow),
+    ],
     indirect=["mpi"],
 )
 def test_nan_fitness_names_member_and_generation_and_leaves_a_checkpoint(folder, mpi, ranks, distribution):

@@ -6,13 +6,18 @@ only where going back through the first is shorter.
 """
 
 import logging
+from collections import deque
+from functools import partial
 
+import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.algo.ensemble import Outcome
+from neuro_cli.algo.member import Member
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.ensemble import EnsembleJob, LogitMethod
+from neuro_cli.distribution.flight import Pass, finish, push
 from neuro_cli.fabric.base import shares
 
 log = logging.getLogger(__name__)
@@ -29,6 +34,7 @@ class LogitsMicrobatches(LogitMethod):
 
     def bind(self, job: EnsembleJob) -> None:
         super().bind(job)
+        self._flight: deque[Pass] = deque()
         if self._pieces > job.batch_size:
             raise ConfigError("distribution.pieces", self._pieces, f"must be <= batch_size={job.batch_size}")
         if any(isinstance(part, _BatchNorm) for member in job.members.values() for part in member.module.modules()):
@@ -36,21 +42,25 @@ class LogitsMicrobatches(LogitMethod):
 
     def step(self, iteration: int) -> Outcome:
         job, members = self.job, list(self.job.members.values())
-        flight = []
         for piece, (low, high) in enumerate(shares(job.batch_size, self._pieces)):
             batch = job.batch(iteration, low, high)
             logits = self.logits(iteration, batch.inputs, members, piece)
-            for *_, exchange in flight:
-                exchange.test()  # MPI moves data only when it is called
-            flight.append((batch.targets, logits, job.world.start_all_reduce(self.wire.encode(logits))))
-        loss, accuracy = 0.0, 0.0
-        for piece, (targets, logits, exchange) in enumerate(flight):
+            push(self._flight)
+            exchange = job.world.start_all_reduce(self.wire.encode(logits))
+            self._flight.append(Pass(piece, batch.targets, logits, exchange))
+        outcomes = []
+        while self._flight:
+            due = self._flight.popleft()
             with job.clock.phase("communicate"):
-                total = exchange.wait()
-            outcome = self.outcome(iteration, targets, logits, total)
-            loss, accuracy = loss + outcome.loss, accuracy + outcome.accuracy
+                total = due.exchange.wait()
+            outcomes.append(self.outcome(iteration, due.targets, due.logits, total))
+            back = partial(Member.back, iteration=iteration, gradient=outcomes[-1].gradient, piece=due.number)
             with job.clock.phase("update"):
-                job.threads.map(lambda member: member.back(iteration, outcome.gradient, piece), members)  # noqa: B023
+                job.threads.map(back, members)
         with job.clock.phase("update"):
             job.threads.map(lambda member: member.step(iteration), members)
-        return Outcome(loss, accuracy, outcome.gradient)
+        loss, accuracy = sum(outcome.loss for outcome in outcomes), sum(outcome.accuracy for outcome in outcomes)
+        return Outcome(loss, accuracy, torch.cat([outcome.gradient for outcome in outcomes]))
+
+    def close(self) -> None:
+        finish(self._flight)

@@ -4,25 +4,11 @@ The price is staleness: a minibatch's logits, and so its gradient, are those of 
 """
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from torch import Tensor
 
 from neuro_cli.algo.ensemble import Outcome
 from neuro_cli.core.checks import integer
 from neuro_cli.distribution.ensemble import EnsembleJob, LogitMethod
-from neuro_cli.fabric.base import Exchange
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """A minibatch in flight."""
-
-    iteration: int
-    targets: Tensor
-    logits: Sequence[Tensor]
-    exchange: Exchange
+from neuro_cli.distribution.flight import Pass, finish, push
 
 
 class LogitsPipelined(LogitMethod):
@@ -36,14 +22,14 @@ class LogitsPipelined(LogitMethod):
 
     def bind(self, job: EnsembleJob) -> None:
         super().bind(job)
-        self._flight: deque[_Pass] = deque()
+        self._flight: deque[Pass] = deque()
 
     def step(self, iteration: int) -> Outcome:
-        following = self._flight[-1].iteration + 1 if self._flight else iteration
+        following = self._flight[-1].number + 1 if self._flight else iteration
         for coming in range(following, iteration + self.staleness + 1):
             self._begin(coming)
         due = self._flight.popleft()
-        assert due.iteration == iteration
+        assert due.number == iteration
         with self.job.clock.phase("communicate"):
             total = due.exchange.wait()
         return self.finish(iteration, due.targets, due.logits, total)
@@ -56,16 +42,9 @@ class LogitsPipelined(LogitMethod):
             logits = []
             for member in self.job.members.values():
                 logits += self.logits(iteration, batch.inputs, [member])
-                self._push()
+                push(self._flight)
         exchange = self.job.world.start_all_reduce(self.wire.encode(logits))
-        self._flight.append(_Pass(iteration, batch.targets, logits, exchange))
-
-    def _push(self) -> None:
-        """Let the library move what is under way: MPI moves data only when it is called."""
-        for due in self._flight:
-            due.exchange.test()
+        self._flight.append(Pass(iteration, batch.targets, logits, exchange))
 
     def close(self) -> None:
-        for due in self._flight:
-            due.exchange.wait()
-        self._flight.clear()
+        finish(self._flight)

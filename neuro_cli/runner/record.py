@@ -14,7 +14,6 @@ from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.runner.build import make_logger
 from neuro_cli.runner.checkpoint import CheckpointStore, Shard
 from neuro_cli.runner.identity import identity_of
-from neuro_cli.runner.plot import plot_run
 from neuro_cli.runner.progress import Progress
 from neuro_cli.runner.summary import git_revision, peak_memory_bytes, versions, write_summary
 
@@ -66,6 +65,8 @@ class Record:
 
     def finish(self, work: "Work", generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
         """Write plot and summary; return the summary. ``digest``: of the parameters."""
+        from neuro_cli.runner.plot import plot_run  # here: matplotlib is for the rank that draws, and only at its end
+
         summary = {
             **metrics,
             "generations": generation,

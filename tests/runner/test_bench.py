@@ -4,14 +4,14 @@ import csv
 
 import pytest
 from configs import composed
-from worlds import neuro
+from inside import neuro_inside
 
 from neuro_cli.runner.bench_generation import SPLIT
 
 
 def test_bench_generation_times_both_systems_and_writes_csv(tmp_path):
     setting = ("model=MNIST_10K", "population=4", "batch_size=16", "repeats=2", "threads=1", "hydra.run.dir=bench")
-    done = neuro("bench", "generation", *setting, cwd=tmp_path)
+    done = neuro_inside("bench", "generation", *setting, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "bench" / "bench.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -43,7 +43,7 @@ def rows_of(path):
 
 
 def test_bench_noise_times_every_way_of_making_normals(tmp_path):
-    done = neuro("bench", "noise", "repeats=1", "hydra.run.dir=bench", cwd=tmp_path)
+    done = neuro_inside("bench", "noise", "repeats=1", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "bench" / "noise.csv")
     assert {"neuro, 1 thread", "torch.randn", "numpy SFC64"} <= {row["what"] for row in rows}
@@ -55,7 +55,7 @@ def test_bench_noise_times_every_way_of_making_normals(tmp_path):
 def test_bench_layer_gives_multiples_of_the_unperturbed_pass_for_every_sampler(tmp_path):
     sizes = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[[8,5]]")
     small = (*sizes, "layer.convolution.examples=8", "layer.network.examples=4", "repeats=2", "hydra.run.dir=bench")
-    done = neuro("bench", "layer", *small, "~layer.network.models.MNIST_3M", cwd=tmp_path)
+    done = neuro_inside("bench", "layer", *small, "~layer.network.models.MNIST_3M", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "bench" / "layer.csv")
     assert {row["layer"] for row in rows} == {"linear 24", "conv 8 at 5x5", "MLP_270K"}
@@ -72,8 +72,8 @@ def test_bench_layer_gives_multiples_of_the_unperturbed_pass_for_every_sampler(t
 def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     """With more directions than parameters the estimates must point along the gradient."""
     (tmp_path / "tiny.py").write_text(TINY)
-    setting = ("model._target_=tiny.Tiny", f"layout={layout}", "correlation.populations=[16,512]", "repeats=2", "batch_size=64")
-    done = neuro("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path)
+    setting = ("model._target_=tiny.Tiny", f"layout={layout}", "correlation.populations=[16,512]", "repeats=1", "batch_size=64")
+    done = neuro_inside("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "bench" / "correlation.csv")
     assert {row["sampler"] for row in rows} == set(composed(verb="bench")["samplers"]) - {"antithetic"}
@@ -85,6 +85,6 @@ def test_bench_correlation_sees_the_gradient(tmp_path, layout):
 
 
 def test_bench_refuses_an_unknown_subject(tmp_path):
-    done = neuro("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
+    done = neuro_inside("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "neuro: error: what=generatoin: must be one of generation, noise, layer, correlation\n"

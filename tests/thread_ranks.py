@@ -31,7 +31,9 @@ class ThreadRank(World):
 
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         assert len(own) == counts[self.rank]
-        return np.concatenate(self._share(own.copy()))
+        gathered = np.concatenate(self._share(own.copy()))
+        self._count(own.nbytes, gathered.nbytes - own.nbytes)
+        return gathered
 
     def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
         return Arrived(self.all_gather(own, counts))
@@ -45,6 +47,7 @@ class ThreadRank(World):
 
     def all_reduce(self, values: np.ndarray) -> None:
         values[:] = np.sum(self._share(values.copy()), axis=0)
+        self._count(values.nbytes, values.nbytes)
 
     def start_all_reduce(self, values: np.ndarray) -> Exchange:
         self.all_reduce(values)
@@ -52,11 +55,13 @@ class ThreadRank(World):
 
     def send(self, rank: int, values: np.ndarray) -> None:
         self._letters[self.rank, rank].put(values.copy())
+        self._count(values.nbytes, 0)
 
     def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
         values = self._letters[rank, self.rank].get(timeout=60)
         assert values.size == count
         assert values.dtype == dtype
+        self._count(0, values.nbytes)
         return values
 
     def broadcast(self, data: bytes) -> bytes:
@@ -64,6 +69,10 @@ class ThreadRank(World):
 
     def abort(self, code: int) -> None:
         self._barrier.abort()
+
+    def _count(self, sent: int, received: int) -> None:
+        self.traffic.sent += sent
+        self.traffic.received += received
 
 
 def on_ranks(size: int, work: Callable[[World], T]) -> list[T]:

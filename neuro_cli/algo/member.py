@@ -18,7 +18,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from neuro_cli.algo.base import State
 from neuro_cli.algo.optimizer import ScheduledOptimizer
 
-_RANDOM = threading.Lock()  # torch's layers draw from one generator for all threads
+RANDOM = threading.Lock()  # torch has one generator for all threads: who seeds it must have it alone
 
 
 class Member:
@@ -97,7 +97,7 @@ class Member:
             yield
             return
         words = np.random.SeedSequence([self._seed, self.number, iteration, piece]).generate_state(1, np.uint64)
-        with _RANDOM, torch.random.fork_rng():
+        with RANDOM, torch.random.fork_rng():
             torch.manual_seed(int(words[0] >> 1))
             yield
 

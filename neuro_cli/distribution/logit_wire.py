@@ -47,13 +47,13 @@ class Fixed(Wire):
                 marked = np.zeros(own.numel(), np.int64)
                 marked[0] = 1
                 return marked
-            total += own.double().mul_(self.scale).round_().long()
+            total += (own.double() * self.scale).round_().long()
         return (total << self._marks).flatten().cpu().numpy()
 
     def decode(self, total: np.ndarray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
         if total[0] & ((1 << self._marks) - 1):
             return None
-        mean = torch.from_numpy(total >> self._marks).double().div_(self.scale * self._members)
+        mean = torch.from_numpy(total >> self._marks).double() / (self.scale * self._members)
         return mean.to(dtype).view(shape)
 
 
@@ -70,7 +70,7 @@ class Floating(Wire):
         return total.to(self._dtype).flatten().cpu().numpy()
 
     def decode(self, total: np.ndarray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
-        mean = torch.from_numpy(total).double().div_(self._members)
+        mean = torch.from_numpy(total).double() / self._members
         return mean.to(dtype).view(shape) if bool(mean.isfinite().all()) else None
 
 

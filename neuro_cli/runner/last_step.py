@@ -47,17 +47,17 @@ class LastStep:
                 file.write(_HEADER.pack(_MARK, generation, len(content), _sum(content), seconds))
 
 
-def last_common(run: Path, members: int) -> tuple[int, float] | None:
-    """The last iteration of which every member has an intact slot, and the run's seconds up to it; None without one."""
+def in_common(run: Path, members: int) -> dict[int, float]:
+    """The iterations of which every member has an intact slot, with the run's seconds up to them."""
     common: dict[int, float] | None = None
     for number in range(members):
         own = {generation: seconds for generation, seconds, _ in _slots(run, number)}
         common = own if common is None else {key: common[key] for key in common.keys() & own.keys()}
-    return max(common.items()) if common else None
+    return common or {}
 
 
 def content_of(run: Path, number: int, generation: int) -> bytes:
-    """What member ``number`` wrote after ``generation``, which :func:`last_common` found."""
+    """What member ``number`` wrote after ``generation``, one of :func:`in_common`."""
     return next(content for found, _, content in _slots(run, number) if found == generation)
 
 

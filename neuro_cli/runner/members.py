@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.ensemble import DTYPES, Ensemble
-from neuro_cli.algo.member import Member
+from neuro_cli.algo.member import RANDOM, Member
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError, nearest
@@ -79,7 +79,7 @@ def kind_of(kinds: Iterable[Kind], number: int) -> Kind:
 def make_module(kind: Kind, seed: int, number: int) -> nn.Module:
     """The network of member ``number`` with initial weights of its own, a function of (seed, number)."""
     words = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-    with torch.random.fork_rng(devices=[]):
+    with RANDOM, torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(words[0] >> 1))
         module: nn.Module = make({"model": kind.model}, "model", nn.Module)
     return module

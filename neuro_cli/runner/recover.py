@@ -4,9 +4,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.logger.csv import last_row
 from neuro_cli.runner.build import is_ensemble
 from neuro_cli.runner.checkpoint import CheckpointStore, write_shard
-from neuro_cli.runner.last_step import content_of, last_common, remove
+from neuro_cli.runner.last_step import content_of, in_common, remove
 from neuro_cli.runner.members import kinds_of, total
 
 log = logging.getLogger(__name__)
@@ -22,12 +23,13 @@ def recover(run: Path, config: dict[str, Any]) -> int | None:
     store = CheckpointStore(run, config["checkpoint"]["keep"])
     written = store.generations()
     members = total(kinds_of(config))
-    found = last_common(run, members)
-    if not written or found is None or found[0] <= written[-1]:
+    recorded = last_row(run)  # an iteration is whole when its row is written: no gap in the metrics
+    found = {number: seconds for number, seconds in in_common(run, members).items() if number <= recorded}
+    generation = max(found, default=0)
+    if not written or generation <= written[-1]:
         return None
-    generation, seconds = found
     shards = [write_shard(run, generation, f"member-{number}", content_of(run, number, generation)) for number in range(members)]
-    scalars = store.load(written[-1]).scalars | {"seconds": seconds, "metrics": None}
+    scalars = store.load(written[-1]).scalars | {"seconds": found[generation], "metrics": None}
     store.save(generation, {}, scalars, shards)
     remove(run)
     log.warning(

@@ -50,6 +50,9 @@ RESUME_KEYS = (
     "distribution.ranks_shaping",
     "distribution.wire",
     "distribution.overlap",
+    "distribution.encoding",
+    "distribution.pieces",
+    "algo.keep_last_step",
 )
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 

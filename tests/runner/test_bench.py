@@ -5,6 +5,7 @@ import csv
 import pytest
 from configs import composed
 from inside import neuro_inside
+from worlds import needs_mpi
 
 from neuro_cli.runner.bench_generation import SPLIT
 
@@ -88,3 +89,33 @@ def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro_inside("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "neuro: error: what=generatoin: must be one of generation, noise, layer, correlation\n"
+
+
+@needs_mpi
+def test_bench_ensemble_bytes_counts_at_the_fabric(tmp_path):
+    smaller = ("~ensemble.bytes.models.CIF_8M", "~ensemble.bytes.models.WRN_28_12", "ensemble.bytes.models.MNIST_3M._target_=")
+    setting = (*smaller[:2], smaller[2] + "neuro_cli.model.mnist.MNIST_10K", "ensemble.bytes.batch_size=6")
+    done = neuro_inside("bench", "ensemble_bytes", *setting, "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (row,) = rows_of(tmp_path / "bench" / "ensemble_bytes.csv")
+    assert float(row["logit_values"]) == 6 * 10
+    assert float(row["logits_sent"]) == float(row["logits_received"]) == 8 * 6 * 10
+    assert int(row["parameters"]) == 11_274
+    assert float(row["batch_parallel_values"]) == 11_274 + 2  # loss and accuracy go with the gradients
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_bench_ensemble_compares_with_one_graph(tmp_path):
+    task = ("ensemble.task._target_=neuro_cli.task.digits.Digits", "~ensemble.task.root", "~ensemble.task.download")
+    sizes = ("ensemble.algo.size=3", "ensemble.iterations=4", "ensemble.curve_iterations=5", "ensemble.batch_size=20")
+    done = neuro_inside("bench", "ensemble", *task, *sizes, "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "ensemble.csv")
+    exact = [row for row in rows if row["dtype"] == "float64"]
+    assert [(row["method"], row["ranks"]) for row in exact] == [
+        (method, ranks) for ranks in "123" for method in ("logits_allreduce", "logits_tree")
+    ]
+    assert all(float(row["largest_gap"]) < 1e-10 for row in exact)
+    assert all(row["test_accuracy"] for row in rows if row["dtype"] == "float32")
+    assert (tmp_path / "bench" / "ensemble.png").stat().st_size > 10_000

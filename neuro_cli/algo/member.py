@@ -37,7 +37,7 @@ class Member:
     @property
     def parameters(self) -> int:
         """How many numbers are trained."""
-        return sum(parameter.numel() for parameter in self.module.parameters())
+        return sum(parameter.numel() for parameter in self.module.parameters() if parameter.requires_grad)
 
     def graph(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
         """Logits (B, K) of the minibatch of an iteration, or of a ``piece`` of it, as part of autograd's graph."""
@@ -102,14 +102,17 @@ class Member:
             yield
 
     def state(self) -> State:
-        """Parameters and buffers (``model.<name>``), the optimizer's memory, passes in flight (``flight.<iteration>.<name>``)."""
-        state = self._optimizer.state()
-        state.tensors |= {f"model.{name}": tensor.clone() for name, tensor in _numbers(self.module).items()}
+        """Parameters and buffers (``model.<name>``), the optimizer's memory, passes in flight (``flight.<iteration>.<name>``).
+
+        Tensors are the live ones where they can be: to be written or copied before the next step.
+        """
+        state = self._optimizer.state(live=True)
+        state.tensors |= {f"model.{name}": tensor for name, tensor in _numbers(self.module).items()}
         flights = dict(self._restored)
         for iteration, buffers in self._buffers.items():
             flights[iteration] = _numbers(self._copies[iteration % len(self._copies)]) | buffers
         for iteration, numbers in flights.items():
-            state.tensors |= {f"flight.{iteration}.{name}": tensor.clone() for name, tensor in numbers.items()}
+            state.tensors |= {f"flight.{iteration}.{name}": tensor for name, tensor in numbers.items()}
         return state
 
     def restore(self, state: State) -> None:

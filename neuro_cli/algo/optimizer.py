@@ -63,13 +63,13 @@ class ScheduledOptimizer:
             self._step(self._optimizer)
         self._optimizer.zero_grad(set_to_none=True)
 
-    def state(self) -> State:
-        """What the optimizer remembers of every parameter, under ``optimizer.<index>.<name>``."""
+    def state(self, live: bool = False) -> State:
+        """What the optimizer remembers of every parameter, under ``optimizer.<index>.<name>``; copies unless ``live``."""
         state = State()
         for index, values in self._optimizer.state_dict()["state"].items():
             for name, value in values.items():
                 if isinstance(value, Tensor):
-                    state.tensors[f"optimizer.{index}.{name}"] = value.clone()
+                    state.tensors[f"optimizer.{index}.{name}"] = value if live else value.clone()
                 else:
                     state.scalars[f"optimizer.{index}.{name}"] = value
         return state

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 class BatchParallel(EnsembleMethod):
     name = "batch_parallel"
+    replicates = True
 
     def held(self, size: int, world: World) -> range:
         return range(size)

@@ -49,6 +49,7 @@ class EnsembleMethod(Method):
     """Base of the methods; :meth:`step` is one iteration: one minibatch. ``staleness``: updates between forward and backward."""
 
     staleness = 0
+    replicates = False  # whether every rank has all members
 
     def held(self, size: int, world: World) -> range:
         """Which of ``size`` members this rank trains. Raises ConfigError for more ranks than members."""

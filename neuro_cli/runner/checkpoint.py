@@ -256,9 +256,13 @@ def _sync_folder(folder: Path) -> None:
 
 def _serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
     # safetensors takes contiguous tensors only, and refuses two that share memory
-    plain = {
-        name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for name, tensor in tensors.items()
-    }
+    plain: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        here = tensor.detach().to("cpu", memory_format=torch.contiguous_format).contiguous()
+        memory = here.untyped_storage().data_ptr()
+        plain[name] = here.clone() if memory in seen else here
+        seen.add(memory)
     return bytes_from_tensors(plain, metadata)
 
 

@@ -73,6 +73,8 @@ class EnsembleWork(Work):
 
     def save(self, generation: int, scalars: dict[str, Any], record: Record | None) -> None:
         """Every rank writes a shard for each of its members, rank 0 the list of them."""
+        if self._method.replicates:
+            self._compare(generation)
         shards: list[Shard] = []
         with together(self.world):
             for number, member in self._share.items():
@@ -81,6 +83,12 @@ class EnsembleWork(Work):
         if record is not None:
             every = [Shard(**entry) for text in lists for entry in json.loads(text)]
             record.save(generation, {}, scalars, every)
+
+    def _compare(self, generation: int) -> None:
+        """Raise RuntimeError when ranks that should have the same members have not: unlike processors could part unnoticed."""
+        digest = hashlib.sha256(b"".join(_digest(member) for member in self._job.members.values())).digest()
+        if len(set(self._gathered(digest))) > 1:
+            raise RuntimeError(f"the members of the ranks differ at generation {generation}: are their processors unlike?")
 
     def restore(self, checkpoint: Checkpoint) -> None:
         kinds = kinds_of(self.config)

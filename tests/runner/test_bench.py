@@ -4,7 +4,7 @@ import csv
 
 import pytest
 from configs import composed
-from inside import neuro_inside
+from inside import neuro_inside, one_line
 from worlds import needs_mpi
 
 from neuro_cli.runner.bench_generation import SPLIT
@@ -119,3 +119,8 @@ def test_bench_ensemble_compares_with_one_graph(tmp_path):
     assert all(float(row["largest_gap"]) < 1e-10 for row in exact)
     assert all(row["test_accuracy"] for row in rows if row["dtype"] == "float32")
     assert (tmp_path / "bench" / "ensemble.png").stat().st_size > 10_000
+
+
+def test_other_benchmarks_take_no_ensemble(tmp_path):
+    done = neuro_inside("bench", "generation", "algo=ensemble", "hydra.run.dir=bench", cwd=tmp_path)
+    assert one_line(done).startswith("algo=ensemble: neuro bench ensemble and ensemble_bytes measure ensembles")

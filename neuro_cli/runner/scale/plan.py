@@ -12,8 +12,10 @@ from typing import Any
 
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.distribution.base import Distribution
+from neuro_cli.distribution.ensemble import EnsembleMethod
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner.build import check_root, is_ensemble, make_network
+from neuro_cli.runner.build import check_root, is_ensemble, make_method, make_network
 
 MOST_RANKS = 65_536
 
@@ -108,6 +110,8 @@ def study_of(config: dict[str, Any]) -> Study:
         oversubscribed=boolean("oversubscribed", config["oversubscribed"]),
         project=boolean("project", config["project"]),
     )
+    for name in study.methods:
+        make_method(config | config["known_methods"][name], EnsembleMethod if ensemble else Distribution)
     if not study.weak and not study.strong:
         raise ConfigError("populations", [], "nothing to measure: give populations (weak scaling) or strong")
     for point in study.points(max(study.ranks)):

@@ -60,6 +60,8 @@ def test_projecting_emulates_nothing():
         (["fabrics=native"], "fabrics=native: must be a list of names"),
         (["fabrics=[ethernet]"], "fabrics=ethernet: no such one; did you mean ethernet_"),
         (["populations=[]", "strong=[]"], r"populations=\[\]: nothing to measure"),
+        (["methods=[logits_tree]"], "distribution=logits_tree: it trains ensembles"),
+        (["algo=ensemble", "methods=[semi_updates]"], "distribution=semi_updates: algo=ensemble needs one of logits_allreduce"),
         (["repeats=0"], "repeats=0: must be an integer >= 1"),
         (["threads=null"], "threads=None: must be an integer >= 1"),
         (["batch_size=0"], "batch_size=0: must be an integer >= 1"),

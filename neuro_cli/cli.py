@@ -76,7 +76,7 @@ def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> Non
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        code = work({str(key): value for key, value in resolved.items()}, run)
+        code = work(_completed({str(key): value for key, value in resolved.items()}), run)
     except Exception as error:
         code = report(_mendable(error))
     if code == BAD_INPUT and not sweeps:
@@ -85,6 +85,13 @@ def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> Non
         _fail_submitted(code)
     if code or (sweeps and stop.heard() and not slurm.by_submitit()):
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with what its task knows of its model: the saved one needs no task to be read."""
+    from neuro_cli.runner.build import completed
+
+    return completed(config)
 
 
 class JobFailedError(Exception):

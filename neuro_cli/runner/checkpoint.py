@@ -41,6 +41,11 @@ class Checkpoint:
     tensors: dict[str, Tensor]
     scalars: dict[str, Any]
 
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of one part of the run, by their names within it."""
+        start = f"{name}."
+        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
+
 
 class CheckpointStore:
     """The last ``keep`` checkpoints of the run folder ``run``. Only one process may save."""

@@ -122,6 +122,7 @@ def save(parts: Parts, at: Progression, record: Record | None) -> None:
     state = parts.algo.state()
     tensors = {f"algo.{name}": tensor.cpu() for name, tensor in state.tensors.items()}
     tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
+    tensors |= {f"task.{name}": tensor.cpu() for name, tensor in parts.task.state().items()}
     tensors["parameters"] = parts.algo.centre.cpu()
     if any(True for _ in parts.model.buffers()):  # else no statistics to take, and no copy of the model to make
         module = centre_module(parts, parts.algo.centre, max(at.generation - 1, 0))
@@ -137,21 +138,16 @@ def save(parts: Parts, at: Progression, record: Record | None) -> None:
 
 
 def restore(parts: Parts, at: Progression, checkpoint: Checkpoint) -> None:
-    """Continue from a checkpoint: the state of algorithm and distribution; noise and data order need none."""
-    tensors = {name: tensor.to(parts.device) for name, tensor in _of("algo", checkpoint).items()}
+    """Continue from a checkpoint: the state of algorithm, distribution and task; noise and data order need none."""
+    tensors = {name: tensor.to(parts.device) for name, tensor in checkpoint.part("algo").items()}
     parts.algo.restore(State(tensors, checkpoint.scalars["algo"]))
     # checkpoints of earlier versions have no such entry
-    parts.distribution.restore(State(_of("distribution", checkpoint), checkpoint.scalars.get("distribution", {})))
+    parts.distribution.restore(State(checkpoint.part("distribution"), checkpoint.scalars.get("distribution", {})))
+    parts.task.restore(checkpoint.part("task"))
     at.generation, at.seconds = checkpoint.generation, checkpoint.scalars["seconds"]
     at.metrics = checkpoint.scalars["metrics"]
     if not torch.equal(parts.algo.centre.cpu(), checkpoint.tensors["parameters"]):
         raise AssertionError("the restored centre differs from the checkpoint's")
-
-
-def _of(part: str, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """The tensors of one part of the run, by their names within it."""
-    start = f"{part}."
-    return {name.removeprefix(start): tensor for name, tensor in checkpoint.tensors.items() if name.startswith(start)}
 
 
 def _row(parts: Parts, at: Progression, report: Report, seconds: float, traffic: tuple[int, int], looked: bool) -> dict[str, Any]:
@@ -169,4 +165,6 @@ def _row(parts: Parts, at: Progression, report: Report, seconds: float, traffic:
         "bytes_sent": traffic[0],
         "bytes_received": traffic[1],
         "candidates_per_second": candidates / seconds,
+        **(parts.task.measures(report.means, candidates, seconds) if report.means is not None else {}),
+        **{name: metrics.get(name) for name in parts.task.evaluation_names},
     }

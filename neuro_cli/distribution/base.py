@@ -62,7 +62,7 @@ class Distribution(ABC):
         self.job = job
         self.check()
         if isinstance(job.algo, PopulationAlgorithm) and job.algo.needs_pairs and not job.sampler.antithetic:
-            raise ConfigError("sampler.antithetic", False, "algo.shaping compares the members of pairs: true is needed")
+            raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
 

@@ -46,10 +46,10 @@ class SemiUpdates(Distribution):
         check_wire(self.job, self.wire)
         algo = self.job.algo
         if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and not algo.can_shape_parts():
-            raise ConfigError("distribution.ranks_shaping", "local", "algo=genetic selects among all members; use global")
+            raise ConfigError("distribution.ranks_shaping", "local", "the algorithm selects among all members; use global")
         cut = any(low % 2 for low, _ in shares(self.job.population, self.job.world.size))
         if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and algo.needs_pairs and cut:
-            allowed = f"algo.shaping compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
+            allowed = f"the algorithm compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
             raise ConfigError("population", self.job.population, allowed)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:

@@ -45,21 +45,21 @@ class Spaces:
 class Maker:
     """Makes environments ``identifier``, all alike. ``max_steps`` None: as long as the environment's own limit."""
 
-    def __init__(self, task: str, identifier: str, max_steps: int | None, options: dict[str, Any]) -> None:
-        self.task, self.identifier, self.max_steps, self.options = task, identifier, max_steps, options
+    def __init__(self, identifier: str, max_steps: int | None, options: dict[str, Any]) -> None:
+        self.identifier, self.max_steps, self.options = identifier, max_steps, options
 
     def make(self) -> Any:
         """A new environment. Raises UserError: it is not there, or a package that it needs."""
         try:
             import gymnasium
         except ImportError as error:
-            raise UserError(f"task={self.task}: gymnasium is not installed: {INSTALL}") from error
+            raise UserError(f"task.id={self.identifier}: gymnasium is not installed: {INSTALL}") from error
         limit = {} if self.max_steps is None else {"max_episode_steps": self.max_steps}
         try:
             with _quiet(self.identifier):
                 made = gymnasium.make(self.identifier, disable_env_checker=True, **limit, **self.options)
         except gymnasium.error.DependencyNotInstalled as error:
-            raise UserError(f"task={self.task}: {_first(error)}; {INSTALL} brings what {self.identifier} needs") from error
+            raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
         except gymnasium.error.UnregisteredEnv as error:
             close = get_close_matches(self.identifier, gymnasium.registry, cutoff=0.5)
             near = f"did you mean {' or '.join(close)}?" if close else "gymnasium.registry lists what there is"

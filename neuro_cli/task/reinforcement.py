@@ -49,13 +49,12 @@ class Reinforcement(Task):
         max_steps: int | None = None,
         normalise: bool = True,
         clip: float = 5.0,
-        environments: int = 64,
+        environments: int = 16,
         evaluation_episodes: int = 100,
         anew: bool = False,
         options: dict[str, Any] | None = None,
     ) -> None:
         self.id = str(id)
-        self.name = self.id
         self.episodes = integer("task.episodes", episodes, 1)
         self.own_examples = not boolean("task.common_episodes", common_episodes)
         self.normalise = boolean("task.normalise", normalise)
@@ -64,7 +63,7 @@ class Reinforcement(Task):
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
         self.anew = boolean("task.anew", anew)
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
-        self.maker = Maker(self.name, self.id, limit, dict(options or {}))
+        self.maker = Maker(self.id, limit, dict(options or {}))
         self.statistics: ObservationStatistics | None = None
         self._stages: queue.SimpleQueue[Stage] = queue.SimpleQueue()
         self._spaces: Spaces | None = None
@@ -84,12 +83,12 @@ class Reinforcement(Task):
 
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
         if gradient:
-            raise UserError(f"algo=sgd: a return has no gradient by back-propagation, task={self.name} needs a population")
+            raise UserError(f"algo=sgd: a return has no gradient by back-propagation, task.id={self.id} needs a population")
         if layout == "per_example":
-            allowed = f"task={self.name} has no batch of examples; task.common_episodes=false gives every direction its own"
+            allowed = f"task.id={self.id} has no batch of examples; task.common_episodes=false gives every direction its own"
             raise ConfigError("layout", layout, allowed)
         if precision != "float32":
-            raise ConfigError("precision", precision, f"policies of task={self.name} run in float32")
+            raise ConfigError("precision", precision, f"policies of task.id={self.id} run in float32")
 
     def model_arguments(self) -> dict[str, int]:
         return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
@@ -99,7 +98,7 @@ class Reinforcement(Task):
         spaces = self.spaces
         if input_shape is not None and int(np.prod(input_shape)) != spaces.inputs:
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
-            raise UserError("model expects {} numbers, task={name} gives observations of {}".format(*shapes, name=self.name))
+            raise UserError("model expects {} numbers, task.id={id} gives observations of {}".format(*shapes, id=self.id))
         self.input_shape, self.output_size, self.batch_size = spaces.shape, spaces.outputs, self.episodes
         self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
         self._seed = seed
@@ -107,7 +106,7 @@ class Reinforcement(Task):
             self.statistics = ObservationStatistics(spaces.inputs)
         if self.statistics is not None and len(self.statistics.mean) != spaces.inputs:
             raise UserError(
-                f"task={self.name}: statistics of {len(self.statistics.mean)} numbers, observations of {spaces.inputs}"
+                f"task.id={self.id}: statistics of {len(self.statistics.mean)} numbers, observations of {spaces.inputs}"
             )
 
     def check_model(self, module: nn.Module) -> None:
@@ -120,7 +119,7 @@ class Reinforcement(Task):
             made = answer(module, torch.zeros(1, *self.spaces.shape, device=device))
         if made.shape[1] != self.output_size:
             what = "one for each choice" if self.spaces.actions else "the numbers of an action"
-            raise UserError(f"model: it has {made.shape[1]} outputs, task={self.name} needs {self.output_size} ({what})")
+            raise UserError(f"model: it has {made.shape[1]} outputs, task.id={self.id} needs {self.output_size} ({what})")
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         """Episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""

@@ -47,10 +47,13 @@ RESUME_KEYS = (
     "evaluate.every",
     "task.root",
     "task.download",
+    "task.environments",
+    "task.evaluation_episodes",
     "distribution.ranks_shaping",
     "distribution.wire",
     "distribution.overlap",
 )
+EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 
 
@@ -265,10 +268,10 @@ def evaluate_verb(arguments: list[str]) -> int:
             generation = value
         elif key == "trust":
             trust = [str(name) for name in (value if isinstance(value, list) else [value])]
-        elif key in ("task.root", "task.download", "device", "threads"):
+        elif key in EVALUATE_KEYS:
             changes[key] = integer(key, value, 1) if key == "threads" and value is not None else value
         else:
-            raise ConfigError(key, value, "evaluate takes checkpoint, trust, task.root, task.download, device, threads")
+            raise ConfigError(key, value, f"evaluate takes {', '.join(EVALUATE_KEYS)}")
     evaluate(options.run, generation, trust, changes)
     return 0
 

@@ -8,6 +8,7 @@ from neuro_cli.runner.bench_correlation import bench_correlation
 from neuro_cli.runner.bench_generation import bench_generation
 from neuro_cli.runner.bench_layer import bench_layer
 from neuro_cli.runner.bench_noise import bench_noise
+from neuro_cli.runner.bench_rollout import bench_rollout
 from neuro_cli.runner.build import check_root
 
 KINDS = {
@@ -15,6 +16,7 @@ KINDS = {
     "noise": bench_noise,
     "layer": bench_layer,
     "correlation": bench_correlation,
+    "rollout": bench_rollout,
 }
 
 

@@ -85,7 +85,7 @@ class Stage:
                 raw[:count], now, norm.mean, norm.inverse, np.float32(norm.clip), outcome.steps, outcome.sums, seen[:count]
             )
             outputs = policies.act(seen[:count], plan.policies[now], plan.places[now])
-            actions, good = self._actions(outputs)
+            actions, good = self.actions(outputs)
             failed = () if good else np.flatnonzero(~np.isfinite(outputs).all(axis=1))
             for row in range(count - 1, -1, -1):  # backwards: the row that fills a gap has had its turn
                 if row in failed:
@@ -110,7 +110,7 @@ class Stage:
         self._environments[: len(running)] = running
         return outcome
 
-    def _actions(self, outputs: np.ndarray) -> tuple[Any, bool]:
+    def actions(self, outputs: np.ndarray) -> tuple[Any, bool]:
         """An action for every row of ``outputs`` (n, O), and whether all outputs are numbers."""
         spaces = self.spaces
         if spaces.actions:

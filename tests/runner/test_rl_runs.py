@@ -62,6 +62,13 @@ def test_metrics_tell_returns_and_steps(folder):
     assert summary["test_accuracy"] is None
 
 
+def test_a_report_has_a_column_of_returns(folder):
+    done = neuro_inside("report", "whole", "half", cwd=folder)
+    summary = json.loads((folder / "whole" / "summary.json").read_text())
+    assert "mean return" in done.stdout
+    assert done.stdout.count(f"{summary['mean_return']:.1f}") == 2
+
+
 def test_evaluate_plays_the_same_episodes_of_the_test(folder):
     done = neuro_inside("evaluate", "whole", cwd=folder)
     assert done.returncode == 0, done.stderr

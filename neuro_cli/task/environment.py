@@ -1,7 +1,6 @@
 """Environments of gymnasium, made by their id, and what a policy must know of them."""
 
 import logging
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,10 +114,3 @@ def _quiet(identifier: str) -> Iterator[None]:
 def _first(error: BaseException) -> str:
     """The first sentence of an error of gymnasium, without its advice on other packages."""
     return (" ".join(str(error).split()).split(", run ")[0] or type(error).__name__)[:200]
-
-
-def installed() -> dict[str, bool]:
-    """Which of the packages behind the environments are there, by name."""
-    from importlib.util import find_spec
-
-    return {name: name in sys.modules or find_spec(name) is not None for name in ("gymnasium", "Box2D", "mujoco")}

@@ -29,10 +29,6 @@ ENVIRONMENTS = {
     "Box2D": "lunar_lander, bipedal_walker",
     "mujoco": "hopper, half_cheetah, ant",
 }
-    "gymnasium": "lunar_lander and others",
-    "Box2D": "lunar_lander, bipedal_walker",
-    "mujoco": "hopper, half_cheetah, ant",
-}
 MPI_FIX = "pip install 'neuro-cli[mpi]'"
 # loads the library and starts no world of one process, from which Open MPI leaves files
 LIBRARY = """

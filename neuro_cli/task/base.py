@@ -34,6 +34,7 @@ class Task(ABC):
     input_shape: tuple[int, ...]
     output_size: int
     batch_size: int  # examples of a generation, or of each direction with ``own_examples``
+    batch_key = "batch_size"  # the config key that says how many
     evaluation_chunks: int
     memory_format: torch.memory_format = torch.channels_last  # of four-dimensional inputs
     own_examples = False  # True: every direction is scored on examples of its own, whatever the layout

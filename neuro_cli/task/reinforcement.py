@@ -39,6 +39,7 @@ class Reinforcement(Task):
     """
 
     has_loss = False
+    batch_key = "task.episodes"
     evaluation_names = ("mean_return",)
 
     def __init__(

@@ -9,10 +9,11 @@ from configs import composed
 from thread_ranks import on_ranks
 from torch import nn
 
-from neuro_cli.core.errors import CandidateError
+from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.distribution import episodes
 from neuro_cli.distribution.episodes import EpisodeScorer
 from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.pretend import Pretend
 from neuro_cli.runner.build import Parts, build
 
 pytest.importorskip("gymnasium")
@@ -123,6 +124,21 @@ def test_statistics_are_the_same_on_all_ranks_and_those_of_one(method):
                     np.testing.assert_allclose(value, wanted, rtol=1e-6, atol=1e-9)
                 else:
                     assert np.array_equal(value, wanted)
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("task.episodes=1", r"^ranks=2: must be <= task\.episodes=1$"),
+        (
+            "task.common_episodes=false",
+            r"^task\.common_episodes=False: distribution=data_parallel splits what all members share$",
+        ),
+    ],
+)
+def test_data_parallel_splits_episodes_that_all_members_share(override, line):
+    with pytest.raises(ConfigError, match=line):
+        build(composed(*COMMON, "distribution=data_parallel", override), Pretend(2, 0))
 
 
 def test_a_policy_that_gives_no_number_ends_the_run(monkeypatch):

@@ -7,17 +7,18 @@ they give the same centre. Every rank holds the algorithm's whole state and ends
 Legend: N ranks, P members, M columns, K rows of weights, C score columns, B examples.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Algorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.distribution.clock import Clock
 from neuro_cli.distribution.episodes import EpisodeScorer
+from neuro_cli.distribution.method import Method
 from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.base import Sampler
@@ -28,7 +29,7 @@ class Job:
     """What a run consists of, as every rank holds it. ``layout``: shared_batch | per_example."""
 
     world: World
-    algo: Algorithm
+    algo: CentreAlgorithm
     sampler: Sampler
     scorer: Scorer | EpisodeScorer
     clock: Clock
@@ -51,11 +52,8 @@ class Report:
     means: np.ndarray | None = None
 
 
-class Distribution(ABC):
-    """Base of the methods; :meth:`step` is one generation."""
-
-    name = ""
-    needs_mpi = True
+class Distribution(Method):
+    """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation."""
 
     def bind(self, job: Job) -> None:
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
@@ -122,7 +120,7 @@ class Distribution(ABC):
         """
         return State()
 
-    def restore(self, state: State) -> None:  # noqa: B027 (most methods keep nothing)
+    def restore(self, state: State) -> None:
         """Take back what :meth:`state` gave to rank 0, with another method or on other ranks perhaps."""
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:

@@ -5,6 +5,7 @@ from typing import Any
 
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.runner.bench_correlation import bench_correlation
+from neuro_cli.runner.bench_ensemble import bench_bytes, bench_ensemble
 from neuro_cli.runner.bench_generation import bench_generation
 from neuro_cli.runner.bench_layer import bench_layer
 from neuro_cli.runner.bench_noise import bench_noise
@@ -17,6 +18,8 @@ KINDS = {
     "layer": bench_layer,
     "correlation": bench_correlation,
     "rollout": bench_rollout,
+    "ensemble": bench_ensemble,
+    "ensemble_bytes": bench_bytes,
 }
 
 

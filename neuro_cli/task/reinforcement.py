@@ -84,7 +84,7 @@ class Reinforcement(Task):
 
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
         if gradient:
-            raise UserError(f"algo=sgd: a return has no gradient by back-propagation, task.id={self.id} needs a population")
+            raise UserError(f"algo=sgd: a return has no gradient, task.id={self.id} needs a population")
         if layout == "per_example":
             allowed = f"task.id={self.id} has no batch of examples; task.common_episodes=false gives every direction its own"
             raise ConfigError("layout", layout, allowed)

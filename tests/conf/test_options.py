@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
-from neuro_cli.distribution.base import Distribution
+from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.overrides import config_folder, groups, option_of
@@ -27,13 +27,13 @@ EXPECTED = {
     "model": nn.Module,
     "sampler": Sampler,
     "algo": Algorithm,
-    "distribution": Distribution,
+    "distribution": Method,
     "fabric": Network,
     "logger": Logger,
 }
 GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
-MARKS = {"_target_", "_partial_"}  # Hydra's own
+MARKS = {"_target_", "_partial_", "defaults"}  # Hydra's own
 WITH = {"mlp_policy": ("task=lunar_lander",)}  # whose sizes are the task's
 
 
@@ -62,7 +62,10 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
     check_root(config)
     assert isinstance(make(completed(config), group, EXPECTED[group]), EXPECTED[group])
     others = {name: config[name] for name in GROUPS if name != group}
-    assert others == {name: composed(*WITH.get(option, ()))[name] for name in others}
+    usual = {name: composed(*WITH.get(option, ()))[name] for name in others}
+    if option == "ensemble":  # no population: its method is another by default
+        usual["distribution"] = option_of("distribution", "logits_allreduce")
+    assert others == usual
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)

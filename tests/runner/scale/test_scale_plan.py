@@ -29,6 +29,16 @@ def test_a_point_is_a_training_run_with_its_method_and_network():
     assert not {"known_methods", "populations", "rounds"} & config.keys()
 
 
+def test_an_ensembles_population_is_its_members():
+    made = study("algo=ensemble", "methods=[logits_pipelined,batch_parallel]", "strong=[6]", "populations=[]")
+    config = made.point_config(Point("logits_pipelined", 2, 6), None)
+    check_root(config)
+    assert config["algo"]["size"] == 6
+    assert config["distribution"]["_target_"].endswith("LogitsPipelined")
+    with pytest.raises(ConfigError, match=r"^algo\.members=\[\.\.\.\]: neuro scale varies the number of members"):
+        study("algo=ensemble", "methods=[logits_pipelined]", "algo.members=[{count:1}]")
+
+
 def test_more_ranks_than_cores_are_known(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2})
     made = study()

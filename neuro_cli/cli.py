@@ -47,6 +47,8 @@ RESUME_KEYS = (
     "evaluate.every",
     "task.root",
     "task.download",
+    "task.environments",
+    "task.evaluation_episodes",
     "distribution.ranks_shaping",
     "distribution.wire",
     "distribution.overlap",
@@ -54,6 +56,7 @@ RESUME_KEYS = (
     "distribution.pieces",
     "algo.keep_last_step",
 )
+EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 
 
@@ -79,7 +82,7 @@ def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> Non
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        code = work(with_members({str(key): value for key, value in resolved.items()}), run)
+        code = work(_completed(with_members({str(key): value for key, value in resolved.items()})), run)
     except Exception as error:
         code = report(_mendable(error))
     if code == BAD_INPUT and not sweeps:
@@ -88,6 +91,13 @@ def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> Non
         _fail_submitted(code)
     if code or (sweeps and stop.heard() and not slurm.by_submitit()):
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with what its task knows of its model: the saved one needs no task to be read."""
+    from neuro_cli.runner.build import completed
+
+    return completed(config)
 
 
 class JobFailedError(Exception):
@@ -269,10 +279,10 @@ def evaluate_verb(arguments: list[str]) -> int:
             generation = value
         elif key == "trust":
             trust = [str(name) for name in (value if isinstance(value, list) else [value])]
-        elif key in ("task.root", "task.download", "device", "threads"):
+        elif key in EVALUATE_KEYS:
             changes[key] = integer(key, value, 1) if key == "threads" and value is not None else value
         else:
-            raise ConfigError(key, value, "evaluate takes checkpoint, trust, task.root, task.download, device, threads")
+            raise ConfigError(key, value, f"evaluate takes {', '.join(EVALUATE_KEYS)}")
     evaluate(options.run, generation, trust, changes)
     return 0
 

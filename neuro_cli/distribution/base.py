@@ -17,6 +17,7 @@ from torch import Tensor
 from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.distribution.clock import Clock
+from neuro_cli.distribution.episodes import EpisodeScorer
 from neuro_cli.distribution.method import Method
 from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World, shares
@@ -30,7 +31,7 @@ class Job:
     world: World
     algo: CentreAlgorithm
     sampler: Sampler
-    scorer: Scorer
+    scorer: Scorer | EpisodeScorer
     clock: Clock
     population: int
     batch_size: int
@@ -40,11 +41,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
-    """Means over the members and their examples, the same on every rank. ``loss`` is None where the task has none."""
+    """Means over the members and their examples, the same on every rank. ``loss`` is None where the task has none.
+
+    ``means`` (C,): of every score column, None for an algorithm without a population.
+    """
 
     fitness_mean: float
     fitness_best: float
     loss: float | None
+    means: np.ndarray | None = None
 
 
 class Distribution(Method):
@@ -55,7 +60,7 @@ class Distribution(Method):
         self.job = job
         self.check()
         if isinstance(job.algo, PopulationAlgorithm) and job.algo.needs_pairs and not job.sampler.antithetic:
-            raise ConfigError("sampler.antithetic", False, "algo.shaping compares the members of pairs: true is needed")
+            raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
 
@@ -81,7 +86,7 @@ class Distribution(Method):
         sums = self.combine(generation, combination)
         with self.job.clock.phase("update"):
             algo.tell(generation, sums)
-        return self.report(scores)
+        return self.report(generation, scores[:, 0].max(), scores.mean(axis=0))
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (P, C) float64 of all members, the same bits on every rank: own members, then an all-gather."""
@@ -121,13 +126,17 @@ class Distribution(Method):
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
-    def report(self, scores: np.ndarray) -> Report:
-        return Report(float(scores[:, 0].mean()), float(scores[:, 0].max()), self.loss_of(scores.mean(axis=0)))
+    def report(self, generation: int, best: float, means: np.ndarray) -> Report:
+        """What came out of a generation whose members have the mean scores ``means`` (C,): the task may learn from it."""
+        self.job.scorer.task.absorb(generation, means, self.job.population)
+        return Report(float(means[0]), float(best), self.loss_of(means), means)
 
     def loss_of(self, means: np.ndarray) -> float | None:
         """The loss among the mean scores (C,): a column of its own, or the fitness negated."""
-        names = self.job.scorer.task.score_names
-        return float(means[names.index("loss")]) if "loss" in names else -float(means[0])
+        task = self.job.scorer.task
+        if not task.has_loss:
+            return None
+        return float(means[task.score_names.index("loss")]) if "loss" in task.score_names else -float(means[0])
 
 
 def refuse_nan(scores: np.ndarray, generation: int) -> None:

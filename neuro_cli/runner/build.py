@@ -27,6 +27,7 @@ from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution, Job
 from neuro_cli.distribution.clock import Clock
 from neuro_cli.distribution.ensemble import EnsembleMethod
+from neuro_cli.distribution.episodes import EpisodeScorer
 from neuro_cli.distribution.method import Method
 from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World
@@ -35,6 +36,7 @@ from neuro_cli.logger.base import Logger
 from neuro_cli.runner.agree import together
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.task.base import Task
+from neuro_cli.task.reinforcement import Reinforcement
 
 log = logging.getLogger(__name__)
 
@@ -180,6 +182,7 @@ def make_model(config: dict[str, Any]) -> nn.Module:
 def build(config: dict[str, Any], world: World) -> Parts:
     """All parts of a run, bound to each other. Raises UserError for whatever does not fit."""
     check_root(config)
+    config = completed(config)
     device = device_of(config["device"])
     if device.type == "cpu":
         keep_freed_memory()
@@ -187,6 +190,7 @@ def build(config: dict[str, Any], world: World) -> Parts:
     sampler = make(config, "sampler", Sampler)
     distribution: Distribution = make_method(config, Distribution)
     sampler.check(config["population"])
+    check_task(config, algo.uses_gradient)
     model = make_model(config).to(device)
     task = load_task(config, model, device, world)
     layout = ParameterLayout(model, task.memory_format is torch.channels_last)
@@ -199,10 +203,14 @@ def build(config: dict[str, Any], world: World) -> Parts:
         raise ConfigError("batch_size", config["batch_size"], allowed)
     initial = layout.flatten(model)
     layout.hollow(model)
-    scorer = Scorer(
-        model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock, initial, config["batch_size"],
-        per_example,
-    )  # fmt: skip
+    scorer: Scorer | EpisodeScorer
+    if isinstance(task, Reinforcement):
+        scorer = EpisodeScorer(model, layout, task, sampler, device, threads, clock, initial)
+    else:
+        scorer = Scorer(
+            model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock, initial, task.batch_size,
+            per_example,
+        )  # fmt: skip
     algo.start(initial, layout, config["population"], config["seed"])
     distribution.bind(
         Job(
@@ -212,12 +220,27 @@ def build(config: dict[str, Any], world: World) -> Parts:
             scorer=scorer,
             clock=clock,
             population=config["population"],
-            batch_size=config["batch_size"],
-            layout=config["layout"],
+            batch_size=task.batch_size,
+            layout="per_example" if task.own_examples else config["layout"],
             columns=layout.size,
         )
     )
     return Parts(config, world, device, threads, model, layout, task, algo, distribution, clock)
+
+
+def completed(config: dict[str, Any]) -> dict[str, Any]:
+    """``config`` with the sizes of the model that it leaves null and that the task knows. Raises UserError."""
+    model = config.get("model")
+    if not isinstance(model, dict) or all(value is not None for value in model.values()):
+        return config
+    sizes = make(config, "task", Task).model_arguments()
+    return {**config, "model": {**model, **{key: size for key, size in sizes.items() if model.get(key, 0) is None}}}
+
+
+def check_task(config: dict[str, Any], gradient: bool) -> None:
+    """Raise UserError where the task does not serve the rest of the config; ``gradient``: trained by back-propagation."""
+    task: Task = make(config, "task", Task)
+    task.refuse(layout=config["layout"], precision=config["precision"], gradient=gradient)
 
 
 def make_algo(config: dict[str, Any]) -> Algorithm:
@@ -271,6 +294,9 @@ def load_task(config: dict[str, Any], model: nn.Module, device: torch.device, wo
 
 def check_fit(model: nn.Module, task: Task, config: dict[str, Any]) -> None:
     """Score two examples, and set the task's memory format. Raises UserError when model and task do not fit."""
+    if isinstance(task, Reinforcement):
+        task.check_model(model)
+        return
     names = f"model={_short(config, 'model')}, task={_short(config, 'task')}"
     reasons = []
     for task.memory_format in (torch.channels_last, torch.contiguous_format):

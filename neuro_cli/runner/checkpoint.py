@@ -57,6 +57,11 @@ class Checkpoint:
     shards: tuple[Shard, ...] = ()
     folder: Path = Path()
 
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of one part of the run, by their names within it."""
+        start = f"{name}."
+        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
+
     def shard(self, name: str) -> State:
         """A part, verified before it is parsed. Raises UserError."""
         found = next(shard for shard in self.shards if shard.name == name)
@@ -94,6 +99,11 @@ def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
             f"{folder}: cannot write {name} of the checkpoint of generation {generation} ({error.strerror})"
         ) from error
     return shard
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of one part of the run, by their names within it."""
+        start = f"{name}."
+        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
 
 
 class CheckpointStore:

@@ -1,5 +1,6 @@
 """Populations that move a centre, and the gradient baseline, as work for the loop of ``neuro train``."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,15 @@ class Evolution(Work):
         self.method = parts.distribution.name
 
     def step(self, generation: int) -> Row:
+        start = time.perf_counter()
         report = self.parts.distribution.step(generation)
-        return {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
+        row: Row = {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
+        if report.means is not None:
+            row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)
+        return row
+
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns(), *self.parts.task.evaluation_names)
 
     def look(self, generation: int) -> dict[str, float]:
         parts = self.parts
@@ -49,6 +57,7 @@ class Evolution(Work):
         state = parts.algo.state()
         tensors = {f"algo.{name}": tensor.cpu() for name, tensor in state.tensors.items()}
         tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
+        tensors |= {f"task.{name}": tensor.cpu() for name, tensor in parts.task.state().items()}
         tensors["parameters"] = parts.algo.centre.cpu()
         if any(True for _ in parts.model.buffers()):  # else no statistics to take, and no copy of the model to make
             module = centre_module(parts, parts.algo.centre, max(generation - 1, 0))
@@ -62,20 +71,15 @@ class Evolution(Work):
         record.save(generation, tensors, scalars)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """The state of algorithm and distribution; noise and data order need none."""
+        """The state of algorithm, distribution and task; noise and data order need none."""
         parts = self.parts
-        tensors = {name: tensor.to(parts.device) for name, tensor in _of("algo", checkpoint).items()}
+        tensors = {name: tensor.to(parts.device) for name, tensor in checkpoint.part("algo").items()}
         parts.algo.restore(State(tensors, checkpoint.scalars["algo"]))
         # checkpoints of earlier versions have no such entry
-        parts.distribution.restore(State(_of("distribution", checkpoint), checkpoint.scalars.get("distribution", {})))
+        parts.distribution.restore(State(checkpoint.part("distribution"), checkpoint.scalars.get("distribution", {})))
+        parts.task.restore(checkpoint.part("task"))
         if not torch.equal(parts.algo.centre.cpu(), checkpoint.tensors["parameters"]):
             raise AssertionError("the restored centre differs from the checkpoint's")
 
     def parameters_sha256(self) -> str:
         return parameters_sha256(self.parts.algo.centre)
-
-
-def _of(part: str, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """The tensors of one part of the run, by their names within it."""
-    start = f"{part}."
-    return {name.removeprefix(start): tensor for name, tensor in checkpoint.tensors.items() if name.startswith(start)}

@@ -55,6 +55,8 @@ class Record:
         self._progress.update(row)
         if row["test_accuracy"] is not None:
             log.info("generation %d: test accuracy %.4f", row["generation"], row["test_accuracy"])
+        if row.get("mean_return") is not None:
+            log.info("generation %d: mean return %.2f", row["generation"], row["mean_return"])
 
     def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any], shards: Sequence[Shard] = ()) -> None:
         path = self._store.save(generation, tensors, {**scalars, "identity": self._identity}, shards)

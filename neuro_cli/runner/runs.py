@@ -11,10 +11,11 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.runner.build import is_ours, make_model
+from neuro_cli.runner.build import is_ours, make, make_model
 from neuro_cli.runner.checkpoint import STATE, Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.runner.identity import refuse_other
 from neuro_cli.runner.members import JointPrediction, load_members
+from neuro_cli.task.base import Task
 
 
 @contextmanager
@@ -96,7 +97,9 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
         for name, tensor in checkpoint.tensors.items():
             if name.startswith("buffers."):
                 buffers[name.removeprefix("buffers.")].copy_(tensor)
-    return model.eval()
+    task: Task = make(config, "task", Task)
+    task.restore(checkpoint.part("task"))
+    return task.deployed(model.eval()).eval()
 
 
 def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None) -> nn.Module:

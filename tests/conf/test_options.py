@@ -17,7 +17,7 @@ from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.overrides import config_folder, groups, option_of
-from neuro_cli.runner.build import check_root, is_ours, make
+from neuro_cli.runner.build import check_root, completed, is_ours, make
 from neuro_cli.runner.identity import identity_of
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.task.base import Task
@@ -34,6 +34,7 @@ EXPECTED = {
 GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
 MARKS = {"_target_", "_partial_", "defaults"}  # Hydra's own
+WITH = {"mlp_policy": ("task=lunar_lander",)}  # whose sizes are the task's
 
 
 def nodes(config: Any) -> list[dict[str, Any]]:
@@ -55,11 +56,13 @@ def test_every_group_has_options_and_a_contract():
 def test_an_option_composes_and_becomes_its_kind(group, option):
     if option == "tensorboard":
         pytest.importorskip("tensorboard")
-    config = composed(f"{group}={option}")
+    if option in WITH:
+        pytest.importorskip("gymnasium")
+    config = composed(f"{group}={option}", *WITH.get(option, ()))
     check_root(config)
-    assert isinstance(make(config, group, EXPECTED[group]), EXPECTED[group])
+    assert isinstance(make(completed(config), group, EXPECTED[group]), EXPECTED[group])
     others = {name: config[name] for name in GROUPS if name != group}
-    usual = {name: composed()[name] for name in others}
+    usual = {name: composed(*WITH.get(option, ()))[name] for name in others}
     if option == "ensemble":  # no population: its method is another by default
         usual["distribution"] = option_of("distribution", "logits_allreduce")
     assert others == usual
@@ -108,6 +111,9 @@ def test_another_option_is_another_run(group):
 def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
     config = composed(f"experiment={experiment}")
     check_root(config)
+    if config["task"]["_target_"].endswith(".Reinforcement"):
+        pytest.importorskip("gymnasium")
+    config = completed(config)
     for group, kind in EXPECTED.items():
         assert isinstance(make(config, group, kind), kind)
 

@@ -12,7 +12,14 @@ from worlds import Mpi, program
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
-ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "permutation", "noise_table", "tiny", *PER_EXAMPLE)
+ALGORITHMS = (
+    *("openai_es", "iid", "snes", "genetic", "pgpe", "ars", "episodes", "accuracy", "permutation", "noise_table", "tiny"),
+    *PER_EXAMPLE,
+)
+NETWORKS = {  # where it is not MNIST_10K
+    "tiny": ("model._target_=tiny_nets.Tiny",),
+    "episodes": ("task=lunar_lander", "task.id=CartPole-v1", "model=mlp_policy", "model.hidden=[7]"),
+}
 DISTRIBUTIONS = ("replicated", "chromosome_updates", "semi_updates", "data_parallel")
 RANKS = (1, 2, 3, 4)
 QUICK_ALGORITHMS = ("openai_es", "snes", "sign_flip")
@@ -87,9 +94,9 @@ def test_centres_moved(local, algorithm, monkeypatch):
     from configs import composed
 
     from neuro_cli.core.layout import ParameterLayout
-    from neuro_cli.runner.build import make_model
+    from neuro_cli.runner.build import completed, make_model
 
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    model = make_model(composed("model=MNIST_10K", *(["model._target_=tiny_nets.Tiny"] if algorithm == "tiny" else [])))
+    model = make_model(completed(composed("model=MNIST_10K", *NETWORKS.get(algorithm, ()))))
     start = ParameterLayout(model).flatten(model).numpy()
     assert np.linalg.norm(local(algorithm) - start) > 1e-3 * np.linalg.norm(start)

@@ -34,11 +34,6 @@ class Member:
         self._buffers: dict[int, dict[str, Tensor]] = {}  # as they were before the passes in flight
         self._restored: dict[int, dict[str, Tensor]] = {}  # what passes that were in flight at a checkpoint began with
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers are trained."""
-        return sum(parameter.numel() for parameter in self.module.parameters() if parameter.requires_grad)
-
     def graph(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
         """Logits (B, K) of the minibatch of an iteration, or of a ``piece`` of it, as part of autograd's graph."""
         module = self._workspace(iteration)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from neuro_cli.algo.ensemble import Ensemble
 from neuro_cli.algo.member import Member
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.memory import keep_freed_memory
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.clock import Clock
@@ -33,14 +34,13 @@ log = logging.getLogger(__name__)
 class EnsembleWork(Work):
     """Rank j has its share of the members (all of them with batch_parallel), and writes its share to checkpoints."""
 
-    def __init__(self, config: dict[str, Any], job: EnsembleJob, method: EnsembleMethod, keeps: bool) -> None:
+    def __init__(self, config: dict[str, Any], job: EnsembleJob, method: EnsembleMethod, parameters: int, keeps: bool) -> None:
         self.config, self.world, self.device = config, job.world, job.device
         self.threads, self.clock, self.candidates, self.method = job.threads, job.clock, job.size, method.name
         self._job, self._method, self._keeps = job, method, keeps
         share = range(*shares(job.size, job.world.size)[job.world.rank])
         self._share = {number: job.members[number] for number in share}
-        own = np.array([sum(member.parameters for member in self._share.values())], np.int64)
-        self.parameters = int(job.world.all_gather(own, [1] * job.world.size).sum())
+        self.parameters = parameters
         self._run, self._last_step = Path(), LastStep(Path(), 2)
 
     def step(self, generation: int) -> Row:
@@ -65,6 +65,8 @@ class EnsembleWork(Work):
         with together(self.world):
             if self.world.rank == 0 and self._keeps:
                 self._last_step.clear()
+        with together(self.world):
+            refuse_unseen(run)
 
     def keep(self, generation: int, seconds: float) -> None:
         if self._keeps:
@@ -144,7 +146,7 @@ def build_ensemble(config: dict[str, Any], world: World) -> EnsembleWork:
     kinds = kinds_of(config)
     size = total(kinds)
     held = method.held(size, world)
-    task = load_task_of(kinds, config, device, world)
+    task, parameters = load_task_of(kinds, config, device, world)
     threads, clock = Threads(threads_of(config, world, device)), Clock()
     members = {
         number: make_member(kind_of(kinds, number), algo, task, config["seed"], number, device, method.staleness)
@@ -163,4 +165,13 @@ def build_ensemble(config: dict[str, Any], world: World) -> EnsembleWork:
     )
     method.bind(job)
     log.info("ensemble of %d members: %s", size, ", ".join(f"{kind.count} {kind.name}" for kind in kinds))
-    return EnsembleWork(config, job, method, algo.keep_last_step)
+    return EnsembleWork(config, job, method, parameters, algo.keep_last_step)
+
+
+def refuse_unseen(run: Path, patience: float = 10.0) -> None:
+    """Raise UserError where this rank does not see the run folder within ``patience`` seconds: each rank writes its members."""
+    deadline = time.monotonic() + patience
+    while not run.is_dir():
+        if time.monotonic() > deadline:
+            raise UserError(f"{run}: is not there for this rank; algo=ensemble needs a file system that all ranks share")
+        time.sleep(0.1)  # file systems of clusters show what is new after a moment

@@ -65,7 +65,7 @@ def look_at(
 def look_at_all(model: JointPrediction, config: dict[str, Any], device: torch.device, threads: Threads) -> dict[str, float]:
     """Metrics of a whole ensemble in this process."""
     world = Alone()
-    task = load_task_of(kinds_of(config), config, device, world)
+    task, _ = load_task_of(kinds_of(config), config, device, world)
     modules = dict(enumerate(model.members))
     return look_at(modules, len(modules), task, world, threads, DTYPES[config["algo"]["dtype"]])
 

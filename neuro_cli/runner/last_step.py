@@ -17,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from neuro_cli.core.errors import UserError
+
 log = logging.getLogger(__name__)
 
 FOLDER = "last_step"
@@ -33,18 +35,28 @@ class LastStep:
     def clear(self) -> None:
         """Remove what an earlier session left. One rank calls this, before any writes."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
+        try:
+            self._folder.mkdir(parents=True)
+        except OSError as error:
+            raise UserError(f"{self._folder}: cannot be made: {error.strerror}") from error
 
     def write(self, generation: int, seconds: float, contents: Mapping[int, bytes]) -> None:
-        """Put the ``contents`` of members, by number, after ``generation`` iterations into their slots."""
+        """Put the ``contents`` of members, by number, after ``generation`` iterations into their slots. Raises UserError."""
         for number, content in contents.items():
             path = self._folder / f"member-{number}.{generation % self._slots}"
-            with path.open("r+b" if path.exists() else "wb", buffering=0) as file:
-                file.write(b"\0" * _HEADER.size)  # what is there is no state of anything until the new one is complete
-                file.write(content)
-                file.truncate()
-                file.seek(0)
-                file.write(_HEADER.pack(_MARK, generation, len(content), _sum(content), seconds))
+            try:
+                with path.open("r+b" if path.exists() else "wb") as file:
+                    file.write(b"\0" * _HEADER.size)  # what is there is no state of anything until the new one is complete
+                    file.flush()
+                    file.write(content)
+                    file.truncate()
+                    file.flush()
+                    file.seek(0)
+                    file.write(_HEADER.pack(_MARK, generation, len(content), _sum(content), seconds))
+            except OSError as error:
+                raise UserError(
+                    f"{path}: cannot be written: {error.strerror} (algo.keep_last_step=false does without)"
+                ) from error
 
 
 def in_common(run: Path, members: int) -> dict[int, float]:

@@ -139,13 +139,14 @@ def _factory(kind: Kind, key: str) -> OptimizerFactory:
     return factory
 
 
-def load_task_of(kinds: Sequence[Kind], config: dict[str, Any], device: torch.device, world: World) -> Classification:
-    """The task with its data, in the memory format that all kinds of members take.
+def load_task_of(kinds: Sequence[Kind], config: dict[str, Any], device: torch.device, world: World) -> tuple[Classification, int]:
+    """The task with its data, in the memory format that all kinds of members take; and how many numbers are trained in all.
 
     Raises UserError: a task without classes, a kind that does not fit it or that has other classes than the first.
     """
     task: Task | None = None
     first: tuple[Kind, int] | None = None
+    trained = 0
     for kind in kinds:
         module = make_module(kind, config["seed"], 0).to(device)
         named = config | {"model": kind.model}
@@ -162,6 +163,7 @@ def load_task_of(kinds: Sequence[Kind], config: dict[str, Any], device: torch.de
             )
         with torch.no_grad():
             classes = module.eval()(task.test_batch(0).inputs[:2]).shape[1]
+        trained += kind.count * sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
         first = first or (kind, classes)
         if classes != first[1]:
             raise UserError(
@@ -169,4 +171,4 @@ def load_task_of(kinds: Sequence[Kind], config: dict[str, Any], device: torch.de
                 "all members of an ensemble need the same classes"
             )
     assert isinstance(task, Classification)
-    return task
+    return task, trained

@@ -17,9 +17,10 @@ from inside import Done, neuro_in_one_world, neuro_inside, one_line
 from worlds import Mpi, clean_environment, descendants, needs_mpi, own_mpi, wait_for_rows
 
 import neuro_cli
+from neuro_cli.core.errors import UserError
 from neuro_cli.distribution.logit_wire import wire_of
 from neuro_cli.fabric.base import Alone
-from neuro_cli.runner.ensemble import build_ensemble
+from neuro_cli.runner.ensemble import build_ensemble, refuse_unseen
 from neuro_cli.runner.ensemble_metrics import disagreement
 from neuro_cli.runner.members import kinds_of, load_task_of
 
@@ -182,7 +183,7 @@ def test_load_gives_the_product_of_experts(folder, mixed, monkeypatch):
     module = neuro_cli.load(mixed, checkpoint=5)
     assert [type(member).__name__ for member in module.members] == ["MNIST_10K"] * 4 + ["BlogCNN"] * 2 + ["MNIST_10K"]
     config = composed(*SETTING)
-    task = load_task_of(kinds_of(config), config, torch.device("cpu"), Alone())
+    task, _ = load_task_of(kinds_of(config), config, torch.device("cpu"), Alone())
     batch = task.test_batch(0)
     with torch.no_grad():
         logits = [member(batch.inputs) for member in module.members]
@@ -264,12 +265,14 @@ def test_bad_input_on_ranks_is_one_line(folder):
         (*setting, "distribution=single_graph", "hydra.run.dir=graph"),
         (*setting, "distribution=batch_parallel", "batch_size=1", "hydra.run.dir=batch"),
         (*setting, "algo.members=[{model:{_target_:tiny_heads.Broken}}]", "hydra.run.dir=broken"),
+        (*setting, "algo.members=[{model:blog_cnn,optimizer:{lr:-1}}]", "hydra.run.dir=one"),
     ]
-    few, graph, batch, broken = neuro_in_one_world(*lines, cwd=folder, ranks=2)
+    few, graph, batch, broken, one = neuro_in_one_world(*lines, cwd=folder, ranks=2)
     assert one_line(few).startswith("ranks=2: must be <= the 1 members of the ensemble")
     assert one_line(graph).startswith("distribution=single_graph (on 2 ranks): one graph needs 1 rank")
     assert one_line(batch).startswith("ranks=2: must be <= batch_size=1")
     assert one_line(broken).startswith("member 4 of the ensemble gives a logit of nan in iteration 1 ")
+    assert one_line(one).startswith("rank 1: algo.members.0.optimizer: Invalid learning rate: -1")  # who has that member
 
 
 def test_a_changed_network_is_refused(folder, whole):
@@ -307,6 +310,12 @@ def test_batch_norm_statistics_of_shared_batches_are_averaged(folder):
     averaged = [averaged for _, averaged in member.shared()]
     assert averaged.count(True) == 2 * 9  # mean and variance of nine norms
     work.close()
+
+
+def test_a_rank_that_does_not_see_the_run_folder_says_so(tmp_path):
+    refuse_unseen(tmp_path)
+    with pytest.raises(UserError, match="is not there for this rank; algo=ensemble needs a file system that all ranks share"):
+        refuse_unseen(tmp_path / "elsewhere", patience=0.0)
 
 
 def test_encoding_leaves_logits_as_they_are():

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.algo.base import State
+from neuro_cli.core.errors import UserError
 from neuro_cli.runner.checkpoint import shard_bytes, shard_state
 from neuro_cli.runner.last_step import LastStep, content_of, in_common, remove
 
@@ -79,3 +80,11 @@ def test_a_shorter_content_replaces_a_longer_one(tmp_path):
     store.write(2, 0.0, {0: long})
     store.write(4, 0.0, {0: content(0, 4)})
     assert content_of(Path(tmp_path), 0, 4) == content(0, 4)
+
+
+def test_a_full_disk_is_one_line(tmp_path):
+    store = LastStep(tmp_path, 2)
+    store.clear()
+    (tmp_path / "checkpoints" / "last_step" / "member-0.1").symlink_to("/dev/full")
+    with pytest.raises(UserError, match=r"member-0\.1: cannot be written: No space left on device \(algo\.keep_last_step=false"):
+        store.write(1, 0.0, {0: content(0, 1)})

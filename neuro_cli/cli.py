@@ -28,7 +28,7 @@ from neuro_cli import __version__
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, nearest, report
 from neuro_cli.fabric.mpi import launched, mpi_world
-from neuro_cli.overrides import checked, config_folder, groups, option_of, parse_plain
+from neuro_cli.overrides import checked, config_folder, groups, option_of, parse_plain, with_members
 from neuro_cli.runner import slurm, stop
 from neuro_cli.sweep import INTERRUPTED, swept
 
@@ -47,10 +47,16 @@ RESUME_KEYS = (
     "evaluate.every",
     "task.root",
     "task.download",
+    "task.environments",
+    "task.evaluation_episodes",
     "distribution.ranks_shaping",
     "distribution.wire",
     "distribution.overlap",
+    "distribution.encoding",
+    "distribution.pieces",
+    "algo.keep_last_step",
 )
+EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 
 
@@ -76,7 +82,7 @@ def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> Non
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        code = work({str(key): value for key, value in resolved.items()}, run)
+        code = work(_completed(with_members({str(key): value for key, value in resolved.items()})), run)
     except Exception as error:
         code = report(_mendable(error))
     if code == BAD_INPUT and not sweeps:
@@ -85,6 +91,13 @@ def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> Non
         _fail_submitted(code)
     if code or (sweeps and stop.heard() and not slurm.by_submitit()):
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with what its task knows of its model: the saved one needs no task to be read."""
+    from neuro_cli.runner.build import completed
+
+    return completed(config)
 
 
 class JobFailedError(Exception):
@@ -216,12 +229,15 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
     from neuro_cli.runner.build import check_root, make_network, world_for
     from neuro_cli.runner.launch import launch
     from neuro_cli.runner.logs import messages
+    from neuro_cli.runner.recover import recover
     from neuro_cli.runner.restart import checkpoint_left
     from neuro_cli.runner.session import lead
 
     check_root(config)
     if config["ranks"] is not None and not launched():
         code = launch(config["ranks"], again or ["start", str(run)], make_network(config))
+        if code:
+            recover(run, config)
         said = any(line.startswith("failed: ") for line in messages(run)[-1:])
         if code and not said and not stop.heard():  # a rank that was killed, or one of those that write no log
             log.info("failed: the world of %d ranks ended with exit code %d", config["ranks"], code)
@@ -249,6 +265,8 @@ def start_verb(arguments: list[str]) -> int:
 def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.build import check_root
     from neuro_cli.runner.launch import launched_by_us
+    from neuro_cli.runner.logs import is_written, log_to
+    from neuro_cli.runner.recover import recover
     from neuro_cli.runner.runs import read_checkpoint, read_config, resumed_config
 
     options = _arguments("resume", arguments)
@@ -261,6 +279,9 @@ def resume_verb(arguments: list[str]) -> int:
     for key in sorted(changes, key=lambda key: "." in key):  # groups first
         set_key(config, key, changes[key])
     check_root(config)
+    if generation is None and not launched_by_us() and not is_written(options.run):
+        log_to(options.run, 0)
+        recover(options.run, config)
     checkpoint = read_checkpoint(options.run, config, generation)
     if config["generations"] < checkpoint.generation:
         raise ConfigError("generations", config["generations"], f"the checkpoint has {checkpoint.generation} already")
@@ -309,10 +330,10 @@ def evaluate_verb(arguments: list[str]) -> int:
             generation = value
         elif key == "trust":
             trust = [str(name) for name in (value if isinstance(value, list) else [value])]
-        elif key in ("task.root", "task.download", "device", "threads"):
+        elif key in EVALUATE_KEYS:
             changes[key] = integer(key, value, 1) if key == "threads" and value is not None else value
         else:
-            raise ConfigError(key, value, "evaluate takes checkpoint, trust, task.root, task.download, device, threads")
+            raise ConfigError(key, value, f"evaluate takes {', '.join(EVALUATE_KEYS)}")
     evaluate(options.run, generation, trust, changes)
     return 0
 

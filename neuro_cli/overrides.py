@@ -224,6 +224,19 @@ def parse_plain(text: str) -> tuple[str, Any]:
     return override.key_or_group, value
 
 
+def with_members(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with the networks that ``algo.members`` names by their option in full. Raises ConfigError for an unknown one."""
+    members = config["algo"].get("members") if isinstance(config.get("algo"), dict) else None
+    if not isinstance(members, list):
+        return config
+
+    def whole(entry: Any) -> Any:
+        named = isinstance(entry, dict) and isinstance(entry.get("model"), str)
+        return {**entry, "model": option_of("model", entry["model"])} if named else entry
+
+    return {**config, "algo": {**config["algo"], "members": [whole(entry) for entry in members]}}
+
+
 def option_of(group: str, option: str) -> dict[str, Any]:
     """The config of one option of a group. Raises ConfigError for an unknown one."""
     known = groups()[group]

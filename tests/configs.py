@@ -1,5 +1,7 @@
 """Composes the config of a run as the command line would."""
 
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -9,7 +11,12 @@ from neuro_cli.overrides import config_folder
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:
-    """The resolved config of ``neuro VERB OVERRIDES``."""
+    """The resolved config of ``neuro VERB OVERRIDES``, for the caller to change."""
+    return deepcopy(_composed(verb, overrides))
+
+
+@cache  # Hydra takes a tenth of a second, and hundreds of tests ask for the same few
+def _composed(verb: str, overrides: tuple[str, ...]) -> dict[str, Any]:
     with initialize_config_dir(str(config_folder()), version_base="1.3", job_name=verb):
         config = OmegaConf.to_container(compose(verb, list(overrides)), resolve=True)
     assert isinstance(config, dict)

@@ -1,16 +1,21 @@
-"""Runs the command line inside the test's own process: a start costs seconds, most of them for torch."""
+"""Runs command lines inside the test's own process, or many in one world: a start costs seconds, most of them for torch."""
 
 import io
+import json
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from worlds import program
 
 from neuro_cli.cli import main
+
+COMMANDS = Path(__file__).parent / "commands_program.py"
 
 
 @dataclass(frozen=True)
@@ -22,13 +27,18 @@ class Done:
     stderr: str
 
 
+def close_logs() -> None:
+    """As the end of a process does it."""
+    ours = logging.getLogger("neuro_cli")
+    for handler in list(ours.handlers):
+        ours.removeHandler(handler)
+        handler.close()
+
+
 def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
     """``neuro ARGUMENTS`` in the folder ``cwd``; working directory, environment and import path are put back."""
     out, err = io.StringIO(), io.StringIO()
-    ours = logging.getLogger("neuro_cli")
-    for handler in list(ours.handlers):  # of an earlier command: a process of its own would begin without
-        ours.removeHandler(handler)
-        handler.close()
+    close_logs()  # of the test itself: a process of its own would begin without
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
         for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:
@@ -40,8 +50,17 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
         patch.setattr(logging, "raiseExceptions", True)
         with pytest.raises(SystemExit) as ended:
             main()
+    close_logs()
     assert isinstance(ended.value.code, int)
     return Done(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int) -> list[Done]:
+    """``neuro LINE`` for each of ``lines``, one after the other, by the same ranks under mpiexec."""
+    file = cwd / "commands.json"
+    world = program(COMMANDS, str(file), json.dumps(lines), cwd=cwd, ranks=ranks)
+    assert world.returncode == 0, world.stderr
+    return [Done(*left) for left in json.loads(file.read_text())]
 
 
 def one_line(done: Done) -> str:

@@ -1,5 +1,6 @@
 """Ranks as threads of the test's own process: any number of them, started in no time."""
 
+import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,15 +11,16 @@ import numpy as np
 from neuro_cli.fabric.base import Arrived, Exchange, World
 
 T = TypeVar("T")
+Letters = dict[tuple[int, int], queue.SimpleQueue]
 
 
 class ThreadRank(World):
     """One rank of several that see each other's objects on ``table``."""
 
-    def __init__(self, rank: int, size: int, barrier: threading.Barrier, table: list[Any]) -> None:
+    def __init__(self, rank: int, size: int, barrier: threading.Barrier, table: list[Any], letters: Letters) -> None:
         super().__init__()
         self.rank, self.size = rank, size
-        self._barrier, self._table = barrier, table
+        self._barrier, self._table, self._letters = barrier, table, letters
 
     def _share(self, value: Any) -> list[Any]:
         self._table[self.rank] = value
@@ -29,7 +31,9 @@ class ThreadRank(World):
 
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         assert len(own) == counts[self.rank]
-        return np.concatenate(self._share(own.copy()))
+        gathered = np.concatenate(self._share(own.copy()))
+        self._count(own.nbytes, gathered.nbytes - own.nbytes)
+        return gathered
 
     def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
         return Arrived(self.all_gather(own, counts))
@@ -43,6 +47,22 @@ class ThreadRank(World):
 
     def all_reduce(self, values: np.ndarray) -> None:
         values[:] = np.sum(self._share(values.copy()), axis=0)
+        self._count(values.nbytes, values.nbytes)
+
+    def start_all_reduce(self, values: np.ndarray) -> Exchange:
+        self.all_reduce(values)
+        return Arrived(values)
+
+    def send(self, rank: int, values: np.ndarray) -> None:
+        self._letters[self.rank, rank].put(values.copy())
+        self._count(values.nbytes, 0)
+
+    def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
+        values = self._letters[rank, self.rank].get(timeout=60)
+        assert values.size == count
+        assert values.dtype == dtype
+        self._count(0, values.nbytes)
+        return values
 
     def broadcast(self, data: bytes) -> bytes:
         return bytes(self._share(data)[0])
@@ -50,14 +70,19 @@ class ThreadRank(World):
     def abort(self, code: int) -> None:
         self._barrier.abort()
 
+    def _count(self, sent: int, received: int) -> None:
+        self.traffic.sent += sent
+        self.traffic.received += received
+
 
 def on_ranks(size: int, work: Callable[[World], T]) -> list[T]:
     """What ``work`` gives on every rank; the first exception of any is raised."""
     barrier, table = threading.Barrier(size, timeout=60), [None] * size
+    letters: Letters = {(a, b): queue.SimpleQueue() for a in range(size) for b in range(size)}
 
     def run(rank: int) -> T:
         try:
-            return work(ThreadRank(rank, size, barrier, table))
+            return work(ThreadRank(rank, size, barrier, table, letters))
         except BaseException:
             barrier.abort()
             raise

@@ -73,6 +73,8 @@ def open_mpi() -> Mpi:
 
 MPIS = {"own": own_mpi, "openmpi": open_mpi}
 
+# a test that takes the fixture ``mpi`` for what is the same on every MPI: slow on the second
+mostly_own = pytest.mark.parametrize("mpi", ["own", pytest.param("openmpi", marks=pytest.mark.slow)], indirect=True)
 needs_mpi = pytest.mark.skipif(bool(own_mpi().missing), reason=own_mpi().missing or "-")
 
 

@@ -1,7 +1,7 @@
 """The contract of an algorithm: how fitnesses become the next centre.
 
-An algorithm proposes where a generation's candidates lie, turns their fitnesses into weights, and receives the weighted
-sums of the perturbations that whoever runs it worked out. It never sees a rank, a socket or a model class.
+An algorithm of a centre proposes where a generation's candidates lie, turns their fitnesses into weights, and receives the
+weighted sums of the perturbations that whoever runs it worked out. It never sees a rank, a socket or a model class.
 
 Legend: P members, M columns, K rows of weights, T parents.
 """
@@ -48,8 +48,12 @@ class State:
     scalars: dict[str, Any] = field(default_factory=dict)
 
 
-class Algorithm(ABC):
-    """Base of all algorithms. ``start`` comes first, then ask, combination, tell in every generation."""
+class Algorithm(ABC):  # noqa: B024 (what algorithms of a centre and ensembles share is their group)
+    """Base of all that the group ``algo`` offers."""
+
+
+class CentreAlgorithm(Algorithm):
+    """Moves one solution, the centre. ``start`` comes first, then ask, combination, tell in every generation."""
 
     uses_gradient = False  # True: trained by the gradient of the loss, not by a population
 
@@ -71,7 +75,7 @@ class Algorithm(ABC):
         """Take back what :meth:`state` gave."""
 
 
-class PopulationAlgorithm(Algorithm):
+class PopulationAlgorithm(CentreAlgorithm):
     """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
 
     ``sums_add_up``: what one generation's sums lack may be added to those of the next.
@@ -97,7 +101,7 @@ class PopulationAlgorithm(Algorithm):
         return True
 
 
-class GradientAlgorithm(Algorithm):
+class GradientAlgorithm(CentreAlgorithm):
     """An algorithm that learns from the gradient of the loss."""
 
     uses_gradient = True

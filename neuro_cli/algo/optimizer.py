@@ -39,32 +39,23 @@ def _leave_compiler_out() -> None:
             inner.__dynamo_disable = inner  # what torch._compile looks for before it imports
 
 
-class CentreOptimizer:
-    """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative."""
+class ScheduledOptimizer:
+    """A ``torch.optim`` optimizer over ``parameters`` whose learning rates follow a schedule. ``key`` names it in errors."""
 
-    def __init__(self, factory: OptimizerFactory, schedule: Schedule, centre: Tensor, layout: ParameterLayout) -> None:
-        self.centre = centre.clone()
-        self._schedule = schedule
-        self._layout = layout
-        self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
+    def __init__(
+        self, factory: OptimizerFactory, schedule: Schedule, parameters: list[nn.Parameter], key: str = "algo.optimizer"
+    ) -> None:
+        self._schedule, self._parameters = schedule, parameters
         _leave_compiler_out()
         try:
-            self._optimizer = _fused(factory)(self._parameters)
+            self._optimizer = _fused(factory)(parameters)
         except (TypeError, ValueError) as error:
-            raise UserError(f"algo.optimizer: {error}") from error
+            raise UserError(f"{key}: {error}") from error
         self._step = inspect.unwrap(type(self._optimizer).step)
         self._rates = [float(group["lr"]) for group in self._optimizer.param_groups]
 
-    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0) -> None:
-        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate.
-
-        ``gradient`` (M,) is used up: at millions of parameters every copy shows in the peak memory.
-        """
-        gradient.neg_()
-        if decay:
-            gradient.add_(self.centre, alpha=decay)
-        for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
-            parameter.grad = view
+    def step(self, generation: int) -> None:
+        """One step along the parameters' gradients with the generation's learning rate; the gradients are dropped."""
         factor = self._schedule.factor(generation)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
@@ -72,18 +63,19 @@ class CentreOptimizer:
             self._step(self._optimizer)
         self._optimizer.zero_grad(set_to_none=True)
 
-    def state(self) -> State:
-        state = State({"centre": self.centre.clone()})
+    def state(self, live: bool = False) -> State:
+        """What the optimizer remembers of every parameter, under ``optimizer.<index>.<name>``; copies unless ``live``."""
+        state = State()
         for index, values in self._optimizer.state_dict()["state"].items():
             for name, value in values.items():
                 if isinstance(value, Tensor):
-                    state.tensors[f"optimizer.{index}.{name}"] = value.clone()
+                    state.tensors[f"optimizer.{index}.{name}"] = value if live else value.clone()
                 else:
                     state.scalars[f"optimizer.{index}.{name}"] = value
         return state
 
     def restore(self, state: State) -> None:
-        self.centre.copy_(state.tensors["centre"])
+        """Take back what :meth:`state` gave; other entries of ``state`` are not looked at."""
         slots: dict[int, dict[str, Any]] = {}
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
             if key.startswith("optimizer."):
@@ -97,3 +89,34 @@ class CentreOptimizer:
         if isinstance(value, Tensor) and value.shape == parameter.shape:
             return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
         return value
+
+
+class CentreOptimizer:
+    """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative."""
+
+    def __init__(self, factory: OptimizerFactory, schedule: Schedule, centre: Tensor, layout: ParameterLayout) -> None:
+        self.centre = centre.clone()
+        self._layout = layout
+        self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
+        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters)
+
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0) -> None:
+        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate.
+
+        ``gradient`` (M,) is used up: at millions of parameters every copy shows in the peak memory.
+        """
+        gradient.neg_()
+        if decay:
+            gradient.add_(self.centre, alpha=decay)
+        for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
+            parameter.grad = view
+        self._optimizer.step(generation)
+
+    def state(self) -> State:
+        state = self._optimizer.state()
+        state.tensors["centre"] = self.centre.clone()
+        return state
+
+    def restore(self, state: State) -> None:
+        self.centre.copy_(state.tensors["centre"])
+        self._optimizer.restore(state)

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 LAW = "philox4x32-10, quantile table, 1"
 # what the fourth word of an address stands for
 NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
+EPISODE_STREAM, EVALUATION_STREAM = 7, 8
 
 
 def key_of(seed: int) -> tuple[int, int]:

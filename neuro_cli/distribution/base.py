@@ -7,16 +7,18 @@ they give the same centre. Every rank holds the algorithm's whole state and ends
 Legend: N ranks, P members, M columns, K rows of weights, C score columns, B examples.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Algorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.distribution.clock import Clock
+from neuro_cli.distribution.episodes import EpisodeScorer
+from neuro_cli.distribution.method import Method
 from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.base import Sampler
@@ -27,9 +29,9 @@ class Job:
     """What a run consists of, as every rank holds it. ``layout``: shared_batch | per_example."""
 
     world: World
-    algo: Algorithm
+    algo: CentreAlgorithm
     sampler: Sampler
-    scorer: Scorer
+    scorer: Scorer | EpisodeScorer
     clock: Clock
     population: int
     batch_size: int
@@ -39,25 +41,26 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
-    """Means over the members and their examples, the same on every rank. ``loss`` is None where the task has none."""
+    """Means over the members and their examples, the same on every rank. ``loss`` is None where the task has none.
+
+    ``means`` (C,): of every score column, None for an algorithm without a population.
+    """
 
     fitness_mean: float
     fitness_best: float
     loss: float | None
+    means: np.ndarray | None = None
 
 
-class Distribution(ABC):
-    """Base of the methods; :meth:`step` is one generation."""
-
-    name = ""
-    needs_mpi = True
+class Distribution(Method):
+    """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation."""
 
     def bind(self, job: Job) -> None:
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
         if isinstance(job.algo, PopulationAlgorithm) and job.algo.needs_pairs and not job.sampler.antithetic:
-            raise ConfigError("sampler.antithetic", False, "algo.shaping compares the members of pairs: true is needed")
+            raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
 
@@ -83,7 +86,7 @@ class Distribution(ABC):
         sums = self.combine(generation, combination)
         with self.job.clock.phase("update"):
             algo.tell(generation, sums)
-        return self.report(scores)
+        return self.report(generation, scores[:, 0].max(), scores.mean(axis=0))
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (P, C) float64 of all members, the same bits on every rank: own members, then an all-gather."""
@@ -117,19 +120,23 @@ class Distribution(ABC):
         """
         return State()
 
-    def restore(self, state: State) -> None:  # noqa: B027 (most methods keep nothing)
+    def restore(self, state: State) -> None:
         """Take back what :meth:`state` gave to rank 0, with another method or on other ranks perhaps."""
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
-    def report(self, scores: np.ndarray) -> Report:
-        return Report(float(scores[:, 0].mean()), float(scores[:, 0].max()), self.loss_of(scores.mean(axis=0)))
+    def report(self, generation: int, best: float, means: np.ndarray) -> Report:
+        """What came out of a generation whose members have the mean scores ``means`` (C,): the task may learn from it."""
+        self.job.scorer.task.absorb(generation, means, self.job.population)
+        return Report(float(means[0]), float(best), self.loss_of(means), means)
 
     def loss_of(self, means: np.ndarray) -> float | None:
         """The loss among the mean scores (C,): a column of its own, or the fitness negated."""
-        names = self.job.scorer.task.score_names
-        return float(means[names.index("loss")]) if "loss" in names else -float(means[0])
+        task = self.job.scorer.task
+        if not task.has_loss:
+            return None
+        return float(means[task.score_names.index("loss")]) if "loss" in task.score_names else -float(means[0])
 
 
 def refuse_nan(scores: np.ndarray, generation: int) -> None:

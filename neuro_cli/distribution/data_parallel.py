@@ -25,7 +25,9 @@ class DataParallel(Replicated):
     def check(self) -> None:
         job = self.job
         if job.world.size > job.batch_size:
-            raise ConfigError("ranks", job.world.size, f"must be <= batch_size={job.batch_size}")
+            raise ConfigError("ranks", job.world.size, f"must be <= {job.scorer.task.batch_key}={job.batch_size}")
+        if job.scorer.task.own_examples:
+            raise ConfigError("task.common_episodes", False, "distribution=data_parallel splits what all members share")
         if job.layout == "per_example":
             raise ConfigError("layout", job.layout, "distribution=data_parallel splits a shared_batch only")
         if job.world.size > 1 and any(isinstance(part, _BatchNorm) for part in job.scorer.module.modules()):

@@ -136,7 +136,7 @@ class Scorer:
         out = np.empty((len(members), len(self.task.score_names)))
         shared = None if self._per_example else self.task.batch(generation, *(part or (0, self._batch_size))).to(self._precision)
 
-        def run(job: _Job) -> None:
+        def run(job: MemberJob) -> None:
             slot = self._slots.get()
             try:
                 batch = shared or self._own_batch(generation, job.unit.direction)
@@ -150,7 +150,7 @@ class Scorer:
         units = self._sampler.units(members)
         with self._clock.phase("sample"):
             self._sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
-        self._threads.map(run, _jobs(units, proposal))
+        self._threads.map(run, jobs_of(units, proposal))
         return out
 
     def _own_batch(self, generation: int, direction: int) -> Batch:
@@ -172,7 +172,7 @@ class Scorer:
             view.zero_() if grad is None else view.copy_(grad)
         return loss.item(), gradient
 
-    def _candidates(self, slot: _Slot, job: "_Job", proposal: Proposal, generation: int) -> list[tuple[int, nn.Module]]:
+    def _candidates(self, slot: _Slot, job: "MemberJob", proposal: Proposal, generation: int) -> list[tuple[int, nn.Module]]:
         """The job's members and their modules, perturbed."""
         start = time.perf_counter()
         base, scale, direction = proposal.bases[job.parent], proposal.scale, job.unit.direction
@@ -196,7 +196,7 @@ class Scorer:
 
 
 @dataclass(frozen=True)
-class _Job:
+class MemberJob:
     """Members made by one perturbation of one parent, or one unperturbed member."""
 
     parent: int
@@ -204,20 +204,21 @@ class _Job:
     frozen: int | None = None
 
 
-def _jobs(units: list[Unit], proposal: Proposal) -> list[_Job]:
+def jobs_of(units: list[Unit], proposal: Proposal) -> list[MemberJob]:
     """A unit is one job, unless its halves have different parents or one of them is frozen."""
     jobs = []
     for unit in units:
         sides = [("plus", unit.plus), ("minus", unit.minus)]
         for side, member in list(sides):
             if member is not None and member in proposal.frozen:
-                jobs.append(_Job(int(proposal.parent[member]), unit, frozen=member))
+                jobs.append(MemberJob(int(proposal.parent[member]), unit, frozen=member))
                 sides.remove((side, member))
         by_parent: dict[int, dict[str, int]] = {}
         for side, member in sides:
             if member is not None:
                 by_parent.setdefault(int(proposal.parent[member]), {})[side] = member
         jobs += [
-            _Job(parent, Unit(unit.direction, halves.get("plus"), halves.get("minus"))) for parent, halves in by_parent.items()
+            MemberJob(parent, Unit(unit.direction, halves.get("plus"), halves.get("minus")))
+            for parent, halves in by_parent.items()
         ]
     return jobs

@@ -46,10 +46,10 @@ class SemiUpdates(Distribution):
         check_wire(self.job, self.wire)
         algo = self.job.algo
         if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and not algo.can_shape_parts():
-            raise ConfigError("distribution.ranks_shaping", "local", "algo=genetic selects among all members; use global")
+            raise ConfigError("distribution.ranks_shaping", "local", "the algorithm selects among all members; use global")
         cut = any(low % 2 for low, _ in shares(self.job.population, self.job.world.size))
         if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and algo.needs_pairs and cut:
-            allowed = f"algo.shaping compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
+            allowed = f"the algorithm compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
             raise ConfigError("population", self.job.population, allowed)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
@@ -105,7 +105,7 @@ class SemiUpdates(Distribution):
         job, algo, members = self.job, self.job.algo, self.members
         assert isinstance(algo, PopulationAlgorithm)
         scores = self.own_scores(generation, algo.ask(generation)).astype(np.float64)
-        means = self._agree(generation, scores)
+        best, means = self._agree(generation, scores)
         with job.clock.phase("update"):
             part = algo.combination(generation, scores[:, 0])
             weights = np.zeros((len(part.weights), job.population))
@@ -113,10 +113,10 @@ class SemiUpdates(Distribution):
         sums = self._reduced(self.partial_sums(generation, Combination(weights, part.moments), members, 0, job.columns))
         with job.clock.phase("update"):
             algo.tell(generation, sums)
-        return means
+        return self.report(generation, best, means)
 
-    def _agree(self, generation: int, scores: np.ndarray) -> Report:
-        """Means over all ranks; a fitness that is not finite on one rank is raised by all of them."""
+    def _agree(self, generation: int, scores: np.ndarray) -> tuple[float, np.ndarray]:
+        """The best fitness and the mean scores (C,) over all ranks; a fitness that is not finite is raised by all of them."""
         job = self.job
         bad = first_bad(scores)
         member, fitness = (self.members.start + bad[0], bad[1]) if bad else (-1, 0.0)
@@ -126,5 +126,4 @@ class SemiUpdates(Distribution):
         for bad_member, bad_fitness in table[:, -2:]:
             if bad_member >= 0:
                 raise candidate_error(int(bad_member), generation, float(bad_fitness))
-        means = table[:, :-3].sum(axis=0) / job.population
-        return Report(float(means[0]), float(table[:, -3].max()), self.loss_of(means))
+        return float(table[:, -3].max()), table[:, :-3].sum(axis=0) / job.population

@@ -137,7 +137,7 @@ def _work(config: dict[str, Any], run: Path, listener: socket.socket, address: s
     from neuro_cli.evolve.replay import newest_snapshot, restore_run
     from neuro_cli.evolve.secret import contexts
     from neuro_cli.evolve.view import View
-    from neuro_cli.evolve.worker import Worker, check_model, steps_of
+    from neuro_cli.evolve.worker import SeedPassing, Worker, check_model, steps_of
     from neuro_cli.fabric.base import Alone
     from neuro_cli.runner.build import build, make
     from neuro_cli.runner.record import Record
@@ -169,8 +169,9 @@ def _work(config: dict[str, Any], run: Path, listener: socket.socket, address: s
             settings, run, identity, ledger, election, selection, steps.sigma, contexts(secret), listener, snapshot
         )  # fmt: skip
         view = View(config["generations"], Console(quiet=True) if quiet else None)
-        folder = Record(run, parts, None, view)
-        worker = Worker(parts, node, selection, folder, view, initial)
+        work = SeedPassing(parts)
+        folder = Record(run, work, None, view)
+        worker = Worker(work, node, selection, folder, view, initial)
         node.start()
         try:
             summary = worker.run(stop)

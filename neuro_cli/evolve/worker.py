@@ -19,9 +19,10 @@ from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.record import Record
 from neuro_cli.evolve.view import View
 from neuro_cli.runner.build import Parts
+from neuro_cli.runner.evolution import Evolution
 from neuro_cli.runner.record import Record as RunFolder
 from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.train import Progression, look, save
+from neuro_cli.runner.train import Progression
 from neuro_cli.selection.base import Scores, Selection
 
 log = logging.getLogger(__name__)
@@ -48,18 +49,29 @@ def apply(parts: Parts, record: Record, head: bytes) -> None:
         absorb(record.side)
 
 
+class SeedPassing(Evolution):
+    """A peer's part of a cluster's run, for its run folder. ``scored``: members of all peers, ``rate`` of them a second."""
+
+    scored = 0
+    rate = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        return {"candidates_per_second": self.rate, "ledger_head": steps_of(self.parts).head.hex()}
+
+
 class Worker:
     """One peer's scoring and bookkeeping. ``initial``: what a replay begins with."""
 
     def __init__(
-        self, parts: Parts, node: Node, selection: Selection, folder: RunFolder, view: View | None, initial: State
+        self, work: SeedPassing, node: Node, selection: Selection, folder: RunFolder, view: View | None, initial: State
     ) -> None:
-        self._parts, self._node, self._selection, self._folder, self._view = parts, node, selection, folder, view
+        parts = work.parts
+        self._work, self._parts, self._node, self._selection = work, parts, node, selection
+        self._folder, self._view = folder, view
         self._initial = initial
         self._at = Progression(generation=steps_of(parts).iteration)
         self._begun = self._last = time.perf_counter()
         self._scored = -1
-        self._candidates = 0
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
@@ -163,11 +175,11 @@ class Worker:
         last = at.generation >= config["generations"]
         looked = last or at.generation % config["evaluate"]["every"] == 0
         if looked:
-            look(parts, at)
+            at.metrics = self._work.look(at.generation)
         now = time.perf_counter()
         seconds, self._last = max(now - self._last, 1e-9), now
         at.seconds = now - self._begun
-        self._candidates += record.members
+        self._work.scored += record.members
         sent, received = (new - old for new, old in zip(news.traffic, self._traffic, strict=True))
         self._traffic = news.traffic
         metrics = at.metrics if looked and at.metrics else {}
@@ -177,7 +189,7 @@ class Worker:
                 "fitness_mean": record.mean,
                 "fitness_best": record.best,
                 "train_loss": None,
-                "test_accuracy": metrics.get("test_accuracy"),
+                **{name: metrics.get(name) for name in self._work.columns()},
                 "seconds": seconds,
                 **{f"seconds_{phase}": spent for phase, spent in parts.clock.take().items()},
                 "bytes_sent": sent,
@@ -197,20 +209,20 @@ class Worker:
 
     def _save(self) -> None:
         if self._saved != self._at.generation:
-            save(self._parts, self._at, self._folder)
+            scalars = {"seconds": self._at.seconds, "metrics": self._at.metrics}
+            self._work.save(self._at.generation, scalars, self._folder)
             self._saved = self._at.generation
 
     def _finish(self) -> dict[str, Any]:
         if self._replayed:
             self._tell_replay()
         if self._at.metrics is None or self._saved != self._at.generation:
-            look(self._parts, self._at)
+            self._at.metrics = self._work.look(self._at.generation)
         self._save()
         self._at.seconds = time.perf_counter() - self._begun
-        head = steps_of(self._parts).head.hex()
-        return self._folder.finish(
-            self._parts, self._at.generation, self._at.seconds, self._at.metrics or {}, self._candidates, ledger_head=head
-        )
+        self._work.rate = self._work.scored / self._at.seconds
+        digest = self._work.parameters_sha256()
+        return self._folder.finish(self._work, self._at.generation, self._at.seconds, self._at.metrics or {}, digest)
 
 
 def first_member(peer: str, iteration: int, parts: Parts) -> int:

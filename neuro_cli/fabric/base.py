@@ -23,7 +23,7 @@ class Traffic:
 
 
 class Exchange(ABC):
-    """An all-gather under way."""
+    """A collective under way."""
 
     @abstractmethod
     def test(self) -> bool:
@@ -31,20 +31,20 @@ class Exchange(ABC):
 
     @abstractmethod
     def wait(self) -> np.ndarray:
-        """Blocks of all ranks in rank order, when they are there."""
+        """Its outcome, when it is there."""
 
 
 class Arrived(Exchange):
-    """An exchange that is done: ``gathered`` is its outcome."""
+    """An exchange that is done."""
 
-    def __init__(self, gathered: np.ndarray) -> None:
-        self._gathered = gathered
+    def __init__(self, outcome: np.ndarray) -> None:
+        self._outcome = outcome
 
     def test(self) -> bool:
         return True
 
     def wait(self) -> np.ndarray:
-        return self._gathered
+        return self._outcome
 
 
 class World(ABC):
@@ -80,6 +80,18 @@ class World(ABC):
     @abstractmethod
     def all_reduce(self, values: np.ndarray) -> None:
         """Replace ``values`` by their sum over the ranks; every rank gets the same bits."""
+
+    @abstractmethod
+    def start_all_reduce(self, values: np.ndarray) -> Exchange:
+        """Begin :meth:`all_reduce` and come back; ``values`` belongs to the exchange, whose outcome the sums are."""
+
+    @abstractmethod
+    def send(self, rank: int, values: np.ndarray) -> None:
+        """Send ``values`` to another rank, which must call :meth:`receive`."""
+
+    @abstractmethod
+    def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
+        """``count`` elements that another rank sends to this one."""
 
     @abstractmethod
     def broadcast(self, data: bytes) -> bytes:
@@ -131,6 +143,15 @@ class Alone(World):
 
     def all_reduce(self, values: np.ndarray) -> None:
         return None
+
+    def start_all_reduce(self, values: np.ndarray) -> Exchange:
+        return Arrived(values)
+
+    def send(self, rank: int, values: np.ndarray) -> None:
+        raise AssertionError("a world of one has nobody to send to")
+
+    def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
+        raise AssertionError("a world of one has nobody to receive from")
 
     def broadcast(self, data: bytes) -> bytes:
         return data

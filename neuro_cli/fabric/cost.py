@@ -51,6 +51,8 @@ def shape_of(call: Call, ranks: int) -> tuple[float, float]:
         return (ranks - 1, others) if size >= GATHER_LONG else (doublings, others)
     if kind == "all_reduce":
         return (2 * doublings, 2 * others) if size > REDUCE_LONG else (doublings, doublings)
+    if kind == "message":
+        return 1.0, 1.0
     if kind == "all_to_all":
         return ranks - 1, others
     raise AssertionError(f"{kind} is no collective of a world")

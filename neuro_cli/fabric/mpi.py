@@ -38,17 +38,17 @@ def nearly_alike(counts: list[int]) -> bool:
 
 
 class MpiExchange(Exchange):
-    """An all-gather under way. The buffers are held here: MPI reads and writes them until it is done."""
+    """A collective under way. The buffers are held here: MPI reads ``own`` and writes ``outcome`` until it is done."""
 
-    def __init__(self, request: Any, own: np.ndarray, gathered: np.ndarray) -> None:
-        self._request, self._own, self._gathered = request, own, gathered
+    def __init__(self, request: Any, own: np.ndarray, outcome: np.ndarray) -> None:
+        self._request, self._own, self._outcome = request, own, outcome
 
     def test(self) -> bool:
         return bool(self._request.Test())
 
     def wait(self) -> np.ndarray:
         self._request.Wait()
-        return self._gathered
+        return self._outcome
 
 
 class MpiWorld(World):
@@ -153,6 +153,23 @@ class MpiWorld(World):
             return
         self._comm.Allreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
         self._count(values.nbytes, values.nbytes)
+
+    def start_all_reduce(self, values: np.ndarray) -> Exchange:
+        if self.size == 1:
+            return Arrived(values)
+        request = self._comm.Iallreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
+        self._count(values.nbytes, values.nbytes)
+        return MpiExchange(request, values, values)
+
+    def send(self, rank: int, values: np.ndarray) -> None:
+        self._comm.Send(np.ascontiguousarray(values), rank)
+        self._count(values.nbytes, 0)
+
+    def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
+        values = np.empty(count, dtype)
+        self._comm.Recv(values, rank)
+        self._count(0, values.nbytes)
+        return values
 
     def broadcast(self, data: bytes) -> bytes:
         if self.size == 1:

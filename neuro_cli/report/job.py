@@ -26,6 +26,7 @@ class Job:
     overrides: dict[str, str] = field(default_factory=dict)
     generations: int = 0
     test_accuracy: float | None = None
+    mean_return: float | None = None
     wall_seconds: float | None = None
     candidates_per_second: float | None = None
     ranks: int | None = None
@@ -40,7 +41,7 @@ def read_job(run: Path, name: str) -> Job:
     if not is_written(run):
         job.state, job.reason = _ended(run, config, summary)
     if summary is not None and job.state in ("finished", "stopped"):
-        for key in ("generations", "test_accuracy", "wall_seconds", "candidates_per_second", "ranks"):
+        for key in ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks"):
             setattr(job, key, summary.get(key))
     else:  # a summary would be of an earlier session
         _measure(job, run / "metrics.csv", config)
@@ -101,5 +102,6 @@ def _measure(job: Job, path: Path, config: dict[str, Any]) -> None:
     seconds = [float(row["seconds"]) for row in rows]
     job.wall_seconds = sum(seconds)
     job.candidates_per_second = float(rows[-1]["candidates_per_second"])
-    accuracies = [row["test_accuracy"] for row in rows if row["test_accuracy"]]
-    job.test_accuracy = float(accuracies[-1]) if accuracies else None
+    for name in ("test_accuracy", "mean_return"):
+        known = [row[name] for row in rows if row.get(name)]
+        setattr(job, name, float(known[-1]) if known else None)

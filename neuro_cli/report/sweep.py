@@ -13,7 +13,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.report.job import Job, read_job
 
 CSV = "sweep.csv"
-NUMBERS = ("generations", "test_accuracy", "wall_seconds", "candidates_per_second", "ranks")
+NUMBERS = ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks")
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
 COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
@@ -61,7 +61,8 @@ def show(jobs: Sequence[Job], console: Console | None = None) -> None:
     keys = differing(jobs)
     for name in ("run", *keys, "state"):
         table.add_column(name, overflow="fold")
-    for name in NUMBERS:
+    names = [name for name in NUMBERS if name != "mean_return" or any(job.mean_return is not None for job in jobs)]
+    for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     reasons = any(job.reason for job in jobs)
     if reasons:
@@ -69,7 +70,7 @@ def show(jobs: Sequence[Job], console: Console | None = None) -> None:
     for job in jobs:
         state = f"[{COLOURS[job.state]}]{job.state}[/]"
         values = [escape(job.overrides.get(key, "")) for key in keys]
-        numbers = [_rounded(name, getattr(job, name)) for name in NUMBERS]
+        numbers = [_rounded(name, getattr(job, name)) for name in names]
         table.add_row(escape(job.name), *values, state, *numbers, *([escape(job.reason)] if reasons else []))
     console = console or Console()
     if not console.is_terminal:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from neuro_cli.core.checks import integer, number
+from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.bench_table import show, write
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
@@ -70,7 +71,9 @@ def correlations(config: dict[str, Any], centre: torch.Tensor, sigma: float, rep
     for generation in range(repeats):
         estimate = _estimate(parts, generation, sigma)
         batch = parts.task.batch(generation, 0, config["batch_size"])
-        _, gradient = parts.distribution.job.scorer.gradient(centre, batch)
+        scorer = parts.distribution.job.scorer
+        assert isinstance(scorer, Scorer)  # a task without a loss refuses the gradient's algorithm
+        _, gradient = scorer.gradient(centre, batch)
         yield float(-torch.nn.functional.cosine_similarity(estimate.double(), gradient.double(), dim=0))
     parts.threads.close()
 

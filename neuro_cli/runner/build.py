@@ -16,7 +16,8 @@ from hydra.utils import get_object, instantiate
 from omegaconf import OmegaConf
 from torch import nn
 
-from neuro_cli.algo.base import Algorithm
+from neuro_cli.algo.base import Algorithm, CentreAlgorithm
+from neuro_cli.algo.ensemble import Ensemble
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.layout import ParameterLayout
@@ -25,6 +26,9 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution, Job
 from neuro_cli.distribution.clock import Clock
+from neuro_cli.distribution.ensemble import EnsembleMethod
+from neuro_cli.distribution.episodes import EpisodeScorer
+from neuro_cli.distribution.method import Method
 from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
@@ -32,6 +36,7 @@ from neuro_cli.logger.base import Logger
 from neuro_cli.runner.agree import together
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.task.base import Task
+from neuro_cli.task.reinforcement import Reinforcement
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +69,7 @@ class Parts:
     model: nn.Module
     layout: ParameterLayout
     task: Task
-    algo: Algorithm
+    algo: CentreAlgorithm
     distribution: Distribution
     clock: Clock
 
@@ -180,13 +185,15 @@ def make_model(config: dict[str, Any]) -> nn.Module:
 def build(config: dict[str, Any], world: World) -> Parts:
     """All parts of a run, bound to each other. Raises UserError for whatever does not fit."""
     check_root(config)
+    config = completed(config)
     device = device_of(config["device"])
     if device.type == "cpu":
         keep_freed_memory()
-    algo = make(config, "algo", Algorithm)
+    algo = make(config, "algo", CentreAlgorithm)
     sampler = make(config, "sampler", Sampler)
-    distribution = make(config, "distribution", Distribution)
+    distribution: Distribution = make_method(config, Distribution)
     sampler.check(config["population"])
+    check_task(config, algo.uses_gradient)
     model = make_model(config).to(device)
     task = load_task(config, model, device, world)
     layout = ParameterLayout(model, task.memory_format is torch.channels_last)
@@ -199,10 +206,14 @@ def build(config: dict[str, Any], world: World) -> Parts:
         raise ConfigError("batch_size", config["batch_size"], allowed)
     initial = layout.flatten(model)
     layout.hollow(model)
-    scorer = Scorer(
-        model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock, initial, config["batch_size"],
-        per_example,
-    )  # fmt: skip
+    scorer: Scorer | EpisodeScorer
+    if isinstance(task, Reinforcement):
+        scorer = EpisodeScorer(model, layout, task, sampler, device, threads, clock, initial)
+    else:
+        scorer = Scorer(
+            model, layout, task, sampler, device, PRECISIONS[config["precision"]], threads, clock, initial, task.batch_size,
+            per_example,
+        )  # fmt: skip
     algo.start(initial, layout, config["population"], config["seed"])
     distribution.bind(
         Job(
@@ -212,12 +223,56 @@ def build(config: dict[str, Any], world: World) -> Parts:
             scorer=scorer,
             clock=clock,
             population=config["population"],
-            batch_size=config["batch_size"],
-            layout=config["layout"],
+            batch_size=task.batch_size,
+            layout="per_example" if task.own_examples else config["layout"],
             columns=layout.size,
         )
     )
     return Parts(config, world, device, threads, model, layout, task, algo, distribution, clock)
+
+
+def completed(config: dict[str, Any]) -> dict[str, Any]:
+    """``config`` with the sizes of the model that it leaves null and that the task knows. Raises UserError."""
+    model = config.get("model")
+    if not isinstance(model, dict) or all(value is not None for value in model.values()):
+        return config
+    sizes = make(config, "task", Task).model_arguments()
+    return {**config, "model": {**model, **{key: size for key, size in sizes.items() if model.get(key, 0) is None}}}
+
+
+def check_task(config: dict[str, Any], gradient: bool) -> None:
+    """Raise UserError where the task does not serve the rest of the config; ``gradient``: trained by back-propagation."""
+    task: Task = make(config, "task", Task)
+    task.refuse(layout=config["layout"], precision=config["precision"], gradient=gradient)
+
+
+def make_algo(config: dict[str, Any]) -> Algorithm:
+    """The configured algorithm. The networks that ``algo.members`` describes are not made here: each rank makes its own."""
+    node = config.get("algo")
+    if isinstance(node, dict) and isinstance(node.get("members"), list):
+        # Hydra would make every object in the list at once, on every rank
+        node = {**node, "members": [None] * len(node["members"])}
+    algo: Algorithm = make({**config, "algo": node}, "algo", Algorithm)
+    return algo
+
+
+def is_ensemble(config: dict[str, Any]) -> bool:
+    """Whether the run trains an ensemble."""
+    return isinstance(make_algo(config), Ensemble)
+
+
+def make_method(config: dict[str, Any], kind: type) -> Any:
+    """The distribution method, which must be of a kind: Distribution, or EnsembleMethod. Raises ConfigError."""
+    method = make(config, "distribution", Method)
+    if isinstance(method, kind):
+        return method
+    if kind is EnsembleMethod:
+        allowed = "algo=ensemble needs one of logits_allreduce, _tree, _pipelined, _microbatches, single_graph, batch_parallel"
+    else:
+        allowed = (
+            "it trains ensembles: choose algo=ensemble, or local, chromosome_updates, semi_updates, replicated, data_parallel"
+        )
+    raise ConfigError("distribution", method.name, allowed)
 
 
 def load_task(config: dict[str, Any], model: nn.Module, device: torch.device, world: World) -> Task:
@@ -242,6 +297,9 @@ def load_task(config: dict[str, Any], model: nn.Module, device: torch.device, wo
 
 def check_fit(model: nn.Module, task: Task, config: dict[str, Any]) -> None:
     """Score two examples, and set the task's memory format. Raises UserError when model and task do not fit."""
+    if isinstance(task, Reinforcement):
+        task.check_model(model)
+        return
     names = f"model={_short(config, 'model')}, task={_short(config, 'task')}"
     reasons = []
     for task.memory_format in (torch.channels_last, torch.contiguous_format):
@@ -269,13 +327,13 @@ def _short(config: dict[str, Any], group: str) -> str:
 
 def world_for(config: dict[str, Any]) -> World:
     """The world of ranks that the config's fabric gives. Raises UserError without MPI where the method needs it."""
-    distribution: Distribution = make(config, "distribution", Distribution)
+    method = make(config, "distribution", Method)
     try:
-        return make_network(config).connect(distribution.needs_mpi)
+        return make_network(config).connect(method.needs_mpi)
     except ConfigError:
         raise
     except UserError as error:
-        raise ConfigError("distribution", distribution.name, str(error)) from error
+        raise ConfigError("distribution", method.name, str(error)) from error
 
 
 def make_network(config: dict[str, Any]) -> Network:

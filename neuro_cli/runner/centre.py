@@ -30,7 +30,7 @@ def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
             norm.reset_running_stats()
             norm.momentum = None  # the plain mean over batches
         scoring_mode(module)
-        size = parts.config["batch_size"]
+        size = parts.task.batch_size
         with torch.no_grad():
             for back in range(min(STATISTICS_BATCHES, generation + 1)):
                 module(parts.task.batch(generation - back, 0, size).inputs)
@@ -42,7 +42,7 @@ def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
 
 def evaluate_centre(parts: Parts, module: nn.Module) -> dict[str, float]:
     """Metrics of ``module`` on the whole test set."""
-    return parts.task.summarise(sums_over_chunks(parts.task, module, parts.world, parts.threads))
+    return parts.task.summarise(sums_over_chunks(parts.task, parts.task.deployed(module), parts.world, parts.threads))
 
 
 def sums_over_chunks(task: Task, module: nn.Module, world: World, threads: Threads) -> np.ndarray:

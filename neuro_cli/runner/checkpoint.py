@@ -1,5 +1,7 @@
 """Checkpoints: tensors in one safetensors file a generation, everything else in ``state.json``, nothing pickled.
 
+What is spread over ranks lies in shards beside that file, written and read by whoever has their content.
+
 ``state.json`` is the truth: a file that it does not list does not count. It is replaced only when the new tensors are
 on disk, and old tensors go only when it has been replaced: a kill or a full disk at any moment leaves a complete set.
 """
@@ -11,8 +13,9 @@ import math
 import os
 import re
 import struct
+from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
+from neuro_cli.algo.base import State
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -30,16 +34,76 @@ FORMAT = 1
 STATE = "state.json"
 # JSON has no NaN and no infinity: such a float is kept as the 16 hex digits of its bits under this key
 _FLOAT_BITS = "float64_bits"
-_FILE = re.compile(r"\d{8,}(\.again)?\.safetensors")
+_FILE = re.compile(r"\d{8,}(\.again|\.[a-z]+-\d+\.[0-9a-f]{16})?\.safetensors")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a checkpoint in a file of its own, which any rank can write and read by itself."""
+
+    name: str
+    file: str
+    size: int
+    sha256: str
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run needs to go on after ``generation``."""
+    """What a run needs to go on after ``generation``. ``shards``: parts that are still on disk, in ``folder``."""
 
     generation: int
     tensors: dict[str, Tensor]
     scalars: dict[str, Any]
+    shards: tuple[Shard, ...] = ()
+    folder: Path = Path()
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of one part of the run, by their names within it."""
+        start = f"{name}."
+        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
+
+    def shard(self, name: str) -> State:
+        """A part, verified before it is parsed. Raises UserError."""
+        found = next(shard for shard in self.shards if shard.name == name)
+        content, problem = _verified(self.folder, asdict(found))
+        if content is None:
+            raise UserError(f"{self.folder / found.file}: {problem}")
+        return shard_state(content)
+
+
+def shard_bytes(state: State) -> bytes:
+    """Tensors of any layout and device, and scalars, as the content of a safetensors file. Raises TypeError."""
+    return _serialised(state.tensors, {"scalars": json.dumps(_encoded(state.scalars), allow_nan=False)})
+
+
+def shard_state(content: bytes) -> State:
+    """What :func:`shard_bytes` was given."""
+    length = int.from_bytes(content[:8], "little")
+    scalars = json.loads(content[8 : 8 + length])["__metadata__"]["scalars"]
+    return State(tensors_from_bytes(content), _decoded(json.loads(scalars)))
+
+
+def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
+    """Write a part ``name`` (letters, -, a number) of the checkpoint that :meth:`CheckpointStore.save` is then told of.
+
+    The file is named after its content, so none that counts is ever replaced. Raises UserError when it cannot be written.
+    """
+    digest = hashlib.sha256(content).hexdigest()
+    shard = Shard(name, f"{generation:08d}.{name}.{digest[:16]}.safetensors", len(content), digest)
+    folder = run / "checkpoints"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / shard.file, content)
+    except OSError as error:
+        raise UserError(
+            f"{folder}: cannot write {name} of the checkpoint of generation {generation} ({error.strerror})"
+        ) from error
+    return shard
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of one part of the run, by their names within it."""
+        start = f"{name}."
+        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
 
 
 class CheckpointStore:
@@ -51,10 +115,11 @@ class CheckpointStore:
         self.run, self.keep = run, keep
         self.folder = run / "checkpoints"
 
-    def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any]) -> Path:
+    def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any], shards: Sequence[Shard] = ()) -> Path:
         """Write a checkpoint; remove those that are too old, and later ones (the run went back to an earlier one).
 
-        Tensors of any layout and device; scalars are what JSON holds, floats exactly. Returns the tensor file.
+        Tensors of any layout and device; scalars are what JSON holds, floats exactly. ``shards``: parts of it that lie in
+        the folder already (:func:`write_shard`). Returns the tensor file.
         Raises UserError when it cannot be written (the earlier checkpoints stay), TypeError on other scalars.
         """
         content = _serialised(tensors)
@@ -72,11 +137,14 @@ class CheckpointStore:
             "sha256": hashlib.sha256(content).hexdigest(),
             "scalars": _encoded(scalars),
         }
+        if shards:
+            entry["shards"] = [asdict(shard) for shard in shards]
+        coming = {shard.file for shard in shards}
         entries = [*(entry for entry in old if entry["generation"] < generation), entry][-self.keep :]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             _sync_folder(self.run)
-            self._sweep()
+            self._sweep(coming)
             write_atomically(self.folder / name, content)
             write_atomically(self.folder / STATE, _state_content(entries))
             self._sweep()
@@ -101,15 +169,21 @@ class CheckpointStore:
         if not found:
             available = ", ".join(str(entry["generation"]) for entry in entries)
             raise UserError(f"{self.run}: no checkpoint of generation {generation}; there are {available}")
-        content, problem = self._verified(found[0])
+        content, problem = _verified(self.folder, found[0])
+        damaged = found[0]["file"]
+        shards = tuple(Shard(**shard) for shard in found[0].get("shards", ()))
+        for shard in shards:
+            if content is not None:
+                part, problem = _verified(self.folder, asdict(shard))
+                content, damaged = (content, damaged) if part is not None else (None, shard.file)
         if content is not None:
             try:
-                return Checkpoint(generation, tensors_from_bytes(content), _decoded(found[0]["scalars"]))
+                return Checkpoint(generation, tensors_from_bytes(content), _decoded(found[0]["scalars"]), shards, self.folder)
             except SafetensorError as error:
                 problem = f"not a safetensors file ({error})"
         earlier = self._newest_intact([entry for entry in entries if entry["generation"] < generation])
         offer = "no earlier checkpoint is intact" if earlier is None else f"neuro resume {self.run} checkpoint={earlier}"
-        raise UserError(f"{self.folder / found[0]['file']}: {problem}; {offer}")
+        raise UserError(f"{self.folder / damaged}: {problem}; {offer}")
 
     def _entries(self) -> list[dict[str, Any]]:
         """The entries of state.json, ascending by generation. Raises UserError when it was edited or damaged."""
@@ -119,7 +193,7 @@ class CheckpointStore:
             if state["format"] != FORMAT:
                 raise UserError(f"{path}: format {state['format']}, this version of neuro reads format {FORMAT}")
             entries: list[dict[str, Any]] = state["entries"]
-            intact = state["sha256"] == _digest(entries) and all(_FILE.fullmatch(entry["file"]) for entry in entries)
+            intact = state["sha256"] == _digest(entries) and all(map(_FILE.fullmatch, _files(entries)))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -130,21 +204,9 @@ class CheckpointStore:
             raise UserError(f"{path}: truncated or edited (its own sha256 does not match); restore it or start a new run")
         return entries
 
-    def _verified(self, entry: dict[str, Any]) -> tuple[bytes | None, str]:
-        """(content, "") of an intact tensor file, else (None, what is wrong)."""
-        try:
-            content = (self.folder / entry["file"]).read_bytes()
-        except OSError as error:
-            return None, f"cannot be read ({error.strerror})"
-        if len(content) != entry["size"]:
-            return None, f"has {len(content)} bytes instead of {entry['size']}"
-        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            return None, "was changed after it was written (its sha256 does not match)"
-        return content, ""
-
     def _newest_intact(self, entries: list[dict[str, Any]]) -> int | None:
         for entry in reversed(entries):
-            if self._verified(entry)[0] is not None:
+            if all(_verified(self.folder, part)[0] is not None for part in (entry, *entry.get("shards", ()))):
                 return int(entry["generation"])
         return None
 
@@ -153,12 +215,30 @@ class CheckpointStore:
         intact = "there is no earlier one" if newest is None else f"the last intact one is of generation {newest}"
         return f"{self.folder}: cannot write the checkpoint of generation {generation} ({error.strerror}); {intact}"
 
-    def _sweep(self) -> None:
-        """Remove what state.json does not list: files of a killed or failed writer, checkpoints that are too old."""
-        listed = {entry["file"] for entry in self._entries()}
+    def _sweep(self, coming: Set[str] = frozenset()) -> None:
+        """Remove what state.json does not list and is not ``coming``: of a killed or failed writer, or too old."""
+        listed = {*_files(self._entries()), *coming}
         for path in self.folder.glob("*"):
             if path.name.endswith(".tmp") or (_FILE.fullmatch(path.name) and path.name not in listed):
                 path.unlink(missing_ok=True)
+
+
+def _files(entries: list[dict[str, Any]]) -> list[str]:
+    """The files of all entries, their shards' among them."""
+    return [part["file"] for entry in entries for part in (entry, *entry.get("shards", ()))]
+
+
+def _verified(folder: Path, entry: dict[str, Any]) -> tuple[bytes | None, str]:
+    """(content, "") of an intact file, else (None, what is wrong)."""
+    try:
+        content = (folder / entry["file"]).read_bytes()
+    except OSError as error:
+        return None, f"cannot be read ({error.strerror})"
+    if len(content) != entry["size"]:
+        return None, f"has {len(content)} bytes instead of {entry['size']}"
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        return None, "was changed after it was written (its sha256 does not match)"
+    return content, ""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -184,12 +264,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _serialised(tensors: dict[str, Tensor]) -> bytes:
+def _serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
     # safetensors takes contiguous tensors only, and refuses two that share memory
-    plain = {
-        name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for name, tensor in tensors.items()
-    }
-    return bytes_from_tensors(plain)
+    plain: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        here = tensor.detach().to("cpu", memory_format=torch.contiguous_format).contiguous()
+        memory = here.untyped_storage().data_ptr()
+        plain[name] = here.clone() if memory in seen else here
+        seen.add(memory)
+    return bytes_from_tensors(plain, metadata)
 
 
 def _state_content(entries: list[dict[str, Any]]) -> bytes:

@@ -23,6 +23,12 @@ from neuro_cli.runner.openmpi import ROOT_FIX, refuses_root
 
 PYTHONS = ((3, 11), (3, 13))
 TIMEOUT = 60
+# what tasks of reinforcement learning need beside gymnasium
+ENVIRONMENTS = {
+    "gymnasium": "lunar_lander and others",
+    "Box2D": "lunar_lander, bipedal_walker",
+    "mujoco": "hopper, half_cheetah, ant",
+}
 MPI_FIX = "pip install 'neuro-cli[mpi]'"
 # loads the library and starts no world of one process, from which Open MPI leaves files
 LIBRARY = """
@@ -200,10 +206,14 @@ def cluster() -> Iterator[Finding]:
 
 
 def extras() -> Iterator[Finding]:
-    fixes = {"tensorboard": "pip install 'neuro-cli[tensorboard]'", "wandb": "pip install wandb"}
-    for name, fix in fixes.items():
+    fixes = {
+        "tensorboard": ("logger=tensorboard", "pip install 'neuro-cli[tensorboard]'"),
+        "wandb": ("logger=wandb", "pip install wandb"),
+        **{name: (f"task={tasks}", "pip install 'neuro-cli[rl]'") for name, tasks in ENVIRONMENTS.items()},
+    }
+    for name, (use, fix) in fixes.items():
         good = importlib.util.find_spec(name) is not None
-        text = f"there, for logger={name}" if good else f"not installed: no logger={name}"
+        text = f"there, for {use}" if good else f"not installed: no {use}"
         yield Finding(name, good, text, "" if good else fix, needed=False)
 
 

@@ -10,6 +10,8 @@ from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.build import device_of, load_task, threads_of
 from neuro_cli.runner.centre import sums_over_chunks
+from neuro_cli.runner.ensemble_metrics import look_at_all
+from neuro_cli.runner.members import JointPrediction
 from neuro_cli.runner.runs import load_model, read_checkpoint, read_config
 
 
@@ -22,10 +24,13 @@ def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[
     world = Alone()
     device = device_of(config["device"])
     model = load_model(run, config, checkpoint).to(device)
-    task = load_task(config, model, device, world)
     threads = Threads(threads_of(config, world, device))
     try:
-        metrics = task.summarise(sums_over_chunks(task, model, world, threads))
+        if isinstance(model, JointPrediction):
+            metrics = look_at_all(model, config, device, threads)
+        else:
+            task = load_task(config, model, device, world)
+            metrics = task.summarise(sums_over_chunks(task, model, world, threads))
     finally:
         threads.close()
     table = Table("metric", "value", title=f"{run}, generation {checkpoint.generation}")

@@ -6,8 +6,16 @@ from neuro_cli.core.errors import UserError
 
 KEYS = ("seed", "population", "batch_size", "layout", "precision", "task", "model", "sampler", "algo")
 # of the distribution, where it is not the value with which all methods give the same numbers
-METHOD = {"ranks_shaping": "global", "wire": "float32"}
-FREE = ("task.root", "task.download", "task.evaluation_batch")  # where data lies, not what they are
+METHOD = {"ranks_shaping": "global", "wire": "float32", "staleness": 0}
+# where data lies, not what they are; how much is tested or held at once; what is kept beside checkpoints
+FREE = (
+    "task.root",
+    "task.download",
+    "task.evaluation_batch",
+    "task.evaluation_episodes",
+    "task.environments",
+    "algo.keep_last_step",
+)
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:

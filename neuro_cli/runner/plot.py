@@ -38,6 +38,9 @@ def plot_run(metrics_csv: Path, png: Path) -> None:
     axes.grid(alpha=0.3)
     _draw(axes, points_of(rows, "fitness_best"), "best fitness", ORANGE)
     _draw(axes, points_of(rows, "fitness_mean"), "mean fitness", BLUE)
+    returns = points_of(rows, "mean_return")
+    if returns[0]:
+        _draw(axes, returns, f"return of the centre in the test (last {returns[1][-1]:.1f})", GREEN, "--")
     handles, labels = axes.get_legend_handles_labels()
     accuracy = points_of(rows, "test_accuracy")
     if accuracy[0]:

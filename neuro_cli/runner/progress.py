@@ -10,18 +10,19 @@ from rich.progress import Progress as Bar
 
 LINE_SECONDS = 2.0  # between two plain lines
 BAR_SECONDS = 0.2  # between two drawings of the bar
+SHOWN = {"test_accuracy": "accuracy {:.4f}", "mean_return": "return {:.1f}"}  # what came out on the test set
 
 
 class Progress:
     """Generations ``start`` + 1 to ``total``; :meth:`update` takes the metrics of each as it is done.
 
-    Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new test accuracy.
+    Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new look at the test set.
     """
 
     def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
         self._total, self._start, self._done = total, start, start
         self._console = console or Console()
-        self._accuracy: float | None = None
+        self._tested = ""
         self._told = True
         self._line = ""
         self._bar: Bar | None = None
@@ -48,9 +49,9 @@ class Progress:
     def update(self, row: dict[str, Any]) -> None:
         """One more generation is done, with the metrics ``row`` (columns of ``metrics.csv``)."""
         self._done += 1
-        news = row.get("test_accuracy") is not None
-        if news:
-            self._accuracy = row["test_accuracy"]
+        looked = [text.format(row[name]) for name, text in SHOWN.items() if row.get(name) is not None]
+        news = bool(looked)
+        self._tested = "  ".join(looked) or self._tested
         self._line, self._told = self._text(row), False
         now = time.monotonic()
         if self._bar is not None:
@@ -68,8 +69,8 @@ class Progress:
 
     def _text(self, row: dict[str, Any]) -> str:
         parts = [f"generation {self._done}/{self._total}", f"fitness {row['fitness_mean']:.4g}"]
-        if self._accuracy is not None:
-            parts.append(f"accuracy {self._accuracy:.4f}")
+        if self._tested:
+            parts.append(self._tested)
         parts.append(f"{row['candidates_per_second']:.4g} candidates/s")
         if self._done < self._total:
             pace = (time.monotonic() - self._begun) / (self._done - self._start)

@@ -1,8 +1,9 @@
 """What a run leaves behind in its folder, written by rank 0 alone: metrics, checkpoints, log, plot, summary."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from torch import Tensor
@@ -10,12 +11,14 @@ from torch import Tensor
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.csv import CsvLogger
-from neuro_cli.runner.build import Parts, make_logger
-from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.runner.build import make_logger
+from neuro_cli.runner.checkpoint import CheckpointStore, Shard
 from neuro_cli.runner.identity import identity_of
-from neuro_cli.runner.plot import plot_run
 from neuro_cli.runner.progress import Progress
-from neuro_cli.runner.summary import git_revision, parameters_sha256, peak_memory_bytes, versions, write_summary
+from neuro_cli.runner.summary import git_revision, peak_memory_bytes, versions, write_summary
+
+if TYPE_CHECKING:
+    from neuro_cli.runner.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +29,8 @@ class Record:
     ``progress``: who shows how it stands, by default one line.
     """
 
-    def __init__(self, run: Path, parts: Parts, resumed_at: int | None, progress: Progress | None = None) -> None:
-        config = parts.config
+    def __init__(self, run: Path, work: "Work", resumed_at: int | None, progress: Progress | None = None) -> None:
+        config = work.config
         self.run = run
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
@@ -41,12 +44,12 @@ class Record:
         self._progress.__enter__()
         log.info(
             "%d parameters, population %d, %d ranks, %d threads a rank, %s, MPI: %s",
-            parts.layout.size,
-            config["population"],
-            parts.world.size,
-            parts.threads.count,
-            parts.device,
-            parts.world.library,
+            work.parameters,
+            work.candidates,
+            work.world.size,
+            work.threads.count,
+            work.device,
+            work.world.library,
         )
 
     def row(self, row: dict[str, Any]) -> None:
@@ -55,35 +58,35 @@ class Record:
         self._progress.update(row)
         if row["test_accuracy"] is not None:
             log.info("generation %d: test accuracy %.4f", row["generation"], row["test_accuracy"])
+        if row.get("mean_return") is not None:
+            log.info("generation %d: mean return %.2f", row["generation"], row["mean_return"])
 
-    def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any]) -> None:
-        path = self._store.save(generation, tensors, {**scalars, "identity": self._identity})
+    def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any], shards: Sequence[Shard] = ()) -> None:
+        path = self._store.save(generation, tensors, {**scalars, "identity": self._identity}, shards)
         log.info("checkpoint of generation %d: %s", generation, path.name)
 
     def stopped(self, generation: int, reason: str) -> None:
         log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
 
-    def finish(
-        self, parts: Parts, generation: int, seconds: float, metrics: dict[str, float], candidates: int | None = None, **more: Any
-    ) -> dict[str, Any]:
-        """Write plot and summary, ``more`` in it; return the summary. ``candidates``: scored in all, if not by this run alone."""
-        if candidates is None:
-            candidates = (1 if parts.algo.uses_gradient else parts.config["population"]) * generation
+    def finish(self, work: "Work", generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
+        """Write plot and summary; return the summary. ``digest``: of the parameters."""
+        from neuro_cli.runner.plot import plot_run  # here: matplotlib is for the rank that draws, and only at its end
+
         summary = {
             **metrics,
             "generations": generation,
             "wall_seconds": seconds,
-            "candidates_per_second": candidates / seconds if seconds else 0.0,
+            "candidates_per_second": work.candidates * generation / seconds if seconds else 0.0,
             "peak_memory_bytes": peak_memory_bytes(),
-            "parameters": parts.layout.size,
-            "parameters_sha256": parameters_sha256(parts.algo.centre),
-            "ranks": parts.world.size,
-            "distribution": parts.distribution.name,
-            "threads": parts.threads.count,
-            "device": str(parts.device),
-            "versions": versions(parts.world.library),
+            "parameters": work.parameters,
+            "parameters_sha256": digest,
+            "ranks": work.world.size,
+            "distribution": work.method,
+            "threads": work.threads.count,
+            "device": str(work.device),
+            "versions": versions(work.world.library),
             "git_revision": git_revision(),
-            **more,
+            **work.facts(),
         }
         write_summary(self.run / "summary.json", summary)
         plot_run(self.run / "metrics.csv", self.run / "curves.png")

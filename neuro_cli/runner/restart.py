@@ -22,12 +22,14 @@ def checkpoint_left(run: Path, config: dict[str, Any]) -> Checkpoint | None:
     Without a checkpoint what the earlier start wrote is removed, as far as it would be in the way. Raises UserError for
     a checkpoint of another run.
     """
+    from neuro_cli.runner.recover import recover
     from neuro_cli.runner.runs import read_checkpoint
 
     times = slurm.restarts()
     if not times or not (run / "metrics.csv").exists():
         return None
     log_to(run, 0)
+    recover(run, config)
     if CheckpointStore(run, keep=1).generations():
         checkpoint = read_checkpoint(run, config, None)
         log.warning("SLURM started this job again (%d): it goes on after generation %d", times, checkpoint.generation)

@@ -11,9 +11,11 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.runner.build import is_ours, make_model
+from neuro_cli.runner.build import is_ours, make, make_model
 from neuro_cli.runner.checkpoint import STATE, Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.runner.identity import refuse_other
+from neuro_cli.runner.members import JointPrediction, load_members
+from neuro_cli.task.base import Task
 
 
 @contextmanager
@@ -74,6 +76,8 @@ def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -
     """A verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
     checkpoint = CheckpointStore(run, keep=1).load(generation)
     refuse_other(config, checkpoint.scalars["identity"])
+    if checkpoint.shards:
+        return checkpoint  # of an ensemble: its members' networks are compared when they are made
     size, saved = ParameterLayout(make_model(config)).size, checkpoint.tensors["parameters"].numel()
     if size != saved:
         target = config["model"]["_target_"]
@@ -82,7 +86,9 @@ def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -
 
 
 def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.Module:
-    """The trained module in evaluation mode, on the CPU."""
+    """The trained module in evaluation mode, on the CPU. Of an ensemble: a module whose output is the mean of its members'."""
+    if checkpoint.shards:
+        return JointPrediction(load_members(config, checkpoint)).eval()
     model = make_model(config)
     layout = ParameterLayout(model, checkpoint.scalars.get("channels_last", True))
     layout.load(model, checkpoint.tensors["parameters"])
@@ -91,11 +97,13 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
         for name, tensor in checkpoint.tensors.items():
             if name.startswith("buffers."):
                 buffers[name.removeprefix("buffers.")].copy_(tensor)
-    return model.eval()
+    task: Task = make(config, "task", Task)
+    task.restore(checkpoint.part("task"))
+    return task.deployed(model.eval()).eval()
 
 
 def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None) -> nn.Module:
-    """The trained ``nn.Module`` of a run folder, in evaluation mode.
+    """The trained ``nn.Module`` of a run folder, in evaluation mode. An ensemble's gives mean logits and has ``members``.
 
     ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours whose classes the saved config
     may make. Raises UserError.

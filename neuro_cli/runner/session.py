@@ -8,6 +8,7 @@ error that hits several ranks is still printed once.
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from safetensors.torch import save as bytes_of
 from neuro_cli.core.errors import BAD_INPUT, CandidateError, report
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.agree import AgreedError
-from neuro_cli.runner.checkpoint import Checkpoint
+from neuro_cli.runner.checkpoint import Checkpoint, Shard
 from neuro_cli.runner.logs import log_to
 from neuro_cli.runner.train import train
 
@@ -45,7 +46,8 @@ def lead(world: World, config: dict[str, Any], run: Path, checkpoint: Checkpoint
     log_to(run, 0)
     message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None}
     if checkpoint is not None:
-        message["checkpoint"] = {"generation": checkpoint.generation, "scalars": checkpoint.scalars}
+        shards = [asdict(shard) for shard in checkpoint.shards]
+        message["checkpoint"] = {"generation": checkpoint.generation, "scalars": checkpoint.scalars, "shards": shards}
     world.broadcast(json.dumps(message).encode())
     if checkpoint is not None:
         world.broadcast(bytes_of({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}))
@@ -66,7 +68,9 @@ def _follow_job(world: World, message: dict[str, Any]) -> None:
     checkpoint = None
     if message["checkpoint"] is not None:
         entry = message["checkpoint"]
-        checkpoint = Checkpoint(entry["generation"], tensors_of(world.broadcast(b"")), entry["scalars"])
+        shards = tuple(Shard(**shard) for shard in entry["shards"])
+        tensors = tensors_of(world.broadcast(b""))
+        checkpoint = Checkpoint(entry["generation"], tensors, entry["scalars"], shards, Path(message["run"]) / "checkpoints")
     guarded(world, lambda: train(message["config"], world, Path(message["run"]), checkpoint))
 
 

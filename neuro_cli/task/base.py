@@ -1,7 +1,12 @@
 """The contract of a task: what a candidate is scored on.
 
-A task knows nothing of populations, ranks or perturbations. It loads its data once, hands out the examples of a
-generation by address, and scores any module on them.
+A task knows nothing of ranks or perturbations. It loads its data once, hands out the examples of a generation by
+address, and scores any module on them.
+
+A task may learn from what its population met (observation statistics, for example). Such side information travels as
+further score columns of every member: whoever runs the generation gathers all scores anyway, and gives the same mean
+scores to :meth:`Task.absorb` on every rank, once a generation. What was learnt is in :meth:`Task.state`, which checkpoints
+hold, and :meth:`Task.deployed` puts it into the module that is saved.
 """
 
 from abc import ABC, abstractmethod
@@ -28,13 +33,28 @@ class Task(ABC):
 
     input_shape: tuple[int, ...]
     output_size: int
+    batch_size: int  # examples of a generation, or of each direction with ``own_examples``
+    batch_key = "batch_size"  # the config key that says how many
     evaluation_chunks: int
     memory_format: torch.memory_format = torch.channels_last  # of four-dimensional inputs
+    own_examples = False  # True: every direction is scored on examples of its own, whatever the layout
+    has_loss = True  # False: no loss, so ``-fitness`` is none either
+    evaluation_names: tuple[str, ...] = ()  # metrics of :meth:`summarise` with a column of their own in metrics.csv
 
     @property
     @abstractmethod
     def score_names(self) -> tuple[str, ...]:
-        """Names of the C columns of :meth:`score`; the first is ``fitness`` (higher is better), ``loss`` may follow."""
+        """Names of the C columns of :meth:`score`; the first is ``fitness`` (higher is better), ``loss`` may follow.
+
+        All columns are sums over examples, so that shares of a batch can be added up.
+        """
+
+    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:  # noqa: B027 (most tasks serve all)
+        """Raise UserError where the task does not serve such a run; ``gradient``: trained by back-propagation."""
+
+    def model_arguments(self) -> dict[str, int]:
+        """Sizes that a model made for this task has: what the config leaves null of these is filled in. Raises UserError."""
+        return {}
 
     @abstractmethod
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
@@ -54,6 +74,27 @@ class Task(ABC):
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         """Sums over the examples of ``batch``, shape (C,) float64."""
         return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()
+
+    def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
+        """Further columns of ``metrics.csv`` from the mean scores (C,) of a generation's ``members``, made in ``seconds``."""
+        return {}
+
+    def absorb(self, generation: int, means: np.ndarray, members: int) -> None:  # noqa: B027 (most tasks learn nothing)
+        """Learn from the mean scores (C,) float64 over the examples of all ``members`` of a generation.
+
+        Called once a generation after all were scored, with the same bits on every rank.
+        """
+
+    def state(self) -> dict[str, Tensor]:
+        """All that :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027
+        """Take back what :meth:`state` gave; may come before :meth:`load`."""
+
+    def deployed(self, module: nn.Module) -> nn.Module:
+        """``module`` with all that it needs of this task's state to work by itself: what is evaluated and loaded."""
+        return module
 
     @abstractmethod
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:

@@ -136,11 +136,15 @@ class Classification(Task):
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self._logits(module, batch), batch.targets)
 
-    def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (3,): correct examples, cross-entropy, examples."""
+    def test_batch(self, chunk: int) -> Batch:
+        """The examples of test chunk ``chunk`` (0 <= chunk < evaluation_chunks)."""
         assert 0 <= chunk < self.evaluation_chunks
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
-        batch = Batch(self._normalised(self._test.images[part]), self._test.targets[part])
+        return Batch(self._normalised(self._test.images[part]), self._test.targets[part])
+
+    def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
+        """Sums (3,): correct examples, cross-entropy, examples."""
+        batch = self.test_batch(chunk)
         with torch.no_grad():
             correct, loss = outcomes(self._logits(module, batch), batch.targets)
             columns = torch.stack([correct, loss, torch.ones_like(loss)])

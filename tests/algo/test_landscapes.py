@@ -8,10 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from neuro_cli.algo.ars import ARS
 from neuro_cli.algo.base import PopulationAlgorithm
+from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.genetic import Genetic
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.algo.optimizer import CentreOptimizer
+from neuro_cli.algo.pgpe import PGPE
 from neuro_cli.algo.sgd import SGD
 from neuro_cli.algo.snes import SNES
 from neuro_cli.core.layout import ParameterLayout
@@ -31,6 +34,18 @@ def constant(key: str) -> Schedule:
 
 def openai_es(sigma: float, optimizer, shaping: str = "centred_rank", decay: float = 0.0) -> OpenAIES:
     return OpenAIES(sigma, optimizer, shaping, decay, constant("algo.sigma_schedule"), constant("algo.lr_schedule"))
+
+
+def pgpe(sigma: float, optimizer, shaping: str = "centred_rank", rate: float = 0.1, schedule: Schedule | None = None) -> PGPE:
+    return PGPE(sigma, rate, 0.2, optimizer, shaping, schedule or constant("algo.lr_schedule"))
+
+
+def ars(sigma: float, top: int | None, rate: float, schedule: Schedule | None = None) -> ARS:
+    return ARS(sigma, top, lambda p: torch.optim.SGD(p, lr=rate), schedule or constant("algo.lr_schedule"))
+
+
+def clipup(rate: float):
+    return lambda parameters: ClipUp(parameters, lr=rate)
 
 
 def adam(rate: float):
@@ -126,6 +141,20 @@ def test_openai_es_reaches_the_optimum_of_an_ellipsoid(kind, shaping):
     assert ellipsoid(run(algo, kind, ellipsoid, 40, 900)[None])[0] > -1e-3
 
 
+def test_pgpe_reaches_the_optimum_of_an_ellipsoid():
+    schedule = Schedule("algo.lr_schedule", "exponential", 1e-4, 600)
+    centre = run(pgpe(0.3, clipup(0.1), rate=0.3, schedule=schedule), antithetic, ellipsoid, 40, 600)
+    assert ellipsoid(centre[None])[0] > -1e-3
+
+
+@pytest.mark.parametrize("top", [None, 10])
+def test_ars_nears_the_optimum_of_an_ellipsoid(top):
+    """Without momentum the long axes take their time."""
+    schedule = Schedule("algo.lr_schedule", "exponential", 1e-4, 1000)
+    centre = run(ars(0.01, top, 0.1, schedule), antithetic, ellipsoid, 40, 1000)
+    assert ellipsoid(centre[None])[0] > 1e-3 * ellipsoid(np.ones((1, DIMENSIONS)))[0]
+
+
 def test_genetic_improves_the_ellipsoid_and_never_loses_its_best():
     algo = Genetic(0.1, 5, constant("algo.sigma_schedule"))
     best = [ellipsoid(run(algo, Iid, ellipsoid, 30, generations)[None])[0] for generations in (1, 10, 50, 200)]
@@ -183,13 +212,15 @@ ALGORITHMS = {
     "momentum": lambda: openai_es(0.1, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
     "snes": lambda: SNES(0.5, 1.0, None, "nes_utilities", constant("algo.lr_schedule")),
     "genetic": lambda: Genetic(0.1, 5, constant("algo.sigma_schedule")),
+    "pgpe": lambda: pgpe(0.1, clipup(0.1)),
+    "ars": lambda: ars(0.1, 5, 0.1),
 }
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_state_restores_to_the_same_bits(name):
     whole, half = ALGORITHMS[name](), ALGORITHMS[name]()
-    sampler = sampler_of(Iid, DIMENSIONS, 20)
+    sampler = sampler_of(antithetic if whole.needs_pairs else Iid, DIMENSIONS, 20)
 
     def go(algo: PopulationAlgorithm, first: int, last: int) -> None:
         for generation in range(first, last):
@@ -228,6 +259,89 @@ def test_optimizer_steps_on_convolutions_are_torchs_also_after_a_restore(kind):
             ours.restore(state)
         ours.ascend(generation, gradient.clone())
     torch.testing.assert_close(ours.centre, layout.flatten(module), rtol=1e-5, atol=1e-6)
+
+
+def told(algo: PopulationAlgorithm, sampler: Sampler, generation: int, fitness: np.ndarray) -> None:
+    wanted = algo.combination(generation, fitness)
+    algo.tell(generation, sampler.combine(wanted.weights, wanted.moments, generation, range(len(fitness)), 0, DIMENSIONS))
+
+
+def test_pgpe_is_the_published_one():
+    """Three generations in float64 from the definitions: symmetric sampling, ClipUp, sigma within a fifth of itself."""
+    population, rate, momentum, sigma_rate = 8, 0.3, 0.9, 6.0
+    algo = pgpe(0.2, clipup(rate), rate=sigma_rate)
+    sampler = sampler_of(antithetic, DIMENSIONS, population)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)
+    mean, sigma, velocity = np.ones(DIMENSIONS), np.full(DIMENSIONS, 0.2), np.zeros(DIMENSIONS)
+    clipped = 0
+    for generation in range(3):
+        noise = sampler.noise.draw(generation, range(population // 2)).double().numpy()
+        fitness = np.stack([ellipsoid(mean + sigma * noise), ellipsoid(mean - sigma * noise)], axis=1)
+        ranks = fitness.ravel().argsort().argsort().reshape(-1, 2) / (population - 1) - 0.5
+        steps = sigma * noise  # epsilon of the paper
+        gradient = ((ranks[:, 0] - ranks[:, 1]) / 2) @ steps / len(steps)
+        of_sigma = (ranks.mean(axis=1) - ranks.mean()) @ ((steps**2 - sigma**2) / sigma) / len(steps)
+        velocity = momentum * velocity + rate * gradient / np.linalg.norm(gradient)
+        velocity *= min(1.0, 2 * rate / np.linalg.norm(velocity))
+        mean = mean + velocity
+        wanted = sigma + sigma_rate * of_sigma
+        clipped += int((np.abs(wanted - sigma) > 0.2 * sigma).sum())
+        sigma = np.clip(wanted, 0.8 * sigma, 1.2 * sigma)
+        told(algo, sampler, generation, fitness.ravel())
+        np.testing.assert_allclose(algo.centre.numpy(), mean, rtol=1e-5)
+        np.testing.assert_allclose(algo.ask(generation).scale.numpy(), sigma, rtol=1e-5)
+    assert 0 < clipped < 3 * DIMENSIONS, "some sigmas were limited, others were not"
+
+
+def test_pgpe_without_a_rate_for_sigma_asks_for_one_row_and_keeps_it():
+    algo = pgpe(0.2, clipup(0.1), rate=0.0)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), 8, 3)
+    sampler = sampler_of(antithetic, DIMENSIONS, 8)
+    assert algo.combination(0, np.arange(8.0)).moments == (1,)
+    told(algo, sampler, 0, np.arange(8.0))
+    assert algo.ask(1).scale.tolist() == [pytest.approx(0.2)]
+    assert not torch.equal(algo.centre, torch.ones(DIMENSIONS))
+
+
+def test_clipup_limits_its_speed_over_all_parameters_together():
+    first, second = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(2))
+    optimizer = ClipUp([first, second], lr=1.0, momentum=0.9, max_speed=1.5)
+    lengths = []
+    for _ in range(4):
+        before = torch.cat([first, second]).detach().clone()
+        first.grad, second.grad = torch.full((3,), -3e5), torch.full((2,), -4e5)
+        optimizer.step()
+        lengths.append(float((torch.cat([first, second]) - before).norm().detach()))
+    assert lengths == pytest.approx([1.0, 1.5, 1.5, 1.5], rel=1e-6)
+    assert float(second[0].detach() / first[0].detach()) == pytest.approx(4 / 3, rel=1e-6)
+
+
+def test_clipup_stands_still_without_a_gradient():
+    parameter = nn.Parameter(torch.ones(3))
+    parameter.grad = torch.zeros(3)
+    ClipUp([parameter], lr=1.0).step()
+    assert torch.equal(parameter.detach(), torch.ones(3))
+
+
+@pytest.mark.parametrize("top", [2, None])
+def test_ars_step_is_the_published_one(top):
+    population, rate = 8, 0.5
+    algo = ars(0.2, top, rate)
+    sampler = sampler_of(antithetic, DIMENSIONS, population)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)
+    noise = sampler.noise.draw(0, range(4)).double().numpy()
+    pairs = np.array([[1.0, 2.0], [9.0, -3.0], [0.5, 0.0], [4.0, 5.0]])
+    best = [1, 3] if top else [0, 1, 2, 3]
+    step = sum((pairs[k, 0] - pairs[k, 1]) * noise[k] for k in best) / (len(best) * pairs[best].std())
+    told(algo, sampler, 0, pairs.ravel())
+    np.testing.assert_allclose(algo.centre.numpy(), 1 + rate * step, rtol=1e-5)
+
+
+def test_ars_stands_still_where_all_are_equal():
+    algo = ars(0.2, None, 0.5)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), 8, 3)
+    told(algo, sampler_of(antithetic, DIMENSIONS, 8), 0, np.full(8, 2.0))
+    assert torch.equal(algo.centre, torch.ones(DIMENSIONS))
 
 
 def test_sgd_is_torch_sgd():

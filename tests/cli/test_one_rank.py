@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from worlds import neuro
+from worlds import mostly_own, neuro
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "task"))
 
@@ -34,6 +34,7 @@ def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
     assert lines == [text] if mpi.kind == "mpich" else [line for line in lines if "error" in line] == [text], done.stderr
 
 
+@mostly_own
 def test_a_rank_that_leaves_ends_the_others(folder, mpi):
     setting = ("model._target_=one_rank_nets.Leaving", "generations=100000", "hydra.run.dir=run")
     done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, timeout=60, mpi=mpi)

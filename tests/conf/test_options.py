@@ -13,12 +13,12 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
-from neuro_cli.distribution.base import Distribution
+from neuro_cli.distribution.method import Method
 from neuro_cli.election.base import Election
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.overrides import config_folder, groups, option_of
-from neuro_cli.runner.build import check_root, is_ours, make
+from neuro_cli.runner.build import check_root, completed, is_ours, make
 from neuro_cli.runner.identity import identity_of
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.selection.base import Selection
@@ -29,7 +29,7 @@ EXPECTED = {
     "model": nn.Module,
     "sampler": Sampler,
     "algo": Algorithm,
-    "distribution": Distribution,
+    "distribution": Method,
     "fabric": Network,
     "logger": Logger,
     "election": Election,
@@ -38,7 +38,8 @@ EXPECTED = {
 ROOTS = {"election": "evolve", "selection": "evolve"}  # groups of another verb than train
 GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
-MARKS = {"_target_", "_partial_"}  # Hydra's own
+MARKS = {"_target_", "_partial_", "defaults"}  # Hydra's own
+WITH = {"mlp_policy": ("task=lunar_lander",)}  # whose sizes are the task's
 
 
 def nodes(config: Any) -> list[dict[str, Any]]:
@@ -62,11 +63,16 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
     if option == "tensorboard":
         pytest.importorskip("tensorboard")
     verb = ROOTS.get(group, "train")
-    config = composed(f"{group}={option}", verb=verb)
+    if option in WITH:
+        pytest.importorskip("gymnasium")
+    config = composed(f"{group}={option}", *WITH.get(option, ()), verb=verb)
     check_root(config)
-    assert isinstance(make(config, group, EXPECTED[group]), EXPECTED[group])
+    assert isinstance(make(completed(config), group, EXPECTED[group]), EXPECTED[group])
     others = {name: config[name] for name in GROUPS if name != group and name in config}
-    assert others == {name: composed(verb=verb)[name] for name in others}
+    usual = {name: composed(*WITH.get(option, ()), verb=verb)[name] for name in others}
+    if option == "ensemble":  # no population: its method is another by default
+        usual["distribution"] = option_of("distribution", "logits_allreduce")
+    assert others == usual
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
@@ -112,6 +118,9 @@ def test_another_option_is_another_run(group):
 def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
     config = composed(f"experiment={experiment}")
     check_root(config)
+    if config["task"]["_target_"].endswith(".Reinforcement"):
+        pytest.importorskip("gymnasium")
+    config = completed(config)
     for group, kind in EXPECTED.items():
         if group not in ROOTS:
             assert isinstance(make(config, group, kind), kind)

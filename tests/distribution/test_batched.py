@@ -103,5 +103,5 @@ def test_step_sizes_for_every_parameter_are_scored_one_by_one(caplog):
 def test_pair_shaping_needs_pairs():
     from neuro_cli.core.errors import ConfigError
 
-    with pytest.raises(ConfigError, match=r"sampler.antithetic=False: algo.shaping compares the members of pairs"):
+    with pytest.raises(ConfigError, match=r"sampler.antithetic=False: the algorithm compares the members of pairs"):
         parts_of("sampler=iid", "algo.shaping=pair_rank")

@@ -9,7 +9,7 @@ from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.build import build
 from neuro_cli.runner.centre import centre_module, evaluate_centre
 
-GENERATIONS = 150
+GENERATIONS = 100
 SETTING = (
     "model._target_=digit_nets.Perceptron",
     "distribution=chromosome_updates",

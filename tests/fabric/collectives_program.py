@@ -63,6 +63,28 @@ for length in (1, 7, 1001, 10_007, 300_001, 1_000_001):
     table = world.all_gather(summed, [length] * size).reshape(size, length)
     assert (table.view(np.int32) == table[0].view(np.int32)).all(), f"the ranks' sums of {length} elements differ"
 
+# the same, begun early: two under way at once, integers too
+first = world.start_all_reduce(np.array([1.0, rank], np.float32))
+second = world.start_all_reduce(np.array([2**60 // size, -rank], np.int64))
+first.test()
+assert second.wait().tolist() == [2**60 // size * size, -size * (size - 1) // 2]
+assert first.wait().tolist() == [size, size * (size - 1) / 2]
+assert moved(lambda: world.start_all_reduce(np.zeros(5, np.int64)).wait()) == ((40, 40) if size > 1 else (0, 0))
+
+# a message round the ring
+if size > 1:
+    following, before = (rank + 1) % size, (rank - 1) % size
+
+    def pass_on() -> None:
+        if rank == 0:
+            world.send(following, np.arange(3.0))
+        got = world.receive(before, 3, np.dtype(np.float64))
+        assert got.tolist() == [0.0 + (before if before else 0), 1.0 + before, 2.0 + before]
+        if rank:
+            world.send(following, got + 1)
+
+    assert moved(pass_on) == (24, 24)
+
 assert world.broadcast(b"hello" if rank == 0 else b"") == b"hello"
 assert world.any(rank == size - 1)
 assert not world.any(False)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from inside import neuro_inside
 from worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
 from neuro_cli.fabric.emulation.enter import placed
@@ -123,7 +124,7 @@ class TestTraining:
         setting = (*SMALL, "generations=3")
         emulated = neuro("train", *EMULATED, *setting, "hydra.run.dir=emulated", cwd=tmp_path)
         assert emulated.returncode == 0, emulated.stderr
-        local = neuro("train", *setting, "hydra.run.dir=local", cwd=tmp_path)
+        local = neuro_inside("train", *setting, "hydra.run.dir=local", cwd=tmp_path)
         assert local.returncode == 0, local.stderr
         one, other = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("emulated", "local"))
         assert one["parameters_sha256"] == other["parameters_sha256"]
@@ -134,7 +135,7 @@ class TestTraining:
         assert done.returncode == 2
         assert done.stderr.splitlines() == ["neuro: error: algo.sigma=-1: must be a number > 0"]
 
-    @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
     def test_a_signal_ends_the_run_cleanly(self, sent, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
         wait_for_rows(tmp_path / "run", 4, process)

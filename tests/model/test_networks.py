@@ -10,9 +10,11 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.model.mnist import MNIST_10K
+from neuro_cli.model.wide_resnet import WideResNet
 
 CONF = Path(__file__).parents[2] / "conf"
-OPTIONS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+POLICIES = {"mlp_policy"}  # of the size of their task: tests/model/test_mlp_policy.py
+OPTIONS = sorted({path.stem for path in (CONF / "model").glob("*.yaml")} - POLICIES)
 PARAMETERS = {
     "MNIST_10K": 11_274,
     "MNIST_30K": 28_938,
@@ -21,6 +23,8 @@ PARAMETERS = {
     "CIF_300K": 360_421,
     "CIF_900K": 895_973,
     "CIF_8M": 7_790_794,
+    "blog_cnn": 15_074,
+    "WRN_28_12": 52_517_850,
 }
 
 
@@ -47,6 +51,30 @@ def test_no_parameter_is_shared(option):
     module = build(option)
     every = [parameter for _, parameter in module.named_parameters(remove_duplicate=False)]
     assert len(every) == len({parameter.data_ptr() for parameter in every})
+
+
+@pytest.mark.parametrize(("depth", "width", "millions"), [(28, 10, 36.5), (40, 4, 8.9), (16, 8, 11.0), (22, 8, 17.2)])
+def test_wide_resnets_have_the_published_sizes(depth, width, millions):
+    """Zagoruyko and Komodakis 2016, tables 4 and 5."""
+    module = WideResNet(depth, width)
+    assert round(sum(parameter.numel() for parameter in module.parameters()) / 1e6, 1) == millions
+    with torch.device("meta"):
+        halved = WideResNet(depth, width).features[:-3](torch.rand(2, 3, 32, 32))
+    assert halved.shape == (2, 64 * width, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"depth": 27, "width": 2}, "model.depth=27: must be 4 more than a multiple of 6: 10, 16, 22, 28, 40"),
+        ({"depth": 10, "width": 0}, "model.width=0: must be an integer >= 1"),
+        ({"depth": 10, "width": 1, "dropout": 1.0}, "model.dropout=1.0: must be below 1"),
+    ],
+)
+def test_wide_resnets_refuse_what_they_cannot_be(arguments, line):
+    with pytest.raises(ConfigError) as caught:
+        WideResNet(**arguments)
+    assert str(caught.value) == line
 
 
 def test_pool_before_relu_gives_the_same_numbers_as_relu_before_pool():

@@ -1,9 +1,10 @@
-"""Runs on every rank: five generations of some algorithms with some distributions; rank 0 saves the centres.
+"""Runs on every rank: three generations of some algorithms with some distributions; rank 0 saves the centres.
 
 mpiexec -n 3 python equality_program.py FOLDER openai_es,snes replicated,chromosome_updates-int8
 """
 
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -16,13 +17,25 @@ from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import mpi_world
 from neuro_cli.runner.build import build
 
-POPULATION, GENERATIONS = 10, 5
+POPULATION, GENERATIONS = 10, 3
 COMMON = ("population=10", "batch_size=24", "threads=1", f"generations={GENERATIONS}", "model=MNIST_10K")
 ALGORITHMS = {
     "openai_es": ("algo=openai_es", "sampler=antithetic", "algo.weight_decay=0.01"),
     "iid": ("algo=openai_es", "sampler=iid", "algo.shaping=z_score"),
     "snes": ("algo=snes", "sampler=iid"),
     "genetic": ("algo=genetic", "sampler=iid", "algo.parents=3"),
+    "pgpe": ("algo=pgpe",),
+    "ars": ("algo=ars", "algo.top=3"),
+    "episodes": (
+        "task=lunar_lander",
+        "task.id=CartPole-v1",
+        "task.episodes=5",
+        "task.max_steps=40",
+        "task.environments=7",
+        "model=mlp_policy",
+        "model.hidden=[7]",
+        "algo=pgpe",
+    ),
     "accuracy": ("algo=openai_es", "task.fitness=accuracy"),
     "per_example": ("algo=openai_es", "layout=per_example", "batch_size=25"),
     "sign_flip": ("layout=per_example", "batch_size=25", "sampler=sign_flip", "algo.shaping=pair_z_score"),
@@ -39,17 +52,24 @@ SETTINGS = {
 }
 
 
+def settings_of(distribution: str) -> list[str]:
+    """The overrides that a name such as ``chromosome_updates-int8-overlap`` stands for."""
+    method, *names = distribution.split("-")
+    return [f"distribution={method}", *(SETTINGS[name] for name in names)]
+
+
 def main() -> None:
     world, folder = mpi_world(), Path(sys.argv[1])
     chromosome_updates.PIECE = 4096  # several pieces of a small network
+    # composing a config takes longer than training on it: each algorithm and each distribution once
+    distributions = {name: composed(*settings_of(name))["distribution"] for name in sys.argv[3].split(",")}
     for algorithm in sys.argv[2].split(","):
         overrides = ALGORITHMS[algorithm]
-        for distribution in sys.argv[3].split(","):
-            method, *names = distribution.split("-")
-            if method == "data_parallel" and "layout=per_example" in overrides:
+        base = composed(*COMMON, *overrides)
+        for distribution, chosen in distributions.items():
+            if distribution == "data_parallel" and "layout=per_example" in overrides:
                 continue
-            settings = [SETTINGS[name] for name in names]
-            parts = build(composed(*COMMON, *overrides, f"distribution={method}", *settings), world)
+            parts = build({**deepcopy(base), "distribution": chosen}, world)
             before = world.traffic.sent
             for generation in range(GENERATIONS):
                 parts.distribution.step(generation)

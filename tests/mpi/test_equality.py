@@ -1,6 +1,6 @@
 """Every distribution method gives the centre of ``local``, on 1 to 4 real ranks, with P and M that do not divide.
 
-On Open MPI as on MPICH; by default there with one algorithm of each layout on 2 and 3 ranks.
+On Open MPI as on MPICH. By default all algorithms on 3 ranks, some of them on 1, 2 and 4, and on 3 of Open MPI.
 """
 
 from collections.abc import Callable
@@ -12,21 +12,29 @@ from worlds import Mpi, program
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
-ALGORITHMS = ("openai_es", "iid", "snes", "genetic", "accuracy", "permutation", "noise_table", "tiny", *PER_EXAMPLE)
+ALGORITHMS = (
+    *("openai_es", "iid", "snes", "genetic", "pgpe", "ars", "episodes", "accuracy", "permutation", "noise_table", "tiny"),
+    *PER_EXAMPLE,
+)
+NETWORKS = {  # where it is not MNIST_10K
+    "tiny": ("model._target_=tiny_nets.Tiny",),
+    "episodes": ("task=lunar_lander", "task.id=CartPole-v1", "model=mlp_policy", "model.hidden=[7]"),
+}
 DISTRIBUTIONS = ("replicated", "chromosome_updates", "semi_updates", "data_parallel")
 RANKS = (1, 2, 3, 4)
-QUICK_ALGORITHMS, QUICK_RANKS = ("openai_es", "sign_flip"), (2, 3)
+QUICK_ALGORITHMS = ("openai_es", "snes", "sign_flip")
 
 Centres = Callable[[Mpi, str, str, int], np.ndarray]
 
 
 def cases() -> list:
-    """(MPI, algorithm, ranks): what is not quick is slow on the second MPI."""
+    """(MPI, algorithm, ranks), those marked slow that are not of the default tests."""
     found = []
     for name in ("own", "openmpi"):
         for algorithm in ALGORITHMS:
             for ranks in RANKS:
-                quick = name == "own" or (algorithm in QUICK_ALGORITHMS and ranks in QUICK_RANKS)
+                some = algorithm in QUICK_ALGORITHMS
+                quick = (some or ranks == 3) if name == "own" else (some and ranks == 3)
                 found.append(pytest.param(name, algorithm, ranks, marks=[] if quick else pytest.mark.slow))
     return found
 
@@ -36,7 +44,7 @@ each_case = pytest.mark.parametrize(("mpi", "algorithm", "ranks"), cases(), indi
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory) -> Callable[[str], np.ndarray]:
-    """The centre of an algorithm after five generations in one process."""
+    """The centre of an algorithm after three generations in one process."""
     folder = tmp_path_factory.mktemp("local")
     done = program(PROGRAM, str(folder), ",".join(ALGORITHMS), "local", cwd=folder, ranks=0)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -45,7 +53,7 @@ def local(tmp_path_factory) -> Callable[[str], np.ndarray]:
 
 @pytest.fixture(scope="module")
 def centres(tmp_path_factory) -> Centres:
-    """The centre of (MPI, algorithm, distribution, ranks) after five generations; algorithms of one kind run together."""
+    """The centre of (MPI, algorithm, distribution, ranks) after three generations; algorithms of one kind run together."""
     rest = tuple(name for name in ALGORITHMS if name not in QUICK_ALGORITHMS)
     folder = tmp_path_factory.mktemp("centres")
 
@@ -54,7 +62,7 @@ def centres(tmp_path_factory) -> Centres:
         file = place / f"{algorithm}-{distribution}-{ranks}.npy"
         if not file.exists():
             place.mkdir(exist_ok=True)
-            kinds = (ALGORITHMS,) if mpi.name == "own" else (QUICK_ALGORITHMS, rest)
+            kinds = (ALGORITHMS,) if mpi.name == "own" and ranks == 3 else (QUICK_ALGORITHMS, rest)
             kind = next(kind for kind in kinds if algorithm in kind)
             done = program(PROGRAM, str(place), ",".join(kind), ",".join(DISTRIBUTIONS), cwd=place, ranks=ranks, mpi=mpi)
             assert done.returncode == 0, done.stderr[-3000:]
@@ -86,9 +94,9 @@ def test_centres_moved(local, algorithm, monkeypatch):
     from configs import composed
 
     from neuro_cli.core.layout import ParameterLayout
-    from neuro_cli.runner.build import make_model
+    from neuro_cli.runner.build import completed, make_model
 
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    model = make_model(composed("model=MNIST_10K", *(["model._target_=tiny_nets.Tiny"] if algorithm == "tiny" else [])))
+    model = make_model(completed(composed("model=MNIST_10K", *NETWORKS.get(algorithm, ()))))
     start = ParameterLayout(model).flatten(model).numpy()
     assert np.linalg.norm(local(algorithm) - start) > 1e-3 * np.linalg.norm(start)

@@ -9,7 +9,7 @@ from worlds import Mpi, program
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 ALGORITHMS = ("snes", "tiny")
-RANKS = (1, 2, 3, 4)
+RANKS = (1, 2, pytest.param(3, marks=pytest.mark.slow), 4)
 CU = ("chromosome_updates", "chromosome_updates-bfloat16", "chromosome_updates-int8", "chromosome_updates-overlap",
       "chromosome_updates-int8-overlap")  # fmt: skip
 SU = ("semi_updates", "semi_updates-bfloat16", "semi_updates-int8")
@@ -33,7 +33,7 @@ def made(folder: Path, mpi: Mpi, ranks: int, distributions: tuple[str, ...]) -> 
 
 @pytest.fixture
 def centre(folder, mpi) -> Results:
-    """The centre of (algorithm, distribution, ranks) after five generations."""
+    """The centre of (algorithm, distribution, ranks) after three generations."""
 
     def centre_of(algorithm: str, distribution: str, ranks: int) -> np.ndarray:
         place = made(folder, mpi, ranks, (*(("local",) if ranks == 1 else ()), *CU, *SU))

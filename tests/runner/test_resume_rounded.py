@@ -5,74 +5,108 @@ import shutil
 from pathlib import Path
 
 import pytest
-from worlds import needs_mpi, neuro
+from inside import Done, neuro_in_one_world, neuro_inside
+from worlds import needs_mpi
 
-from neuro_cli.runner.checkpoint import Checkpoint, CheckpointStore
+from neuro_cli.runner.checkpoint import CheckpointStore
 
 pytestmark = needs_mpi
 
-GENERATIONS = 8
+GENERATIONS = 6
 CHROMOSOME = ("distribution=chromosome_updates", "distribution.wire=int8", "distribution.overlap=true")
-SEMI = ("distribution=semi_updates", "distribution.wire=int8")
+RUNS = {  # trained on 3 ranks
+    "chromosome": CHROMOSOME,
+    "semi": ("distribution=semi_updates", "distribution.wire=int8"),
+    "old": ("distribution=chromosome_updates",),
+}
 SETTING = ("algo=snes", "sampler=iid", "population=10", "batch_size=16", "threads=1", f"generations={GENERATIONS}")
-
-
-def train(folder: Path, name: str, ranks: int, *options: str) -> Path:
-    """A run with a checkpoint in every generation."""
-    done = neuro(
-        "train", *SETTING, "checkpoint.every=1", "checkpoint.keep=20", f"hydra.run.dir={name}", *options, cwd=folder, ranks=ranks
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / name
+# name: (the run that is copied, the ranks that resume the copy, what they change)
+RESUMED = {
+    "on fewer": ("chromosome", 2, ()),
+    "on as many": ("chromosome", 3, ()),
+    "semi on as many": ("semi", 3, ()),
+    "without": ("chromosome", 2, ()),
+    "semi on fewer": ("semi", 2, ()),
+    "another method": ("semi", 2, CHROMOSOME[:2]),
+    "no overlap": ("chromosome", 2, ("distribution.overlap=false",)),
+    "old": ("old", 2, ()),
+}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Path:
-    """``chromosome`` on 2 ranks and ``semi`` on 3, to their end."""
+    """The runs to their end, with a checkpoint in every generation."""
     folder = tmp_path_factory.mktemp("rounded")
-    train(folder, "chromosome", 2, *CHROMOSOME)
-    train(folder, "semi", 3, *SEMI)
+    every = ("checkpoint.every=1", "checkpoint.keep=20")
+    lines = [("train", *SETTING, *every, f"hydra.run.dir={name}", *options) for name, options in RUNS.items()]
+    for done in neuro_in_one_world(*lines, cwd=folder, ranks=3):
+        assert done.returncode == 0, done.stderr
     return folder
 
 
-@pytest.fixture
-def folder(runs, tmp_path) -> Path:
-    return Path(shutil.copytree(runs, tmp_path / "runs"))
+@pytest.fixture(scope="module")
+def resumed(runs, tmp_path_factory) -> tuple[Path, dict[str, Done]]:
+    """Copies of the runs, resumed from generation 3 as ``RESUMED`` says: those on as many ranks by one world."""
+    folder, left = tmp_path_factory.mktemp("resumed"), {}
+    for name, (source, _, _) in RESUMED.items():
+        shutil.copytree(runs / source, folder / name)
+        (folder / name / "summary.json").unlink()
+    forget_what_was_kept_back(folder / "without")
+    say_nothing_of_a_distribution(folder / "old")
+    for ranks in (2, 3):
+        lines = {name: ("resume", name, "checkpoint=3", *change) for name, (_, on, change) in RESUMED.items() if on == ranks}
+        left |= dict(zip(lines, neuro_in_one_world(*lines.values(), cwd=folder, ranks=ranks), strict=True))
+    return folder, left
+
+
+def forget_what_was_kept_back(run: Path) -> None:
+    store = CheckpointStore(run, 20)
+    at = store.load(3)
+    kept = {name: tensor for name, tensor in at.tensors.items() if name.startswith("distribution.")}
+    assert kept.keys() == {"distribution.unsent"}
+    store.save(3, {name: tensor for name, tensor in at.tensors.items() if name not in kept}, at.scalars)
+
+
+def say_nothing_of_a_distribution(run: Path) -> None:
+    store = CheckpointStore(run, 20)
+    at = store.load(3)
+    assert at.scalars.pop("distribution") == {}
+    store.save(3, at.tensors, at.scalars)
 
 
 def sha(run: Path) -> str:
     return str(json.loads((run / "summary.json").read_text())["parameters_sha256"])
 
 
-@pytest.mark.parametrize(("name", "ranks"), [("chromosome", 1), ("chromosome", 3), ("semi", 3)])
-def test_it_resumes_to_the_same_bits(folder, name, ranks):
-    whole = sha(folder / name)
-    (folder / name / "summary.json").unlink()
-    done = neuro("resume", name, "checkpoint=3", cwd=folder, ranks=ranks)
+@pytest.mark.parametrize("name", ["on fewer", "on as many", "semi on as many", "no overlap"])
+def test_it_resumes_to_the_same_bits(runs, resumed, name):
+    folder, left = resumed
+    assert (left[name].returncode, left[name].stderr) == (0, "")
+    assert sha(folder / name) == sha(runs / RESUMED[name][0])
+
+
+def test_it_resumes_to_the_same_bits_on_one_rank(runs, tmp_path):
+    shutil.copytree(runs / "chromosome", tmp_path / "run")
+    (tmp_path / "run" / "summary.json").unlink()
+    done = neuro_inside("resume", "run", "checkpoint=3", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert sha(folder / name) == whole
+    assert sha(tmp_path / "run") == sha(runs / "chromosome")
 
 
-def test_what_was_kept_back_matters(folder):
+def test_what_was_kept_back_matters(runs, resumed):
     """Resumed without it the run would end elsewhere."""
-    whole = sha(folder / "chromosome")
-    store = CheckpointStore(folder / "chromosome", 20)
-    at = store.load(3)
-    kept = {name: tensor for name, tensor in at.tensors.items() if name.startswith("distribution.")}
-    assert kept.keys() == {"distribution.unsent"}
-    without = {name: tensor for name, tensor in at.tensors.items() if name not in kept}
-    store.save(3, without, at.scalars)
-    assert neuro("resume", "chromosome", "checkpoint=3", cwd=folder, ranks=2).returncode == 0
-    assert sha(folder / "chromosome") != whole
+    folder, left = resumed
+    assert left["without"].returncode == 0
+    assert sha(folder / "without") != sha(runs / "chromosome")
 
 
-@pytest.mark.parametrize("change", [(), CHROMOSOME[:2]], ids=["fewer ranks", "another method"])
-def test_semi_updates_on_other_ranks_go_on_and_say_so(folder, change):
-    done = neuro("resume", "semi", "checkpoint=3", *change, cwd=folder, ranks=2)
+@pytest.mark.parametrize("name", ["semi on fewer", "another method"])
+def test_semi_updates_on_other_ranks_go_on_and_say_so(resumed, name):
+    folder, left = resumed
     line = "what the rounding of 3 ranks kept back goes on as one sum: the run's numbers depend on this change"
-    assert done.returncode == 0, done.stderr
-    assert line in done.stderr
-    assert line in (folder / "semi" / "log.txt").read_text()
+    assert left[name].returncode == 0, left[name].stderr
+    assert line in left[name].stderr
+    assert line in (folder / name / "log.txt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -84,27 +118,17 @@ def test_semi_updates_on_other_ranks_go_on_and_say_so(folder, change):
         (("distribution.wire=bfloat16",), "bfloat16"),
     ],
 )
-def test_another_wire_is_another_run(folder, change, now):
-    done = neuro("resume", "chromosome", "checkpoint=3", *change, cwd=folder)
+def test_another_wire_is_another_run(runs, tmp_path, change, now):
+    shutil.copytree(runs / "chromosome", tmp_path / "run")
+    done = neuro_inside("resume", "run", "checkpoint=3", *change, cwd=tmp_path)
     assert done.returncode == 2
     line = f"distribution.wire={now}: the run's checkpoint has distribution.wire=int8; resume keeps it"
     assert done.stderr.startswith(f"neuro: error: {line}")
     assert done.stderr.count("\n") == 1
 
 
-def test_overlap_may_be_changed(folder):
-    whole = sha(folder / "chromosome")
-    done = neuro("resume", "chromosome", "checkpoint=3", "distribution.overlap=false", cwd=folder, ranks=2)
-    assert done.returncode == 0, done.stderr
-    assert sha(folder / "chromosome") == whole
-
-
-def test_a_checkpoint_of_an_earlier_version_is_read(folder):
+def test_a_checkpoint_of_an_earlier_version_is_read(runs, resumed):
     """It says nothing of a distribution."""
-    run = train(folder, "old", 2, "distribution=chromosome_updates")
-    whole, store = sha(run), CheckpointStore(run, 20)
-    at: Checkpoint = store.load(3)
-    assert at.scalars.pop("distribution") == {}
-    store.save(3, at.tensors, at.scalars)
-    assert neuro("resume", "old", "checkpoint=3", cwd=folder, ranks=2).returncode == 0
-    assert sha(run) == whole
+    folder, left = resumed
+    assert left["old"].returncode == 0, left["old"].stderr
+    assert sha(folder / "old") == sha(runs / "old")

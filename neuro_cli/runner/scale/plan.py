@@ -12,8 +12,10 @@ from typing import Any
 
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.distribution.base import Distribution
+from neuro_cli.distribution.ensemble import EnsembleMethod
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner.build import check_root, make_network
+from neuro_cli.runner.build import check_root, is_ensemble, make_method, make_network
 
 MOST_RANKS = 65_536
 
@@ -64,7 +66,10 @@ class Study:
         config |= copy.deepcopy(self.config["known_methods"][point.method])
         if network is not None:
             config["fabric"] = copy.deepcopy(self.config["known_fabrics"][network])
-        return config | {"population": point.population, "ranks": None}
+        config |= {"population": point.population, "ranks": None}
+        if "size" in config["algo"]:  # an ensemble's members are its population
+            config["algo"] = {**config["algo"], "size": point.population}
+        return config
 
 
 _OWN_KEYS = {
@@ -75,13 +80,14 @@ _OWN_KEYS = {
 
 def study_of(config: dict[str, Any]) -> Study:
     """Check the config of ``neuro scale``. Raises UserError."""
-    for group in ("fabric", "distribution"):
-        if (
-            config[group]["_target_"].rsplit(".", 1)[-1] not in ("Network", "Local")
-            or config[group].get("name", "native") != "native"
-        ):
-            several = {"fabric": "fabrics=[...]", "distribution": "methods=[...]"}[group]
-            raise ConfigError(group, config[group]["_target_"], f"neuro scale compares several: give {several}")
+    ensemble = is_ensemble(config)
+    usual = {"fabric": ("Network",), "distribution": ("LogitsAllReduce",) if ensemble else ("Local",)}
+    for group, several in (("fabric", "fabrics=[...]"), ("distribution", "methods=[...]")):
+        chosen = config[group]["_target_"]
+        if chosen.rsplit(".", 1)[-1] not in usual[group] or config[group].get("name", "native") != "native":
+            raise ConfigError(group, chosen, f"neuro scale compares several: give {several}")
+    if ensemble and config["algo"]["members"]:
+        raise ConfigError("algo.members", "[...]", "neuro scale varies the number of members: they must be of one kind")
     names = _names(config, "fabrics", config["known_fabrics"])
     networks = {}
     for name in names:
@@ -104,6 +110,8 @@ def study_of(config: dict[str, Any]) -> Study:
         oversubscribed=boolean("oversubscribed", config["oversubscribed"]),
         project=boolean("project", config["project"]),
     )
+    for name in study.methods:
+        make_method(config | config["known_methods"][name], EnsembleMethod if ensemble else Distribution)
     if not study.weak and not study.strong:
         raise ConfigError("populations", [], "nothing to measure: give populations (weak scaling) or strong")
     for point in study.points(max(study.ranks)):

@@ -18,7 +18,8 @@ import numpy as np
 from neuro_cli.fabric.base import Traffic, World
 from neuro_cli.fabric.measure import timed_collectives
 from neuro_cli.fabric.pretend import Pretend
-from neuro_cli.runner.build import build, make_network
+from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.build import make_network
 from neuro_cli.runner.logs import log_to
 from neuro_cli.runner.session import guarded
 
@@ -28,26 +29,26 @@ LIMIT = 10.0  # seconds: pretended generations that would take longer are extrap
 
 def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
     """Seconds of each of ``repeats`` generations (the slowest rank's), phases of rank 0, bytes a generation (most of a rank)."""
-    parts = build(config, world)
+    work = assemble(config, world)
     seconds, payload, wire = np.empty(repeats), np.zeros(2), np.zeros(2)
     try:
         for number in range(warmup + repeats):
             if number == warmup:
-                parts.clock.take()
+                work.clock.take()
                 world.settle()
                 wire -= _crossed(world)
             world.any(False)  # begin together
             sent, received = world.traffic.sent, world.traffic.received
             start = time.perf_counter()
-            parts.distribution.step(number)
+            work.step(number)
             if number >= warmup:
                 seconds[number - warmup] = time.perf_counter() - start
                 payload += world.traffic.sent - sent, world.traffic.received - received
         world.settle()
         wire += _crossed(world)
-        phases = parts.clock.take()
+        phases = work.clock.take()
     finally:
-        parts.threads.close()
+        work.close()
     most = world.all_gather(np.concatenate([payload, wire]) / repeats, [4] * world.size).reshape(world.size, 4).max(axis=0)
     slowest = world.all_gather(seconds, [repeats] * world.size).reshape(world.size, -1).max(axis=0)
     return {
@@ -81,17 +82,17 @@ class Pretending:
 
     def _timed(self, config: dict[str, Any], ranks: int) -> dict[str, Any]:
         pretend = Pretend(ranks)
-        parts = build(config, pretend)
+        work = assemble(config, pretend)
         seconds = np.empty(self._warmup + self._repeats)
         try:
             for number in range(len(seconds)):
                 self._world.any(False)
                 pretend.noted.clear()
                 start = time.perf_counter()
-                parts.distribution.step(number)
+                work.step(number)
                 seconds[number] = time.perf_counter() - start
         finally:
-            parts.threads.close()
+            work.close()
         medians = self._world.all_gather(np.array([np.median(seconds[self._warmup :])]), [1] * self._world.size)
         calls = [[*noted.call, noted.began - start, noted.needed - start] for noted in pretend.noted]
         return {"seconds": [float(medians.mean())], "calls": calls, "extrapolated": False}

@@ -29,6 +29,16 @@ def test_a_point_is_a_training_run_with_its_method_and_network():
     assert not {"known_methods", "populations", "rounds"} & config.keys()
 
 
+def test_an_ensembles_population_is_its_members():
+    made = study("algo=ensemble", "methods=[logits_pipelined,batch_parallel]", "strong=[6]", "populations=[]")
+    config = made.point_config(Point("logits_pipelined", 2, 6), None)
+    check_root(config)
+    assert config["algo"]["size"] == 6
+    assert config["distribution"]["_target_"].endswith("LogitsPipelined")
+    with pytest.raises(ConfigError, match=r"^algo\.members=\[\.\.\.\]: neuro scale varies the number of members"):
+        study("algo=ensemble", "methods=[logits_pipelined]", "algo.members=[{count:1}]")
+
+
 def test_more_ranks_than_cores_are_known(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2})
     made = study()
@@ -50,6 +60,8 @@ def test_projecting_emulates_nothing():
         (["fabrics=native"], "fabrics=native: must be a list of names"),
         (["fabrics=[ethernet]"], "fabrics=ethernet: no such one; did you mean ethernet_"),
         (["populations=[]", "strong=[]"], r"populations=\[\]: nothing to measure"),
+        (["methods=[logits_tree]"], "distribution=logits_tree: it trains ensembles"),
+        (["algo=ensemble", "methods=[semi_updates]"], "distribution=semi_updates: algo=ensemble needs one of logits_allreduce"),
         (["repeats=0"], "repeats=0: must be an integer >= 1"),
         (["threads=null"], "threads=None: must be an integer >= 1"),
         (["batch_size=0"], "batch_size=0: must be an integer >= 1"),

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from inside import neuro_inside
 from worlds import clean_environment, needs_mpi, neuro
 
 from neuro_cli.fabric.emulation.kernel import missing_rights
@@ -46,9 +47,22 @@ def test_methods_are_measured_on_two_networks_and_projected(tmp_path):
     assert sent("semi_updates", "bytes_sent") == pytest.approx(2 * sent("chromosome_updates", "bytes_sent"), rel=0.01)
 
 
+def test_ensembles_are_measured_like_populations(tmp_path):
+    setting = (*SMALL[:1], "populations=[]", "strong=[4]", *SMALL[3:], "fabrics=[native]", "projected_ranks=[2,4]")
+    methods = "methods=[logits_allreduce,logits_tree,logits_pipelined,logits_microbatches,batch_parallel]"
+    done = neuro_inside("scale", "algo=ensemble", *setting, methods, "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = {row["method"]: row for row in lines(tmp_path / "run") if row["ranks"] == "2"}
+    assert len(found) == 5
+    for method, row in found.items():  # 8 examples, 10 classes, 8 bytes; four members' gradients, loss and accuracy
+        values = 4 * (4 * 11_274 + 2) if method == "batch_parallel" else 8 * 10 * 8
+        assert float(row["bytes_sent"]) == float(row["bytes_received"]) == values
+    assert {row["source"] for row in lines(tmp_path / "run") if row["ranks"] == "4"} == {"projected"}
+
+
 def test_project_alone_starts_no_ranks_and_needs_no_rights(tmp_path):
-    setting = (*SMALL, "methods=[chromosome_updates]", "fabrics=[ethernet_1g,infiniband_fdr]", "projected_ranks=[2,96]")
-    done = neuro("scale", *setting, "project=true", "hydra.run.dir=run", cwd=tmp_path)
+    setting = (*SMALL, "methods=[chromosome_updates]", "fabrics=[ethernet_1g,infiniband_fdr]", "projected_ranks=[96]")
+    done = neuro_inside("scale", *setting, "project=true", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = lines(tmp_path / "run")
     assert {line["source"] for line in found if line["ranks"] != "1"} == {"projected"}
@@ -56,14 +70,14 @@ def test_project_alone_starts_no_ranks_and_needs_no_rights(tmp_path):
 
 
 def test_without_a_cost_model_nothing_is_projected(tmp_path):
-    done = neuro("scale", *SMALL, "project=true", cwd=tmp_path)
+    done = neuro_inside("scale", *SMALL, "project=true", cwd=tmp_path)
     assert done.returncode == 2
     said = "neuro: error: project=True: fabric native has no cost model to project with; give others in fabrics"
     assert done.stderr.splitlines() == [said]
 
 
 def test_a_launcher_in_front_is_refused(tmp_path):
-    done = neuro("scale", *SMALL, cwd=tmp_path, ranks=2)
+    done = neuro("scale", *SMALL, cwd=tmp_path, ranks=1)
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["neuro: error: neuro scale starts its worlds itself: run it without a launcher"]
 

@@ -1,0 +1,65 @@
+"""Augmented random search: steps along the best directions, in units of the deviation of their returns.
+
+Mania, Guy, Recht, "Simple random search of static linear policies is competitive for reinforcement learning", NeurIPS 2018,
+algorithm 2. V1 and V2 differ in the task's observations (``task.normalise``), V1-t and V2-t in ``top``.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
+from neuro_cli.core.checks import integer, number
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.schedule import Schedule
+
+
+class ARS(PopulationAlgorithm):
+    """centre += lr / (b s) * sum over the b best directions of (F+ - F-) e, s the deviation of their 2 b fitnesses.
+
+    ``top``: b, null for all directions; a direction is as good as the better of its two sides.
+    """
+
+    needs_pairs = True
+
+    def __init__(self, sigma: float, top: int | None, optimizer: OptimizerFactory, lr_schedule: Schedule) -> None:
+        self.sigma = number("algo.sigma", sigma, above=0.0)
+        self.top = None if top is None else integer("algo.top", top, 1)
+        self._factory, self._schedule = optimizer, lr_schedule
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        if self.top is not None and self.top > population // 2:
+            raise ConfigError("algo.top", self.top, f"population={population} has {population // 2} directions")
+        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
+        self._parent = np.zeros(population, np.int64)
+
+    @property
+    def centre(self) -> Tensor:
+        return self._optimizer.centre
+
+    def ask(self, generation: int) -> Proposal:
+        scale = torch.tensor([self.sigma], dtype=torch.float32, device=self.centre.device)
+        return Proposal(self.centre[None], self._parent, scale)
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        pairs = fitness.reshape(-1, 2)
+        chosen = np.argsort(-pairs.max(axis=1), kind="stable")[: self.top]
+        spread = float(pairs[chosen].std())
+        weights = np.zeros_like(pairs)
+        if spread > 0:
+            weights[chosen] = pairs[chosen] / (len(chosen) * spread)
+        return Combination(weights.reshape(1, -1), (1,))
+
+    def tell(self, generation: int, sums: Tensor) -> None:
+        self._optimizer.ascend(generation, sums[0])
+
+    def can_shape_parts(self) -> bool:
+        return False
+
+    def state(self) -> State:
+        return self._optimizer.state()
+
+    def restore(self, state: State) -> None:
+        self._optimizer.restore(state)

@@ -1,0 +1,59 @@
+"""ClipUp: gradient ascent by normalised gradients, with momentum, and a limit to the length of a step.
+
+Toklu, Liskowski, Srivastava, "ClipUp: a simple and powerful optimizer for distribution-based policy evolution", PPSN 2020,
+algorithm 1. The step size says how far, never the size of the gradient, which fitness shaping makes arbitrary.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class ClipUp(torch.optim.Optimizer):
+    """velocity = clip(momentum * velocity - lr * g / |g|, max_speed); parameters += velocity. Norms are over all parameters.
+
+    ``max_speed`` None: twice the learning rate, as the paper advises. Raises ValueError.
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float = 0.15, momentum: float = 0.9, max_speed: float | None = None) -> None:
+        if not lr >= 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not 0 <= momentum < 1:
+            raise ValueError(f"Invalid momentum: {momentum}")
+        if max_speed is not None and not max_speed > 0:
+            raise ValueError(f"Invalid max_speed: {max_speed}")
+        super().__init__(params, {"lr": lr, "momentum": momentum, "max_speed": max_speed})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """One step of each group of parameters."""
+        assert closure is None, "no loss is asked for"
+        for group in self.param_groups:
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            length = _norm([parameter.grad for parameter in parameters])
+            limit = 2 * group["lr"] if group["max_speed"] is None else group["max_speed"]
+            velocities = [self._velocity(parameter) for parameter in parameters]
+            for parameter, velocity in zip(parameters, velocities, strict=True):
+                velocity.mul_(group["momentum"])
+                if length > 0:
+                    velocity.add_(parameter.grad, alpha=-group["lr"] / length)
+            speed = _norm(velocities)
+            for parameter, velocity in zip(parameters, velocities, strict=True):
+                if speed > limit:
+                    velocity.mul_(limit / speed)
+                parameter.add_(velocity)
+
+    def _velocity(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "velocity" not in state:
+            state["velocity"] = torch.zeros_like(parameter)
+        velocity: Tensor = state["velocity"]
+        return velocity
+
+
+def _norm(tensors: Iterable[Tensor | None]) -> float:
+    """The Euclidean length of all tensors together, summed up in float64."""
+    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors if tensor is not None))

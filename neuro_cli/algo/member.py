@@ -1,0 +1,135 @@
+"""One network of an ensemble with its optimizer: forward now, backward when the others' logits have come.
+
+With ``staleness`` s a member is forward on up to s later minibatches before it learns from one, as in pipelined training:
+a minibatch's gradient is that of the parameters at its forward pass, s updates old. Each pass in flight has a copy of the
+parameters, since its backward pass needs them as they were (weight stashing: Harlap et al. 2018, "PipeDream", section 3.3).
+"""
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from neuro_cli.algo.base import State
+from neuro_cli.algo.optimizer import ScheduledOptimizer
+
+RANDOM = threading.Lock()  # torch has one generator for all threads: who seeds it must have it alone
+
+
+class Member:
+    """Legend: B examples, K classes. ``module`` is trained in place; ``staleness`` >= 0."""
+
+    def __init__(self, number: int, kind: str, module: nn.Module, optimizer: ScheduledOptimizer, seed: int, staleness: int = 0):
+        self.number, self.kind, self.module = number, kind, module.train()
+        self._optimizer, self._seed = optimizer, seed
+        self._draws = any(isinstance(part, _DropoutNd) and part.p > 0 for part in module.modules())
+        # pass t works in copy t mod (s + 1); without staleness in the module itself
+        self._copies = [copy.deepcopy(self.module) for _ in range(staleness + 1)] if staleness else []
+        self._logits: dict[tuple[int, int], Tensor] = {}  # by iteration and piece of its minibatch
+        self._buffers: dict[int, dict[str, Tensor]] = {}  # as they were before the passes in flight
+        self._restored: dict[int, dict[str, Tensor]] = {}  # what passes that were in flight at a checkpoint began with
+
+    def graph(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
+        """Logits (B, K) of the minibatch of an iteration, or of a ``piece`` of it, as part of autograd's graph."""
+        module = self._workspace(iteration)
+        with self._addressed(iteration, piece):
+            logits: Tensor = module(inputs)
+        if module is not self.module:
+            _copy(dict(module.named_buffers()), dict(self.module.named_buffers()))
+        return logits
+
+    def forward(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
+        """Logits (B, K) of the minibatch of an iteration, or of a ``piece``, detached; what its backward pass needs is kept."""
+        logits = self._logits[iteration, piece] = self.graph(iteration, inputs, piece)
+        return logits.detach()
+
+    def back(self, iteration: int, gradient: Tensor, piece: int = 0) -> None:
+        """Go back from dL/df (B, K) of a forward pass: the parameters get gradients, those of several pieces add up."""
+        self._logits.pop((iteration, piece)).backward(gradient)
+        if self._copies:
+            self._buffers.pop(iteration)
+            module = self._copies[iteration % len(self._copies)]
+            for live, stale in zip(self.module.parameters(), module.parameters(), strict=True):
+                live.grad, stale.grad = stale.grad, None
+
+    def step(self, iteration: int) -> None:
+        """Step the optimizer along the gradients that the parameters have, with the iteration's learning rate."""
+        self._optimizer.step(iteration)
+
+    def learn(self, iteration: int, gradient: Tensor) -> None:
+        """Go back, then step."""
+        self.back(iteration, gradient)
+        self.step(iteration)
+
+    def shared(self) -> list[tuple[Tensor, bool]]:
+        """What ranks that share the minibatch have to add up: gradients, and buffers of which the mean counts (True)."""
+        gradients = [(parameter.grad, False) for parameter in self.module.parameters() if parameter.grad is not None]
+        return gradients + [(buffer, True) for buffer in self.module.buffers() if buffer.is_floating_point()]
+
+    def forget(self) -> None:
+        """Drop the passes in flight."""
+        for passes in (self._logits, self._buffers, self._restored):
+            passes.clear()
+
+    def _workspace(self, iteration: int) -> nn.Module:
+        if not self._copies:
+            return self.module
+        module = self._copies[iteration % len(self._copies)]
+        restored = iteration in self._restored
+        _copy(self._restored.pop(iteration) if restored else _numbers(self.module), _numbers(module))
+        self._buffers[iteration] = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        return module
+
+    @contextmanager
+    def _addressed(self, iteration: int, piece: int) -> Iterator[None]:
+        """Let dropout draw by (seed, member, iteration, piece), whoever runs the member and whatever ran before."""
+        if not self._draws:
+            yield
+            return
+        words = np.random.SeedSequence([self._seed, self.number, iteration, piece]).generate_state(1, np.uint64)
+        with RANDOM, torch.random.fork_rng():
+            torch.manual_seed(int(words[0] >> 1))
+            yield
+
+    def state(self) -> State:
+        """Parameters and buffers (``model.<name>``), the optimizer's memory, passes in flight (``flight.<iteration>.<name>``).
+
+        Tensors are the live ones where they can be: to be written or copied before the next step.
+        """
+        state = self._optimizer.state(live=True)
+        state.tensors |= {f"model.{name}": tensor for name, tensor in _numbers(self.module).items()}
+        flights = dict(self._restored)
+        for iteration, buffers in self._buffers.items():
+            flights[iteration] = _numbers(self._copies[iteration % len(self._copies)]) | buffers
+        for iteration, numbers in flights.items():
+            state.tensors |= {f"flight.{iteration}.{name}": tensor for name, tensor in numbers.items()}
+        return state
+
+    def restore(self, state: State) -> None:
+        """Take back what :meth:`state` gave."""
+        self.forget()
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "flight": {}, "optimizer": {}}
+        for key, tensor in state.tensors.items():
+            part, name = key.split(".", 1)
+            parts[part][name] = tensor
+        _copy(parts["model"], _numbers(self.module))
+        for key, tensor in parts["flight"].items():
+            iteration, name = key.split(".", 1)
+            self._restored.setdefault(int(iteration), {})[name] = tensor
+        self._optimizer.restore(state)
+
+
+def _numbers(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, without their graphs."""
+    return {name: tensor.detach() for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+
+
+def _copy(source: dict[str, Tensor], target: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in target.items():
+            tensor.copy_(source[name])

@@ -1,0 +1,79 @@
+"""PGPE: policy gradients with parameter-based exploration, by mirrored pairs, with a step size for every parameter.
+
+Sehnke, Osendorp, Rückstieß, Graves, Peters, Schmidhuber, "Parameter-exploring policy gradients", Neural Networks 23, 2010,
+section 2.3 (symmetric sampling); with ClipUp and a limit on the change of sigma as in Toklu, Liskowski, Srivastava 2020.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
+from neuro_cli.core.checks import number
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.shaping import shaping_of
+
+
+class PGPE(PopulationAlgorithm):
+    """Over the pairs of utilities u+, u- and their noise e, in units of sigma:
+
+    centre: along the mean of sigma e (u+ - u-) / 2, by ``optimizer``;
+    sigma += sigma_learning_rate * mean of sigma (e**2 - 1) ((u+ + u-) / 2 - b), b the mean utility, by at most the share
+    ``sigma_max_change`` of itself. ``sigma_learning_rate`` 0: sigma stays, and one row of sums is asked for instead of two.
+    """
+
+    needs_pairs = True
+
+    def __init__(
+        self,
+        sigma: float,
+        sigma_learning_rate: float,
+        sigma_max_change: float,
+        optimizer: OptimizerFactory,
+        shaping: str,
+        lr_schedule: Schedule,
+    ) -> None:
+        self.sigma = number("algo.sigma", sigma, above=0.0)
+        self.sigma_learning_rate = number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
+        self.sigma_max_change = number("algo.sigma_max_change", sigma_max_change, above=0.0, high=1.0)
+        self._shape = shaping_of(shaping)
+        self._factory, self._schedule = optimizer, lr_schedule
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
+        every = len(centre) if self.sigma_learning_rate else 1
+        self._scale = torch.full((every,), self.sigma, dtype=torch.float32, device=centre.device)
+        self._parent = np.zeros(population, np.int64)
+
+    @property
+    def centre(self) -> Tensor:
+        return self._optimizer.centre
+
+    def ask(self, generation: int) -> Proposal:
+        return Proposal(self.centre[None], self._parent, self._scale)
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        utilities = self._shape(fitness)
+        along = utilities / len(fitness)
+        if not self.sigma_learning_rate:
+            return Combination(along[None], (1,))
+        return Combination(np.stack([along, (utilities - utilities.mean()) / len(fitness)]), (1, 2))
+
+    def tell(self, generation: int, sums: Tensor) -> None:
+        before = self._scale.clone()
+        self._optimizer.ascend(generation, sums[0] * before)
+        if self.sigma_learning_rate:
+            self._scale.addcmul_(before, sums[1], value=self.sigma_learning_rate)
+            change = self.sigma_max_change
+            self._scale.clamp_((1 - change) * before, (1 + change) * before).clamp_(min=1e-12)
+
+    def state(self) -> State:
+        state = self._optimizer.state()
+        state.tensors["sigma"] = self._scale.clone()
+        return state
+
+    def restore(self, state: State) -> None:
+        self._optimizer.restore(state)
+        self._scale.copy_(state.tensors["sigma"])

@@ -1,0 +1,158 @@
+"""Compiled loops between two steps of many environments: normalise observations, ask each its policy, read off actions.
+
+Every row is worked out by itself, in a fixed order, by additions, products and divisions that are not fused: what a policy
+does depends neither on the other rows of the batch nor on vector instructions or a mathematics library.
+
+Legend: n rows (environments that run), J episodes, I inputs, O outputs, M parameters, W policies.
+"""
+
+from fractions import Fraction
+
+import numba as nb
+import numpy as np
+
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+
+LINEAR, TANH, RELU, SIGMOID = range(4)
+_ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
+
+
+def _continued_fraction(depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of P and Q in powers of x**2, so that tanh x is nearly x P / Q.
+
+    Lambert's continued fraction x / (1 + x**2 / (3 + x**2 / (5 + ...))), cut off after ``depth`` terms. All coefficients are
+    positive, so no digits are lost in the sums.
+    """
+    upper, lower = [Fraction(1)], [Fraction(2 * depth - 1)]
+    for term in range(2 * depth - 3, 0, -2):
+        scaled = [term * value for value in lower]
+        above = [Fraction(0), *upper]
+        size = max(len(scaled), len(above))
+        added = [sum((part[i] for part in (scaled, above) if i < len(part)), Fraction(0)) for i in range(size)]
+        upper, lower = lower, added
+    unit = lower[0]
+    return tuple(np.array([float(value / unit) for value in part], np.float32) for part in (upper, lower))  # type: ignore[return-value]
+
+
+_P, _Q = _continued_fraction(13)
+_P0, _P1, _P2, _P3, _P4, _P5, _P6 = _P
+_Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6 = _Q
+
+
+@_compiled
+def _tanh(values):
+    """tanh of ``values`` float32 in place, to a few units of the last place."""
+    for j in range(values.size):
+        x = min(max(values[j], -_ACCURATE), _ACCURATE)
+        y = x * x
+        upper = _P0 + y * (_P1 + y * (_P2 + y * (_P3 + y * (_P4 + y * (_P5 + y * _P6)))))
+        lower = _Q0 + y * (_Q1 + y * (_Q2 + y * (_Q3 + y * (_Q4 + y * (_Q5 + y * _Q6)))))
+        made = min(max(x * upper / lower, np.float32(-1)), np.float32(1))
+        values[j] = made if values[j] == values[j] else values[j]
+
+
+@_compiled
+def _activate(kind, values):
+    if kind == TANH:
+        _tanh(values)
+    elif kind == RELU:
+        for j in range(values.size):
+            values[j] = values[j] if not values[j] < 0 else np.float32(0)
+    elif kind == SIGMOID:
+        for j in range(values.size):
+            values[j] = values[j] * np.float32(0.5)
+        _tanh(values)
+        for j in range(values.size):
+            values[j] = (values[j] + np.float32(1)) * np.float32(0.5)
+
+
+@_compiled
+def lay_out(layers, flats, out):
+    """``flats`` (W, M) to ``out`` (W, M'): of each layer its bias (zeros if none), then its weight by inputs.
+
+    ``layers`` (L, 5): inputs, outputs, where weight and bias begin in a flat vector (-1: no bias), activation.
+    """
+    for w in range(flats.shape[0]):
+        place = 0
+        for layer in range(layers.shape[0]):
+            inputs, outputs, weight, bias = layers[layer, 0], layers[layer, 1], layers[layer, 2], layers[layer, 3]
+            for j in range(outputs):
+                out[w, place + j] = flats[w, bias + j] if bias >= 0 else np.float32(0)
+            place += outputs
+            for i in range(inputs):
+                for j in range(outputs):
+                    out[w, place + i * outputs + j] = flats[w, weight + j * inputs + i]
+            place += inputs * outputs
+
+
+@_compiled
+def act(layers, parameters, which, x, out, widest):
+    """What policy ``which``[r] answers to row r of ``x`` (n, I) float32, into ``out`` (n, O). ``widest``: of all layers."""
+    one, two = np.empty(widest, np.float32), np.empty(widest, np.float32)
+    for r in range(x.shape[0]):
+        numbers = parameters[which[r]]
+        source, target = one[: x.shape[1]], two
+        source[:] = x[r]
+        place = 0
+        for layer in range(layers.shape[0]):
+            inputs, outputs = layers[layer, 0], layers[layer, 1]
+            made = target[:outputs]
+            made[:] = numbers[place : place + outputs]
+            place += outputs
+            for i in range(inputs):
+                value = source[i]
+                line = numbers[place : place + outputs]
+                for j in range(outputs):
+                    made[j] += value * line[j]
+                place += outputs
+            _activate(layers[layer, 4], made)
+            target = one if layer % 2 == 0 else two
+            source = made
+        out[r] = source
+
+
+@_compiled
+def meet(raw, episode, mean, inverse, clip, steps, sums, x):
+    """Count the observations ``raw`` (n, I) for their ``episode`` (n,), add z and z**2 to ``sums`` (J, 2 I), give clipped z.
+
+    An empty ``sums``: no statistics, ``x`` (n, I) is ``raw``.
+    """
+    inputs = raw.shape[1]
+    for r in range(raw.shape[0]):
+        steps[episode[r]] += 1
+        if sums.shape[1] == 0:
+            x[r] = raw[r]
+            continue
+        line = sums[episode[r]]
+        for i in range(inputs):
+            z = (raw[r, i] - mean[i]) * inverse[i]
+            line[i] += z
+            line[inputs + i] += np.float64(z) * np.float64(z)
+            x[r, i] = min(max(z, -clip), clip)
+
+
+@_compiled
+def choose(outputs, first, chosen):
+    """The first of the greatest of each row of ``outputs`` (n, O), counted from ``first``; whether all are numbers."""
+    good = True
+    for r in range(outputs.shape[0]):
+        best = 0
+        for j in range(outputs.shape[1]):
+            if not np.isfinite(outputs[r, j]):
+                good = False
+            if outputs[r, j] > outputs[r, best]:
+                best = j
+        chosen[r] = first + best
+    return good
+
+
+@_compiled
+def bound(outputs, low, high, chosen):
+    """Each row of ``outputs`` (n, O) between ``low`` and ``high`` (O,); whether all were numbers."""
+    good = True
+    for r in range(outputs.shape[0]):
+        for j in range(outputs.shape[1]):
+            if not np.isfinite(outputs[r, j]):
+                good = False
+            chosen[r, j] = min(max(outputs[r, j], low[j]), high[j])
+    return good

@@ -1,0 +1,325 @@
+"""Runs of ``neuro train +algo=ensemble`` from start to end: folders, resume, lost ranks, what is read back."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from configs import composed
+from inside import Done, neuro_in_one_world, neuro_inside, one_line
+from worlds import Mpi, clean_environment, descendants, needs_mpi, own_mpi, wait_for_rows
+
+import neuro_cli
+from neuro_cli.core.errors import UserError
+from neuro_cli.distribution.logit_wire import wire_of
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.ensemble import build_ensemble, refuse_unseen
+from neuro_cli.runner.ensemble_metrics import disagreement
+from neuro_cli.runner.members import kinds_of, load_task_of
+
+SETTING = (
+    "algo=ensemble", "algo.size=4", "batch_size=32", "threads=1", "generations=11", "evaluate.every=4", "checkpoint.every=3",
+    "algo.optimizer.lr=0.1",
+)  # fmt: skip
+SMALL = (*SETTING, "model._target_=tiny_heads.Dropped")
+TRUST = "trust=tiny_heads"
+MIXED = (
+    "algo.members=[{model:blog_cnn,count:2,optimizer:{lr:0.02}},{model:MNIST_10K,optimizer:{_target_:torch.optim.Adam,lr:0.001}}]"
+)
+ELEVEN = "algo.members=[{model:{_target_:tiny_heads.Eleven}}]"
+TIMES = ("seconds", "candidates_per_second", "bytes")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("ensemble")
+    (place / "tiny_heads.py").write_text((Path(__file__).parents[1] / "tiny_heads.py").read_text())
+    return place
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    """The metrics but for timings and traffic."""
+    with (run / "metrics.csv").open() as file:
+        return [{name: text for name, text in row.items() if not name.startswith(TIMES)} for row in csv.DictReader(file)]
+
+
+def outcome(run: Path) -> tuple[str, list[dict[str, str]]]:
+    return json.loads((run / "summary.json").read_text())["parameters_sha256"], rows(run)
+
+
+def well(done: Done) -> None:
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def whole(folder) -> tuple[str, list[dict[str, str]]]:
+    """A run in one process, without MPI."""
+    well(neuro_inside("train", *SMALL, "hydra.run.dir=whole", cwd=folder))
+    assert len(rows(folder / "whole")) == 11
+    return outcome(folder / "whole")
+
+
+@pytest.fixture(scope="module")
+def pipelined(folder) -> tuple[str, list[dict[str, str]]]:
+    line = ("train", *SMALL, "distribution=logits_pipelined", "distribution.staleness=2", "hydra.run.dir=pipelined")
+    well(neuro_inside(*line, cwd=folder))
+    return outcome(folder / "pipelined")
+
+
+@needs_mpi
+def test_any_number_of_ranks_gives_the_same_run_and_goes_on_with_any_other(folder, whole, pipelined):
+    stale = ("distribution=logits_pipelined", "distribution.staleness=2")
+    lines = [
+        ("train", *SMALL, "hydra.run.dir=three"),
+        ("train", *SMALL, "distribution=logits_tree", "hydra.run.dir=tree"),
+        ("train", *SMALL, *stale, "hydra.run.dir=stale"),
+        ("train", *SMALL, "generations=6", "algo.lr_schedule.generations=11", "hydra.run.dir=short"),
+        ("train", *SMALL, *stale, "generations=6", "algo.lr_schedule.generations=11", "hydra.run.dir=stale_short"),
+    ]
+    for done in neuro_in_one_world(*lines, cwd=folder, ranks=3):
+        well(done)
+    assert outcome(folder / "three") == outcome(folder / "tree") == whole
+    assert outcome(folder / "stale") == pipelined != whole
+    lines = [
+        ("resume", "short", TRUST, "generations=9"),
+        ("resume", "stale_short", TRUST, "generations=9"),
+        ("resume", "short", TRUST, "generations=11", "distribution=logits_tree"),
+        ("resume", "stale_short", TRUST, "generations=11"),
+    ]
+    for done in neuro_in_one_world(*lines[:2], cwd=folder, ranks=2):
+        well(done)
+    for line in lines[2:]:
+        well(neuro_inside(*line, cwd=folder))
+    assert outcome(folder / "short")[0] == whole[0]
+    assert outcome(folder / "stale_short")[0] == pipelined[0]
+
+
+def test_a_pipelined_run_does_not_go_on_without_its_staleness(folder, pipelined):
+    done = neuro_inside("resume", "pipelined", TRUST, "generations=12", "distribution=logits_allreduce", cwd=folder)
+    assert one_line(done).startswith("distribution.staleness=0: the run's checkpoint has distribution.staleness=2")
+
+
+def start(folder: Path, name: str, mpi: Mpi, *more: str) -> subprocess.Popen[bytes]:
+    command = mpi.command(0, "-m", "neuro_cli", "train", *SMALL, *more, "checkpoint.every=1000", f"hydra.run.dir={name}")
+    environment = clean_environment() | {"TMPDIR": str(folder), "OMPI_MCA_btl_sm_backing_directory": str(folder)}
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes of a world that are its ranks."""
+    found = []
+    for pid in descendants(process.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"start" in words and b"python" in words[0]:
+            found.append(pid)
+    return found
+
+
+@needs_mpi
+def test_a_lost_rank_costs_no_whole_iteration(folder, mpi):
+    """SIGKILL to one of two ranks: the run fails with a checkpoint of the last iteration that all members have."""
+    many = ("generations=100000", "algo.lr_schedule.generations=40")
+    name = f"lost-{mpi.name}"
+    process = start(folder, name, mpi, *many, "ranks=2")
+    wait_for_rows(folder / name, 7, process)
+    os.kill(ranks_of(process)[-1], signal.SIGKILL)
+    errors = process.communicate(timeout=60)[1].decode()
+    assert process.returncode != 0
+    done = len(rows(folder / name))
+    found = [int(path.name[:8]) for path in (folder / name / "checkpoints").glob("*.member-0.*")]
+    assert max(found) in (done - 1, done)  # members are written a moment before the row, or not any more by the killed rank
+    assert f"checkpoint of generation {max(found)}, the last whole one" in errors
+    assert not (folder / name / "checkpoints" / "last_step").exists()
+    more = max(found) + 3
+    well(neuro_inside("resume", name, TRUST, f"generations={more}", cwd=folder))
+    well(neuro_inside("train", *SMALL, *many[1:], f"generations={more}", f"hydra.run.dir={name}-whole", cwd=folder))
+    assert outcome(folder / name)[0] == outcome(folder / f"{name}-whole")[0]
+
+
+@needs_mpi
+def test_resume_finds_what_a_killed_world_left(folder):
+    """Runner, launcher and ranks are all killed: nobody is there to write, the next resume does it."""
+    process = start(folder, "gone", own_mpi(), "generations=100000", "ranks=2", "distribution=logits_pipelined")
+    wait_for_rows(folder / "gone", 6, process)
+    for pid in [*ranks_of(process), *descendants(process.pid), process.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    process.communicate()
+    assert (folder / "gone" / "checkpoints" / "last_step").exists()
+    well(neuro_inside("resume", "gone", TRUST, "generations=60", cwd=folder))
+    assert "the last whole one" in (folder / "gone" / "log.txt").read_text()
+    numbers = [int(row["generation"]) for row in rows(folder / "gone")]
+    assert numbers == list(range(1, 61))
+
+
+@pytest.fixture(scope="module")
+def mixed(folder) -> Path:
+    """Four members of one kind and three beside them, with other networks and optimizers."""
+    line = ("train", *SETTING, MIXED, "generations=5", "hydra.run.dir=mixed")
+    well(neuro_inside(*line, cwd=folder))
+    return folder / "mixed"
+
+
+def test_members_of_several_kinds(folder, mixed):
+    summary = json.loads((mixed / "summary.json").read_text())
+    assert summary["members"] == 7
+    assert summary["parameters"] == 5 * 11_274 + 2 * 15_074
+    assert "ensemble of 7 members: 4 MNIST_10K, 2 BlogCNN, 1 MNIST_10K" in (mixed / "log.txt").read_text()
+    done = neuro_inside("resume", "mixed", TRUST, "generations=6", cwd=folder)
+    well(done)
+
+
+def test_load_gives_the_product_of_experts(folder, mixed, monkeypatch):
+    """What ``load`` gives has the metrics that the run reported; each member and the diversity by plain loops."""
+    module = neuro_cli.load(mixed, checkpoint=5)
+    assert [type(member).__name__ for member in module.members] == ["MNIST_10K"] * 4 + ["BlogCNN"] * 2 + ["MNIST_10K"]
+    config = composed(*SETTING)
+    task, _ = load_task_of(kinds_of(config), config, torch.device("cpu"), Alone())
+    batch = task.test_batch(0)
+    with torch.no_grad():
+        logits = [member(batch.inputs) for member in module.members]
+        mean = module(batch.inputs)
+    assert torch.allclose(mean, sum(logits) / 7, atol=1e-5)
+    reported = {name: float(text) for name, text in rows(mixed)[4].items() if text}
+    accuracy = float((mean.argmax(1) == batch.targets).double().mean())
+    assert reported["test_accuracy"] == pytest.approx(accuracy)
+    assert reported["test_loss"] == pytest.approx(float(F.cross_entropy(mean, batch.targets)), rel=1e-5)
+    for number, own in enumerate(logits):
+        assert reported[f"member_{number}_test_loss"] == pytest.approx(float(F.cross_entropy(own, batch.targets)), rel=1e-5)
+        accuracy = float((own.argmax(1) == batch.targets).double().mean())
+        assert reported[f"member_{number}_test_accuracy"] == pytest.approx(accuracy)
+    votes = [own.argmax(1) for own in logits]
+    pairs = [float((a != b).double().mean()) for a, b in combinations(votes, 2)]
+    assert reported["diversity"] == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
+
+
+def test_evaluate_prints_what_the_run_reported(folder, mixed):
+    done = neuro_inside("evaluate", "mixed", "checkpoint=5", cwd=folder)
+    well(done)
+    reported = rows(mixed)[4]
+    for name in ("test_accuracy", "diversity", "member_6_test_loss"):
+        assert f"{float(reported[name]):.4f}" in done.stdout
+
+
+def test_disagreement_of_one_member_is_none():
+    assert disagreement(np.array([[1, 0], [0, 1]])) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["algo.size=0"], "algo.size=0: an ensemble needs at least one member: size > 0, or algo.members"),
+        (["algo.size=-1"], "algo.size=-1: must be an integer >= 0"),
+        ([ELEVEN], "algo.members.0: Eleven gives 11 logits, Dropped (model) gives 10"),
+        (["algo.members=[{model:blog_cn}]"], "model=blog_cn: no such option; did you mean blog_cnn?"),
+        (["algo.members=[{model:blog_cnn,coutn:2}]"], "algo.members.0.coutn=2: no such key; did you mean count?"),
+        (["algo.members=[{model:blog_cnn,count:0}]"], "algo.members.0.count=0: must be an integer >= 1"),
+        (["algo.members=[{count:2}]"], "algo.members.0.model=None: must be an option of the group model"),
+        (["algo.members=[MNIST_10K]"], "algo.members.0=MNIST_10K: must be an entry like {model: MNIST_10K"),
+        (["algo.members=blog_cnn"], "algo.members=blog_cnn: must be a list"),
+        (["algo.members=[{model:blog_cnn,optimizer:{lr:-1}}]"], "algo.members.0.optimizer: Invalid learning rate: -1"),
+        (
+            ["algo.members=[{model:blog_cnn,optimizer:{_target_:torch.nn.Linear}}]"],
+            "algo.members.0.optimizer._target_=torch.nn.Linear",
+        ),
+        (["algo.members=[{model:CIF_300K}]"], "model=CIF_300K, task=Digits: the model does not take 1x28x28 examples"),
+        (["algo.dtype=float16"], "algo.dtype=float16: must be one of float32, float64"),
+        (["algo.optimizer.lr=-1"], "algo.optimizer: Invalid learning rate: -1"),
+        (["distribution=local"], "distribution=local: algo=ensemble needs one of logits_allreduce"),
+        (["distribution.encoding=int4"], "distribution.encoding=int4: must be one of fixed, float32, float64"),
+        (
+            ["distribution=logits_pipelined", "distribution.staleness=0"],
+            "distribution.staleness=0: must be an integer from 1 to 8",
+        ),
+        (["distribution=logits_microbatches", "distribution.pieces=33"], "distribution.pieces=33: must be <= batch_size=32"),
+        (["layout=per_example"], "layout=per_example: algo=ensemble takes shared_batch"),
+        (["precision=bfloat16"], "precision=bfloat16: algo=ensemble takes float32"),
+        (["distribution=single_graph", "task.evaluation_batch=0"], "task.evaluation_batch=0: must be an integer >= 1"),
+    ],
+)
+def test_bad_input_is_one_line_and_costs_no_folder(folder, overrides, line):
+    done = neuro_inside("train", *SMALL, *overrides, "hydra.run.dir=refused", cwd=folder)
+    assert one_line(done).startswith(line)
+    assert not (folder / "refused").exists()
+
+
+def test_other_algorithms_take_no_exchange_of_logits(folder):
+    done = neuro_inside("train", "algo=sgd", "distribution=logits_tree", "hydra.run.dir=refused", cwd=folder)
+    assert one_line(done).startswith("distribution=logits_tree: it trains ensembles: choose algo=ensemble")
+
+
+@needs_mpi
+def test_bad_input_on_ranks_is_one_line(folder):
+    setting = ("train", *SMALL)
+    lines = [
+        (*setting, "algo.size=1", "hydra.run.dir=few"),
+        (*setting, "distribution=single_graph", "hydra.run.dir=graph"),
+        (*setting, "distribution=batch_parallel", "batch_size=1", "hydra.run.dir=batch"),
+        (*setting, "algo.members=[{model:{_target_:tiny_heads.Broken}}]", "hydra.run.dir=broken"),
+        (*setting, "algo.members=[{model:blog_cnn,optimizer:{lr:-1}}]", "hydra.run.dir=one"),
+    ]
+    few, graph, batch, broken, one = neuro_in_one_world(*lines, cwd=folder, ranks=2)
+    assert one_line(few).startswith("ranks=2: must be <= the 1 members of the ensemble")
+    assert one_line(graph).startswith("distribution=single_graph (on 2 ranks): one graph needs 1 rank")
+    assert one_line(batch).startswith("ranks=2: must be <= batch_size=1")
+    assert one_line(broken).startswith("member 4 of the ensemble gives a logit of nan in iteration 1 ")
+    assert one_line(one).startswith("rank 1: algo.members.0.optimizer: Invalid learning rate: -1")  # who has that member
+
+
+def test_a_changed_network_is_refused(folder, whole):
+    config = folder / "whole" / ".hydra" / "config.yaml"
+    before = config.read_text()
+    try:
+        config.write_text(before.replace("tiny_heads.Dropped", "tiny_heads.Eleven"))
+        evaluated = neuro_inside("evaluate", "whole", TRUST, cwd=folder)
+    finally:
+        config.write_text(before)
+    assert "tiny_heads" in one_line(evaluated)
+
+
+def test_a_damaged_member_is_named_and_the_checkpoint_before_is_offered(folder, whole):
+    (shard,) = (folder / "whole" / "checkpoints").glob("00000011.member-2.*")
+    content = shard.read_bytes()
+    try:
+        shard.write_bytes(content[:-1] + b"?")
+        done = neuro_inside("resume", "whole", TRUST, "generations=12", cwd=folder)
+    finally:
+        shard.write_bytes(content)
+    text = one_line(done)
+    assert shard.name in text
+    assert "neuro resume whole checkpoint=9" in text
+
+
+def test_batch_norm_statistics_of_shared_batches_are_averaged(folder):
+    """With batch_parallel every rank ends with the same running statistics, so the ranks' members are one."""
+    config = composed(
+        "algo=ensemble", "distribution=batch_parallel", "algo.size=1", "model=CIF_300K", "batch_size=8", "threads=1"
+    )
+    work = build_ensemble(config, Alone())
+    work.step(0)
+    member = work._job.members[0]
+    averaged = [averaged for _, averaged in member.shared()]
+    assert averaged.count(True) == 2 * 9  # mean and variance of nine norms
+    work.close()
+
+
+def test_a_rank_that_does_not_see_the_run_folder_says_so(tmp_path):
+    refuse_unseen(tmp_path)
+    with pytest.raises(UserError, match="is not there for this rank; algo=ensemble needs a file system that all ranks share"):
+        refuse_unseen(tmp_path / "elsewhere", patience=0.0)
+
+
+def test_encoding_leaves_logits_as_they_are():
+    logits = torch.randn(3, 4, dtype=torch.float64)
+    before = logits.clone()
+    wire_of("fixed", 2).encode([logits])
+    assert torch.equal(logits, before)

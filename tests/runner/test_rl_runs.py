@@ -1,0 +1,123 @@
+"""Whole runs of reinforcement learning: metrics, resume to the same bits, evaluation, a module that normalises by itself."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from inside import neuro_inside, one_line
+
+import neuro_cli
+from neuro_cli.task.observations import NormalisedPolicy
+
+pytest.importorskip("gymnasium")
+
+CART_POLE = (
+    "train", "task=lunar_lander", "task.id=CartPole-v1", "task.max_steps=60", "task.evaluation_episodes=12", "model=mlp_policy",
+    "model.hidden=[5]", "+algo=pgpe", "algo.sigma=0.5", "population=8", "threads=1", "evaluate.every=2", "checkpoint.every=2",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """With a run of six generations, and one that ended after four and went on."""
+    place = tmp_path_factory.mktemp("rl")
+    for name, generations in (("whole", 6), ("half", 4)):
+        done = neuro_inside(*CART_POLE, f"generations={generations}", f"hydra.run.dir={name}", cwd=place)
+        assert done.returncode == 0, done.stderr
+    done = neuro_inside("resume", "half", "generations=6", cwd=place)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def rows_of(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_resumed_run_has_the_bits_of_one_never_stopped(folder):
+    whole, half = (json.loads((folder / name / "summary.json").read_text()) for name in ("whole", "half"))
+    assert whole["parameters_sha256"] == half["parameters_sha256"]
+    assert whole["mean_return"] == half["mean_return"]
+    first, second = (neuro_cli.load(folder / name) for name in ("whole", "half"))
+    assert torch.equal(first.mean, second.mean)
+    assert torch.equal(first.inverse, second.inverse)
+    for name in ("fitness_mean", "fitness_best", "episode_length", "environment_steps", "mean_return"):
+        assert [row[name] for row in rows_of(folder / "whole")] == [row[name] for row in rows_of(folder / "half")]
+
+
+def test_metrics_tell_returns_and_steps(folder):
+    rows = rows_of(folder / "whole")
+    assert [bool(row["mean_return"]) for row in rows] == [False, True] * 3
+    for row in rows:
+        assert float(row["fitness_mean"]) == pytest.approx(float(row["episode_length"]))  # CartPole gives 1 a step
+        assert int(row["environment_steps"]) == pytest.approx(8 * float(row["episode_length"]))
+        assert float(row["steps_per_second"]) > 0
+        assert row["train_loss"] == row["test_accuracy"] == ""
+    summary = json.loads((folder / "whole" / "summary.json").read_text())
+    assert summary["mean_return"] == float(rows[-1]["mean_return"])
+    assert summary["test_episodes"] == 12
+    assert summary["test_accuracy"] is None
+
+
+def test_a_report_has_a_column_of_returns(folder):
+    done = neuro_inside("report", "whole", "half", cwd=folder)
+    summary = json.loads((folder / "whole" / "summary.json").read_text())
+    assert "mean return" in done.stdout
+    assert done.stdout.count(f"{summary['mean_return']:.1f}") == 2
+
+
+def test_evaluate_plays_the_same_episodes_of_the_test(folder):
+    done = neuro_inside("evaluate", "whole", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((folder / "whole" / "summary.json").read_text())
+    assert f"{summary['mean_return']:.4f}" in done.stdout
+    more = neuro_inside("evaluate", "whole", "task.evaluation_episodes=20", cwd=folder)
+    assert "20.0000" in more.stdout, more.stderr
+
+
+def test_a_loaded_policy_normalises_by_itself(folder):
+    """Against the definition on observations as the environment gives them."""
+    import gymnasium
+
+    policy = neuro_cli.load(folder / "whole")
+    assert isinstance(policy, NormalisedPolicy)
+    assert policy.mean.any()
+    environment = gymnasium.make("CartPole-v1")
+    seen = torch.from_numpy(np.stack([environment.reset(seed=seed)[0] for seed in range(5)]))
+    normal = ((seen - policy.mean) * policy.inverse).clamp(-5, 5)
+    assert torch.equal(policy(seen), policy.policy(normal))
+
+
+def test_a_loaded_policy_needs_no_gymnasium(folder, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "gymnasium", None)
+    assert neuro_cli.load(folder / "whole")(torch.zeros(1, 4)).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["algo=sgd"], "algo=sgd: a return has no gradient"),
+        (["layout=per_example"], "layout=per_example: task.id=CartPole-v1 has no batch"),
+        (["model=MNIST_10K"], "model expects 1x28x28 numbers, task.id=CartPole-v1 gives observations of 4"),
+        (["model.outputs=3"], "model: it has 3 outputs, task.id=CartPole-v1 needs 2"),
+        (["model.inputs=9"], "model: it does not take observations of 4 numbers"),
+        (["task=digits"], "model.inputs=None: this task does not say it"),
+        (["sampler=iid"], "sampler.antithetic=False: the algorithm compares the members of pairs"),
+        (["algo=ars", "algo.top=5"], "algo.top=5: population=8 has 4 directions"),
+        (["algo.optimizer.lr=-1"], "algo.optimizer: Invalid learning rate: -1"),
+        (["task.id=CartPoel-v1"], "task.id=CartPoel-v1: no such environment; did you mean CartPole-v1"),
+    ],
+)
+def test_what_does_not_fit_ends_with_one_line(overrides, words, tmp_path):
+    arguments = list(CART_POLE)
+    if "task=digits" in overrides:
+        arguments = [text for text in arguments if not text.startswith("task")]
+    if "model=MNIST_10K" in overrides:
+        arguments = [text for text in arguments if not text.startswith("model")]
+    if any(text.startswith("algo=") for text in overrides):
+        arguments = [text for text in arguments if not text.startswith(("+algo", "algo"))]
+    assert words in one_line(neuro_inside(*arguments, *overrides, cwd=tmp_path))
+    assert not list(tmp_path.glob("outputs/train/*/*"))

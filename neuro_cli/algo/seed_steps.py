@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Algorithm, Proposal, State
+from neuro_cli.algo.base import CentreAlgorithm, Proposal, State
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 
@@ -15,7 +15,7 @@ class Everyone:
         return 0
 
 
-class SeedSteps(Algorithm):
+class SeedSteps(CentreAlgorithm):
     """Only sums and steps; who scores and who chooses is the cluster's affair. ``sigma``: standard deviation of a member."""
 
     def __init__(self, sigma: float) -> None:

@@ -265,7 +265,7 @@ def start_verb(arguments: list[str]) -> int:
 def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.build import check_root
     from neuro_cli.runner.launch import launched_by_us
-    from neuro_cli.runner.logs import is_written, log_to
+    from neuro_cli.runner.logs import is_written
     from neuro_cli.runner.recover import recover
     from neuro_cli.runner.runs import read_checkpoint, read_config, resumed_config
 
@@ -280,7 +280,6 @@ def resume_verb(arguments: list[str]) -> int:
         set_key(config, key, changes[key])
     check_root(config)
     if generation is None and not launched_by_us() and not is_written(options.run):
-        log_to(options.run, 0)
         recover(options.run, config)
     checkpoint = read_checkpoint(options.run, config, generation)
     if config["generations"] < checkpoint.generation:

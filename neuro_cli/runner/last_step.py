@@ -59,6 +59,11 @@ class LastStep:
                 ) from error
 
 
+def left_behind(run: Path) -> bool:
+    """Whether there are files of a run that has not ended well."""
+    return (run / "checkpoints" / FOLDER).is_dir()
+
+
 def in_common(run: Path, members: int) -> dict[int, float]:
     """The iterations of which every member has an intact slot, with the run's seconds up to them."""
     common: dict[int, float] | None = None

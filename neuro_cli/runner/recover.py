@@ -7,7 +7,8 @@ from typing import Any
 from neuro_cli.logger.csv import last_row
 from neuro_cli.runner.build import is_ensemble
 from neuro_cli.runner.checkpoint import CheckpointStore, write_shard
-from neuro_cli.runner.last_step import content_of, in_common, remove
+from neuro_cli.runner.last_step import content_of, in_common, left_behind, remove
+from neuro_cli.runner.logs import log_to
 from neuro_cli.runner.members import kinds_of, total
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,7 @@ def recover(run: Path, config: dict[str, Any]) -> int | None:
 
     Only for a run that no process works on. Raises UserError when the checkpoint cannot be written.
     """
-    if not is_ensemble(config):
+    if not left_behind(run) or not is_ensemble(config):  # a world that never began has its say already
         return None
     store = CheckpointStore(run, config["checkpoint"]["keep"])
     written = store.generations()
@@ -28,6 +29,7 @@ def recover(run: Path, config: dict[str, Any]) -> int | None:
     generation = max(found, default=0)
     if not written or generation <= written[-1]:
         return None
+    log_to(run, 0)
     shards = [write_shard(run, generation, f"member-{number}", content_of(run, number, generation)) for number in range(members)]
     scalars = store.load(written[-1]).scalars | {"seconds": found[generation], "metrics": None}
     store.save(generation, {}, scalars, shards)

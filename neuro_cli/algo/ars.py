@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
 
 
-class ARS(PopulationAlgorithm):
+class ARS(OptimizedCentre, PopulationAlgorithm):
     """centre += lr / (b s) * sum over the b best directions of (F+ - F-) e, s the deviation of their 2 b fitnesses.
 
     ``top``: b, null for all directions; a direction is as good as the better of its two sides.
@@ -34,10 +34,6 @@ class ARS(PopulationAlgorithm):
             raise ConfigError("algo.top", self.top, f"population={population} has {population // 2} directions")
         self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
         self._parent = np.zeros(population, np.int64)
-
-    @property
-    def centre(self) -> Tensor:
-        return self._optimizer.centre
 
     def ask(self, generation: int) -> Proposal:
         scale = torch.tensor([self.sigma], dtype=torch.float32, device=self.centre.device)
@@ -57,9 +53,3 @@ class ARS(PopulationAlgorithm):
 
     def can_shape_parts(self) -> bool:
         return False
-
-    def state(self) -> State:
-        return self._optimizer.state()
-
-    def restore(self, state: State) -> None:
-        self._optimizer.restore(state)

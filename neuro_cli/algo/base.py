@@ -47,6 +47,11 @@ class State:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     scalars: dict[str, Any] = field(default_factory=dict)
 
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors called ``name.<rest>``, by the rest."""
+        start = f"{name}."
+        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
+
 
 class Algorithm(ABC):  # noqa: B024 (what algorithms of a centre and ensembles share is their group)
     """Base of all that the group ``algo`` offers."""

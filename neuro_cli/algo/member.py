@@ -113,12 +113,8 @@ class Member:
     def restore(self, state: State) -> None:
         """Take back what :meth:`state` gave."""
         self.forget()
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "flight": {}, "optimizer": {}}
-        for key, tensor in state.tensors.items():
-            part, name = key.split(".", 1)
-            parts[part][name] = tensor
-        _copy(parts["model"], _numbers(self.module))
-        for key, tensor in parts["flight"].items():
+        _copy(state.part("model"), _numbers(self.module))
+        for key, tensor in state.part("flight").items():
             iteration, name = key.split(".", 1)
             self._restored.setdefault(int(iteration), {})[name] = tensor
         self._optimizer.restore(state)

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
 
 
-class OpenAIES(PopulationAlgorithm):
+class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     """g = 1/(P sigma) sum_i u_i eps_i, ascended by ``optimizer`` after subtracting ``weight_decay`` * centre."""
 
     def __init__(
@@ -39,10 +39,6 @@ class OpenAIES(PopulationAlgorithm):
         self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout)
         self._parent = np.zeros(population, np.int64)
 
-    @property
-    def centre(self) -> Tensor:
-        return self._optimizer.centre
-
     def sigma_at(self, generation: int) -> float:
         return max(self.sigma * self._sigma_schedule.factor(generation), 1e-12)
 
@@ -56,9 +52,3 @@ class OpenAIES(PopulationAlgorithm):
 
     def tell(self, generation: int, sums: Tensor) -> None:
         self._optimizer.ascend(generation, sums[0], self.weight_decay)
-
-    def state(self) -> State:
-        return self._optimizer.state()
-
-    def restore(self, state: State) -> None:
-        self._optimizer.restore(state)

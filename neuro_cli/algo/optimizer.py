@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.base import State
+from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
@@ -119,4 +119,20 @@ class CentreOptimizer:
 
     def restore(self, state: State) -> None:
         self.centre.copy_(state.tensors["centre"])
+        self._optimizer.restore(state)
+
+
+class OptimizedCentre(CentreAlgorithm):
+    """Base of the algorithms whose only state is a centre and its optimizer; ``start`` sets ``_optimizer``."""
+
+    _optimizer: CentreOptimizer
+
+    @property
+    def centre(self) -> Tensor:
+        return self._optimizer.centre
+
+    def state(self) -> State:
+        return self._optimizer.state()
+
+    def restore(self, state: State) -> None:
         self._optimizer.restore(state)

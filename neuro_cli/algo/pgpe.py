@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.core.shaping import shaping_of
 
 
-class PGPE(PopulationAlgorithm):
+class PGPE(OptimizedCentre, PopulationAlgorithm):
     """Over the pairs of utilities u+, u- and their noise e, in units of sigma:
 
     centre: along the mean of sigma e (u+ - u-) / 2, by ``optimizer``;
@@ -47,10 +47,6 @@ class PGPE(PopulationAlgorithm):
         self._scale = torch.full((every,), self.sigma, dtype=torch.float32, device=centre.device)
         self._parent = np.zeros(population, np.int64)
 
-    @property
-    def centre(self) -> Tensor:
-        return self._optimizer.centre
-
     def ask(self, generation: int) -> Proposal:
         return Proposal(self.centre[None], self._parent, self._scale)
 
@@ -70,10 +66,10 @@ class PGPE(PopulationAlgorithm):
             self._scale.clamp_((1 - change) * before, (1 + change) * before).clamp_(min=1e-12)
 
     def state(self) -> State:
-        state = self._optimizer.state()
+        state = super().state()
         state.tensors["sigma"] = self._scale.clone()
         return state
 
     def restore(self, state: State) -> None:
-        self._optimizer.restore(state)
+        super().restore(state)
         self._scale.copy_(state.tensors["sigma"])

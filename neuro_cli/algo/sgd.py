@@ -2,28 +2,18 @@
 
 from torch import Tensor
 
-from neuro_cli.algo.base import GradientAlgorithm, State
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizerFactory
+from neuro_cli.algo.base import GradientAlgorithm
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
 
 
-class SGD(GradientAlgorithm):
+class SGD(OptimizedCentre, GradientAlgorithm):
     def __init__(self, optimizer: OptimizerFactory, lr_schedule: Schedule) -> None:
         self._factory, self._schedule = optimizer, lr_schedule
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
 
-    @property
-    def centre(self) -> Tensor:
-        return self._optimizer.centre
-
     def tell_gradient(self, generation: int, gradient: Tensor) -> None:
         self._optimizer.ascend(generation, -gradient)
-
-    def state(self) -> State:
-        return self._optimizer.state()
-
-    def restore(self, state: State) -> None:
-        self._optimizer.restore(state)

@@ -59,8 +59,7 @@ class Checkpoint:
 
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors of one part of the run, by their names within it."""
-        start = f"{name}."
-        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
+        return State(self.tensors).part(name)
 
     def shard(self, name: str) -> State:
         """A part, verified before it is parsed. Raises UserError."""
@@ -99,11 +98,6 @@ def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
             f"{folder}: cannot write {name} of the checkpoint of generation {generation} ({error.strerror})"
         ) from error
     return shard
-
-    def part(self, name: str) -> dict[str, Tensor]:
-        """The tensors of one part of the run, by their names within it."""
-        start = f"{name}."
-        return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
 
 
 class CheckpointStore:

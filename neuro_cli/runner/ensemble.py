@@ -96,8 +96,7 @@ class EnsembleWork(Work):
         kinds = kinds_of(self.config)
         for number, member in self._job.members.items():
             state = checkpoint.shard(f"member-{number}")
-            saved = {name.removeprefix("model."): tensor for name, tensor in state.tensors.items() if name.startswith("model.")}
-            refuse_other_shapes(kind_of(kinds, number), member.module, saved)
+            refuse_other_shapes(kind_of(kinds, number), member.module, state.part("model"))
             member.restore(state)
 
     def parameters_sha256(self) -> str:

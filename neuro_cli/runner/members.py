@@ -103,8 +103,7 @@ def load_members(config: dict[str, Any], checkpoint: Checkpoint) -> list[nn.Modu
     for number in range(total(kinds)):
         kind = kind_of(kinds, number)
         module = make_module(kind, config["seed"], number).to(dtype)
-        tensors = checkpoint.shard(f"member-{number}").tensors
-        saved = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
+        saved = checkpoint.shard(f"member-{number}").part("model")
         refuse_other_shapes(kind, module, saved)
         module.load_state_dict(saved, strict=False)  # buffers that are not persistent: in neither
         modules.append(module)

@@ -1,6 +1,5 @@
 """The generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
 
-import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,6 @@ from neuro_cli.runner.checkpoint import Checkpoint
 from neuro_cli.runner.record import Record
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.runner.work import Row, Work
-
-log = logging.getLogger(__name__)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """What the leader collects: who has reported on the present iteration, who is waited for, how long. Time is an argument."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,12 +11,14 @@ REMEMBERED = 16  # iterations
 
 @dataclass(frozen=True)
 class Report:
-    """What one peer found in one iteration. ``members``: how many it scored (it may report fewer)."""
+    """What one peer found in one iteration. ``members``: how many it scored (it may report the fitnesses of fewer).
+
+    ``means`` (C,) float32: of every score column over all its members, the fitness first.
+    """
 
     scores: Scores
     members: int
-    total: float  # sum of the fitnesses of all its members
-    side: np.ndarray = field(default_factory=lambda: np.empty(0))
+    means: np.ndarray
 
 
 class Collector:

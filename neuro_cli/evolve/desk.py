@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import ssl
-import time
 from typing import TYPE_CHECKING, Any
 
 from neuro_cli.evolve.channel import Channel
@@ -110,7 +109,7 @@ class Desk:
 
         enters = purpose == "enter"
         if enters:
-            node.last_word[peer] = time.monotonic()
+            node.presence.heard(peer)
             channel.send({"members": sorted({*node.election.members, peer}), "term": node.election.term})
             await channel.drain()
         (node.election.add if enters else node.election.remove)(peer, settle)

@@ -32,7 +32,7 @@ class Entrance:
             address = addresses[attempt % len(addresses)]
             attempt += 1
             try:
-                answer = await self._node.fetch_from(address)
+                answer = await self._node.catch_up.fetch_from(address)
                 self._node.cluster = str(answer["cluster"])
                 if await self._ask_in(address):
                     count = len(self._node.election.members)
@@ -104,7 +104,7 @@ class Entrance:
     async def linger(self) -> None:
         """Wait until those who are there have all iterations: their last ones may come from us."""
         while any(
-            self._node.progress.get(peer, 0) < self._node.ledger.next
+            self._node.presence.progress.get(peer, 0) < self._node.ledger.next
             for peer in self._node.links.there & set(self._node.election.members)
         ):
             await asyncio.sleep(TICK)

@@ -9,7 +9,6 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.algo.base import State
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 
@@ -132,12 +131,13 @@ def _work(config: dict[str, Any], run: Path, listener: socket.socket, address: s
     from neuro_cli.evolve.history import Snapshot
     from neuro_cli.evolve.identity import canonical, cluster_identity
     from neuro_cli.evolve.ledger import Ledger, origin
+    from neuro_cli.evolve.model import check_model, snapshot_of, steps_of
     from neuro_cli.evolve.news import Settings
     from neuro_cli.evolve.node import Node
     from neuro_cli.evolve.replay import newest_snapshot, restore_run
     from neuro_cli.evolve.secret import contexts
     from neuro_cli.evolve.view import View
-    from neuro_cli.evolve.worker import SeedPassing, Worker, check_model, steps_of
+    from neuro_cli.evolve.worker import SeedPassing, Worker
     from neuro_cli.fabric.base import Alone
     from neuro_cli.runner.build import build, make
     from neuro_cli.runner.record import Record
@@ -152,7 +152,7 @@ def _work(config: dict[str, Any], run: Path, listener: socket.socket, address: s
         cluster = config["cluster"]
         identity = cluster_identity(config, parameters_sha256(steps.centre))
         steps.head = origin(canonical(identity))
-        initial = State({"centre": steps.centre.clone()}, steps.state().scalars)
+        initial = snapshot_of(parts)
         ledger = Ledger(steps.head)
         if cluster["from_run"] is not None:
             ledger = restore_run(parts, Path(cluster["from_run"]), steps.head)
@@ -166,7 +166,8 @@ def _work(config: dict[str, Any], run: Path, listener: socket.socket, address: s
 
         selection, election = make(config, "selection", Selection), make(config, "election", Election)
         node = Node(
-            settings, run, identity, ledger, election, selection, steps.sigma, contexts(secret), listener, snapshot
+            settings, run, identity, ledger, election, selection, steps.sigma, contexts(secret), listener, snapshot,
+            len(parts.task.score_names),
         )  # fmt: skip
         view = View(config["generations"], Console(quiet=True) if quiet else None)
         work = SeedPassing(parts)

@@ -17,11 +17,11 @@ CHUNK, PART = 500, 2**20  # records in a message; bytes of a snapshot in one
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The model after ``iteration`` committed iterations, whose hash is ``head``."""
+    """The model after ``iteration`` committed iterations, whose hash is ``head``: parameters and the task's state, by name."""
 
     iteration: int
     head: bytes
-    centre: Tensor
+    tensors: dict[str, Tensor]
 
 
 class Keeper(Protocol):
@@ -49,7 +49,7 @@ async def serve(
             channel.send({"k": "start", "next": 0, "head": origin})
         elif snapshot is not None and snapshot.iteration >= ledger.base:
             start = snapshot.iteration
-            content = bytes_of({"centre": snapshot.centre.contiguous()})
+            content = bytes_of({name: tensor.contiguous() for name, tensor in snapshot.tensors.items()})
             digest = hashlib.sha256(content).hexdigest()
             channel.send({"k": "start", "next": start, "head": snapshot.head, "size": len(content), "sha256": digest})
             for place in range(0, len(content), PART):
@@ -97,4 +97,4 @@ async def _snapshot(channel: Channel, message: dict[str, Any]) -> Snapshot:
         content += bytes((await channel.receive())["data"])
     if hashlib.sha256(content).hexdigest() != message["sha256"]:
         raise ConnectionError("a snapshot was damaged on its way")
-    return Snapshot(int(message["next"]), bytes(message["head"]), tensors_of(bytes(content))["centre"])
+    return Snapshot(int(message["next"]), bytes(message["head"]), tensors_of(bytes(content)))

@@ -36,6 +36,9 @@ class Leadership:
         """A report for the leader, ours or another's."""
         if self._node.leader() != self._node.me:
             return  # whoever sent it will hear of the new leader and send it there
+        if len(report.means) != self._node.score_columns:
+            log.error("a report of %s has %d score columns, this task has %d", peer, len(report.means), self._node.score_columns)
+            return
         if not self.collector.take(peer, report, time.monotonic()):
             log.info("a report of %s on iteration %d came too late", peer, report.scores.iteration)
         self.decide()
@@ -68,25 +71,25 @@ class Leadership:
     def _record(self) -> Record:
         reports = self.collector.all_reports()
         steps = self._selection.choose([report.scores for report in reports], self._sigma)
-        members = sum(report.members for report in reports)
-        sides = [report.side for report in reports if len(report.side)]
+        # a late one scored an earlier model, whose task may have known less: it is in the steps, not in the means
+        present = [report for report in reports if report.scores.iteration == self._node.ledger.next]
+        members = sum(report.members for report in present)
+        means = sum(report.means.astype(np.float64) * report.members for report in present) / members
         return Record(
             iteration=self._node.ledger.next,
             term=self._node.election.term,
             peers=len(reports),
             members=members,
             best=max(float(report.scores.fitness.max()) for report in reports),
-            mean=sum(report.total for report in reports) / members,
             late=self.collector.too_late,
             parent=self._node.ledger.head[:8],
             steps=tuple(steps),
-            side=np.sum(sides, axis=0) if sides else np.empty(0),
+            means=np.asarray(means, np.float32),
         )
 
     def new_leader(self, leader: str | None) -> None:
         log.info("leader is %s in term %d", leader or "nobody", self._node.election.term)
         self._proposed = (-1, 0.0)
         if leader == self._node.me:
-            now = time.monotonic()
-            self._node.last_word |= {peer: now for peer in self._node.election.members if peer != self._node.me}
+            self._node.presence.expect(self._node.election.members)
             self.collector.begin(self._node.ledger.next)

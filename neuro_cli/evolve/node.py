@@ -18,23 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.election.base import Election
-from neuro_cli.evolve.channel import RefusedError, Traffic, dial
+from neuro_cli.evolve.catch_up import CatchUp
+from neuro_cli.evolve.channel import RefusedError, Traffic
 from neuro_cli.evolve.collector import Report
 from neuro_cli.evolve.desk import Desk
 from neuro_cli.evolve.entrance import Entrance
-from neuro_cli.evolve.history import Snapshot, fetch
+from neuro_cli.evolve.history import Snapshot
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.leadership import Leadership
 from neuro_cli.evolve.ledger import Ledger, Outcome
 from neuro_cli.evolve.ledger_file import LedgerFile
 from neuro_cli.evolve.links import Links
 from neuro_cli.evolve.news import Committed, Failed, Reset, Settings
+from neuro_cli.evolve.presence import Presence
 from neuro_cli.evolve.reports import message_of, report_of
 from neuro_cli.selection.base import Selection
 
 log = logging.getLogger(__name__)
 
-TICK, PING, RESEND, SILENT = 0.02, 1.0, 2.0, 4.0  # seconds
+TICK, PING, RESEND = 0.02, 1.0, 2.0  # seconds
 REFUSALS = 3  # of a leader, before a peer takes it that it was removed
 
 
@@ -53,29 +55,26 @@ class Node:
         tls: tuple[ssl.SSLContext, ssl.SSLContext],
         listener: socket.socket,
         snapshot: Callable[[], Snapshot | None],
+        score_columns: int,
     ) -> None:
         self.settings, self.run, self.identity, self.ledger = settings, run, identity, ledger
         self.election = election
         self._server_tls, self.tls = tls
         self._listener = listener
         self.snapshot = snapshot
+        self.score_columns = score_columns
         self.news: queue.SimpleQueue[Committed | Reset | Failed] = queue.SimpleQueue()
         self.traffic = Traffic()
         self.cluster = ""
         self.entered = threading.Event()
         self.me = self.new_name()
         self.leadership = Leadership(self, selection, sigma)
-        self.entrance = Entrance(self)
-        self.last_word: dict[str, float] = {}
-        self.progress: dict[str, int] = {}  # committed iterations that others have, by their own word
+        self.entrance, self.presence, self.catch_up = Entrance(self), Presence(self), CatchUp(self)
         self.working = -1  # the iteration that our worker is at
         self.best: float | None = None
         self._pending: Report | None = None
-        self._fetching: asyncio.Task[None] | None = None
         self.known: set[str] = set()
         self._refusals = 0
-        self._leader_lost: float | None = None
-        self._told_lost = False
         self._running = False
         self._thread = threading.Thread(target=self._main, name="neuro-network", daemon=True)
 
@@ -109,7 +108,7 @@ class Node:
         if not self.entered.is_set():
             return {"me": self.me, "members": [self.me], "leader": None, "term": 0, "iteration": self.ledger.next, "ages": {}}
         now = time.monotonic()
-        members = self.election.members
+        members, last_word = self.election.members, self.presence.last_word
         return {
             "me": self.me,
             "members": members,
@@ -117,8 +116,8 @@ class Node:
             "term": self.election.term,
             "iteration": self.ledger.next,
             "best": self.best,
-            "ages": {peer: now - self.last_word[peer] for peer in members if peer in self.last_word},
-            "progress": dict(self.progress),
+            "ages": {peer: now - last_word[peer] for peer in members if peer in last_word},
+            "progress": dict(self.presence.progress),
         }
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -160,10 +159,9 @@ class Node:
             self._file.close()
 
     def enter(self, members: list[str], term: int, newcomer: bool) -> None:
-        now = time.monotonic()
         self.known |= set(members)
-        self.last_word |= {peer: now for peer in members if peer != self.me}
-        self._leader_lost, self._told_lost, self._refusals = now, False, 0
+        self._refusals = 0
+        self.presence.begin(members)
         self.leadership.collector.begin(self.ledger.next)
         self.election.start(self, self.me, members, term, newcomer)
         self.entered.set()
@@ -187,10 +185,9 @@ class Node:
                 ping = resend = 0.0
             if now >= ping + PING:
                 ping = now
-                self.ping()
+                self.presence.tell()
                 if self.ledger.next < self.settings.generations:  # else peers may go: there is nothing left to commit
-                    self._bury(now)
-                    self._watch_majority(now)
+                    self.presence.watch(now)
             if now >= resend + RESEND:
                 resend = now
                 self._send_pending()
@@ -224,7 +221,7 @@ class Node:
             self.news.put(Committed(record, self.ledger.head, leads, (self.traffic.sent, self.traffic.received)))
             self.leadership.collector.begin(self.ledger.next)
             if self.ledger.next >= self.settings.generations:
-                self.ping()
+                self.presence.tell()
         elif outcome is Outcome.GAP:
             self.fall_back(self.ledger.next + 1, b"", None)
         elif outcome is Outcome.INVALID:
@@ -236,33 +233,7 @@ class Node:
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         if self.ledger.head_at(position) == head and head:
             return
-        if self._fetching is None or self._fetching.done():
-            self._fetching = self._loop.create_task(self._fetch(position, source), name="fetch")
-
-    async def _fetch(self, position: int, source: str | None) -> None:
-        """Fetch what we lack, from who has it, until it is there."""
-        for attempt in range(60):
-            others = [peer for peer in (source, self.leader(), *sorted(self.links.there)) if peer and peer != self.me]
-            if others:
-                peer = others[attempt % len(others)]
-                try:
-                    await self.fetch_from(peer.partition("@")[2])
-                    if self.ledger.next >= position:
-                        return
-                except (RefusedError, ConnectionError) as error:
-                    log.info("could not fetch iterations from %s: %s", peer, error)
-            await asyncio.sleep(0.2)
-        log.error("iterations before %d could not be fetched from anybody", position)
-
-    async def fetch_from(self, address: str) -> dict[str, Any]:
-        """Take what the peer at ``address`` has and we have not; what it says of its cluster."""
-        hello = {**self.hello("fetch"), "next": self.ledger.next, "head": self.ledger.head}
-        channel, answer = await dial(address, self.tls, self.traffic, hello, self.settings.join_timeout)
-        try:
-            await fetch(channel, self)
-        finally:
-            channel.close()
-        return answer
+        self.catch_up.begin(position, source)
 
     def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None:
         """Our history is another's: the worker begins again."""
@@ -307,10 +278,10 @@ class Node:
         log.info("%s %s", peer, "is connected" if there else "is gone")
         if there:
             self._refusals = 0
-            self.links.send(peer, self._word())
+            self.presence.greet(peer)
         else:
             self.leadership.collector.forget(peer)
-            self.progress.pop(peer, None)
+            self.presence.progress.pop(peer, None)
         if self.entered.is_set():
             self.election.connected(peer, there)
 
@@ -322,7 +293,7 @@ class Node:
 
     def heard(self, peer: str, message: dict[str, Any]) -> None:
         """A message of an authenticated peer of our cluster."""
-        self.last_word[peer] = time.monotonic()
+        self.presence.heard(peer)
         kind = message.get("k")
         if kind == "election":
             if self.entered.is_set():
@@ -331,44 +302,8 @@ class Node:
         elif kind == "report":
             self.leadership.take(peer, report_of(message))
         elif kind == "ping":
-            self.progress[peer] = int(message["next"])
+            self.presence.progress[peer] = int(message["next"])
             self.leadership.collector.progress(peer, int(message["at"]))
-
-    def _word(self) -> dict[str, Any]:
-        return {"k": "ping", "next": self.ledger.next, "at": self.working}
-
-    def ping(self) -> None:
-        for peer in self.links.there:
-            self.links.send(peer, self._word())
-
-    def _bury(self, now: float) -> None:
-        """Drop connections that say nothing; as the leader, remove members that have said nothing for long."""
-        for peer in self.links.there:
-            if now - self.last_word.get(peer, now) > SILENT:
-                self.links.drop(peer)
-        if not self.election.can_commit:
-            return
-        for peer in self.election.members:
-            if peer != self.me and now - self.last_word.setdefault(peer, now) > self.settings.grace:
-                self.last_word[peer] = now
-                log.warning("%s has said nothing for %g s: it is removed", peer, self.settings.grace)
-                self.election.remove(peer, lambda done: None)
-
-    def _watch_majority(self, now: float) -> None:
-        if self.election.leader is not None and (self.election.leader != self.me or self.election.can_commit):
-            self._leader_lost, self._told_lost = None, False
-        elif self._leader_lost is None:
-            self._leader_lost = now
-        elif not self._told_lost and now - self._leader_lost > max(self.settings.grace, 5.0):
-            self._told_lost = True
-            log.warning(
-                "no leader: %d of %d members answer, %d are needed. When the others are lost for good: "
-                "neuro evolve cluster.from_run=%s cluster.force_new=true",
-                len(self.links.there & set(self.election.members)) + 1,
-                len(self.election.members),
-                self.election.needed,
-                self.run,
-            )
 
     # scoring
 

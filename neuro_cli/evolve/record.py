@@ -1,6 +1,6 @@
 """One committed iteration: what every peer adds to its model, as plain data. It is all that a model's history consists of."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgpack
 import numpy as np
@@ -19,7 +19,8 @@ class InvalidRecordError(ValueError):
 class Record:
     """``parent``: first bytes of the hash of all records before; ``late``: reports that came too late to count.
 
-    ``side``: numbers (float64) that a task commits with an iteration, for example sums of observations; empty for most.
+    ``means`` (C,) float32: of every score column over the ``members`` of this iteration, the fitness first. They are committed
+    because a task may learn from them (statistics of observations): what it learns is then the same at every peer.
     """
 
     iteration: int
@@ -27,32 +28,31 @@ class Record:
     peers: int
     members: int
     best: float
-    mean: float
     late: int
     parent: bytes
     steps: tuple[Step, ...]
-    side: np.ndarray = field(default_factory=lambda: np.empty(0))
+    means: np.ndarray
 
 
 def encoded(record: Record) -> bytes:
     steps = [[step.iteration, step.first, step.coefficients.astype("<f4").tobytes()] for step in record.steps]
-    numbers = [record.iteration, record.term, record.peers, record.members, record.best, record.mean, record.late]
-    return msgpack.packb([*numbers, record.parent, steps, record.side.astype("<f8").tobytes()])
+    numbers = [record.iteration, record.term, record.peers, record.members, record.best, record.late]
+    return msgpack.packb([*numbers, record.parent, steps, record.means.astype("<f4").tobytes()])
 
 
 def decoded(content: bytes) -> Record:
     """The record of :func:`encoded` bytes, every field checked. Raises InvalidRecordError."""
     try:
         values = msgpack.unpackb(content, use_list=True, strict_map_key=True)
-        iteration, term, peers, members, best, mean, late, parent, steps, side = values
+        iteration, term, peers, members, best, late, parent, steps, means = values
         _check(iteration, MOST_ITERATIONS)
         for value in (term, peers, members, late):
             _check(value, 2**63)
-        if not (isinstance(best, float) and isinstance(mean, float) and isinstance(parent, bytes) and len(parent) == 8):
+        if not (isinstance(best, float) and isinstance(parent, bytes) and len(parent) == 8):
             raise InvalidRecordError("a field of the wrong kind")
         return Record(
-            iteration, term, peers, members, best, mean, late, parent,
-            tuple(_step(iteration, *step) for step in steps), np.frombuffer(side, "<f8"),
+            iteration, term, peers, members, best, late, parent,
+            tuple(_step(iteration, *step) for step in steps), finite(means),
         )  # fmt: skip
     except InvalidRecordError:
         raise
@@ -61,12 +61,18 @@ def decoded(content: bytes) -> Record:
 
 
 def _step(now: int, iteration: int, first: int, coefficients: bytes) -> Step:
-    values = np.frombuffer(coefficients, "<f4")
+    values = finite(coefficients)
     _check(iteration, now + 1)
     _check(first, MEMBERS - len(values))
-    if not len(values) or not np.isfinite(values).all():
-        raise InvalidRecordError("coefficients are missing or no numbers")
     return Step(iteration, first, values)
+
+
+def finite(content: bytes) -> np.ndarray:
+    """float32 numbers, at least one, all of them finite. Raises InvalidRecordError."""
+    values = np.frombuffer(content, "<f4")
+    if not len(values) or not np.isfinite(values).all():
+        raise InvalidRecordError("numbers are missing or not finite")
+    return values
 
 
 def _check(value: object, end: int) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 from rich.console import Console
 from safetensors.torch import save_file
 
-from neuro_cli.algo.base import State
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.evolve.history import Snapshot
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger import Ledger, origin
 from neuro_cli.evolve.ledger_file import read_ledger
+from neuro_cli.evolve.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.evolve.record import decoded
-from neuro_cli.evolve.worker import apply, check_model, steps_of
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.centre import centre_module
@@ -34,7 +33,8 @@ def newest_snapshot(run: Path) -> Snapshot | None:
         log.info("no snapshot: %s", error)
         return None
     head = bytes.fromhex(checkpoint.scalars["algo"]["head"])
-    return Snapshot(checkpoint.generation, head, checkpoint.tensors["algo.centre"])
+    task = {f"{TASK}{name}": tensor for name, tensor in checkpoint.part("task").items()}
+    return Snapshot(checkpoint.generation, head, {CENTRE: checkpoint.part("algo")["centre"], **task})
 
 
 def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False) -> Ledger:
@@ -48,8 +48,7 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
         raise ConfigError("cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, ...)")
     snapshot = None if from_start else newest_snapshot(run)
     if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
-        scalars = {"iteration": snapshot.iteration, "head": snapshot.head.hex()}
-        steps_of(parts).restore(State({"centre": snapshot.centre.to(parts.device)}, scalars))
+        restore_snapshot(parts, snapshot)
     elif ledger.base:
         raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and there is no checkpoint that fits")
     replay(parts, ledger)

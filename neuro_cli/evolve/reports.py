@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
 from neuro_cli.evolve.collector import Report
+from neuro_cli.evolve.record import InvalidRecordError, finite
 from neuro_cli.selection.base import Scores
 
 
@@ -16,15 +15,15 @@ def message_of(report: Report) -> dict[str, Any]:
         "m": scores.first,
         "f": scores.fitness.astype("<f4").tobytes(),
         "n": report.members,
-        "t": report.total,
-        "s": report.side.astype("<f8").tobytes(),
+        "a": report.means.astype("<f4").tobytes(),
     }
 
 
 def report_of(message: dict[str, Any]) -> Report:
-    """The report of a :func:`message_of`. Raises ConnectionError for one without finite fitnesses."""
-    fitness = np.frombuffer(message["f"], "<f4")
-    if not len(fitness) or not np.isfinite(fitness).all():
-        raise ConnectionError("a report without fitnesses")
+    """The report of a :func:`message_of`. Raises ConnectionError for one whose scores are no finite numbers."""
+    try:
+        fitness, means = finite(message["f"]), finite(message["a"])
+    except InvalidRecordError as error:
+        raise ConnectionError(f"a report without scores: {error}") from error
     scores = Scores(int(message["i"]), int(message["m"]), fitness)
-    return Report(scores, int(message["n"]), float(message["t"]), np.frombuffer(message["s"], "<f8"))
+    return Report(scores, int(message["n"]), means)

@@ -1,24 +1,19 @@
 """What a peer does on its main thread: score members, report, apply what is committed, keep its run folder."""
 
-import hashlib
 import logging
 import queue
 import time
 from typing import Any
 
 import numpy as np
-import torch
 
-from neuro_cli.algo.base import State
-from neuro_cli.algo.seed_steps import SeedSteps
-from neuro_cli.core.errors import UserError
 from neuro_cli.distribution.base import refuse_nan
 from neuro_cli.evolve.collector import Report
+from neuro_cli.evolve.history import Snapshot
+from neuro_cli.evolve.model import apply, first_member, restore_snapshot, steps_of
 from neuro_cli.evolve.news import Committed, Failed, Reset
 from neuro_cli.evolve.node import Node
-from neuro_cli.evolve.record import Record
 from neuro_cli.evolve.view import View
-from neuro_cli.runner.build import Parts
 from neuro_cli.runner.evolution import Evolution
 from neuro_cli.runner.record import Record as RunFolder
 from neuro_cli.runner.stop import StopRequest
@@ -28,25 +23,6 @@ from neuro_cli.selection.base import Scores, Selection
 log = logging.getLogger(__name__)
 
 WAIT = 0.1  # seconds between two looks at signals and the clock
-
-
-def steps_of(parts: Parts) -> SeedSteps:
-    assert isinstance(parts.algo, SeedSteps)
-    return parts.algo
-
-
-def apply(parts: Parts, record: Record, head: bytes) -> None:
-    """Move the model by a committed record: the same bits on every peer, now or in a replay."""
-    sampler, columns = parts.distribution.job.sampler, parts.layout.size
-    sums = []
-    for step in record.steps:
-        weights = step.coefficients[None].astype(np.float64)
-        members = range(step.first, step.first + len(step.coefficients))
-        sums.append(sampler.combine(weights, (1,), step.iteration, members, 0, columns)[0])
-    steps_of(parts).step(sums, head)
-    absorb = getattr(parts.task, "absorb_side", None)  # a task may commit numbers with an iteration
-    if absorb is not None and len(record.side):
-        absorb(record.side)
 
 
 class SeedPassing(Evolution):
@@ -63,7 +39,7 @@ class Worker:
     """One peer's scoring and bookkeeping. ``initial``: what a replay begins with."""
 
     def __init__(
-        self, work: SeedPassing, node: Node, selection: Selection, folder: RunFolder, view: View | None, initial: State
+        self, work: SeedPassing, node: Node, selection: Selection, folder: RunFolder, view: View | None, initial: Snapshot
     ) -> None:
         parts = work.parts
         self._work, self._parts, self._node, self._selection = work, parts, node, selection
@@ -139,13 +115,9 @@ class Worker:
 
     def _reset(self, reset: Reset) -> None:
         """Begin again, from a snapshot or from the start."""
-        if reset.snapshot is None:
-            steps_of(self._parts).restore(self._initial)
-        else:
-            found = reset.snapshot
-            scalars = {"iteration": found.iteration, "head": found.head.hex()}
-            steps_of(self._parts).restore(State({"centre": found.centre.to(self._parts.device)}, scalars))
-            log.info("begins with a snapshot of iteration %d", found.iteration)
+        restore_snapshot(self._parts, reset.snapshot or self._initial)
+        if reset.snapshot is not None:
+            log.info("begins with a snapshot of iteration %d", reset.snapshot.iteration)
         self._at.generation = steps_of(self._parts).iteration
         self._scored, self._saved = -1, -1
 
@@ -159,13 +131,8 @@ class Worker:
         scores = scorer.scores(steps_of(parts).proposal(), iteration, members) / scorer.examples
         refuse_nan(scores, iteration)
         fitness = scores[:, 0].astype(np.float32)
-        side = getattr(parts.task, "side", None)
-        report = Report(
-            self._selection.report(Scores(iteration, first, fitness)),
-            population,
-            float(fitness.sum(dtype=np.float64)),
-            np.empty(0) if side is None else np.asarray(side(), np.float64),
-        )
+        chosen = self._selection.report(Scores(iteration, first, fitness))
+        report = Report(chosen, population, scores.mean(axis=0).astype(np.float32))
         self._scored = iteration
         self._node.submit(report)
 
@@ -178,6 +145,7 @@ class Worker:
             at.metrics = self._work.look(at.generation)
         now = time.perf_counter()
         seconds, self._last = max(now - self._last, 1e-9), now
+        means = record.means.astype(np.float64)
         at.seconds = now - self._begun
         self._work.scored += record.members
         sent, received = (new - old for new, old in zip(news.traffic, self._traffic, strict=True))
@@ -186,9 +154,10 @@ class Worker:
         self._folder.row(
             {
                 "generation": at.generation,
-                "fitness_mean": record.mean,
+                "fitness_mean": float(means[0]),
                 "fitness_best": record.best,
-                "train_loss": None,
+                "train_loss": parts.distribution.loss_of(means),
+                **parts.task.measures(means, record.members, seconds),
                 **{name: metrics.get(name) for name in self._work.columns()},
                 "seconds": seconds,
                 **{f"seconds_{phase}": spent for phase, spent in parts.clock.take().items()},
@@ -223,24 +192,3 @@ class Worker:
         self._work.rate = self._work.scored / self._at.seconds
         digest = self._work.parameters_sha256()
         return self._folder.finish(self._work, self._at.generation, self._at.seconds, self._at.metrics or {}, digest)
-
-
-def first_member(peer: str, iteration: int, parts: Parts) -> int:
-    """Where a peer's members of an iteration begin: an address out of 2**32, a function of its name and the iteration."""
-    sampler = parts.distribution.job.sampler
-    drawn = int.from_bytes(hashlib.sha256(f"{peer} {iteration}".encode()).digest()[:4], "little")
-    # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
-    drawn = min(drawn, 2**32 - 2 * sampler.directions)
-    drawn -= drawn % (sampler.run_of_directions or 1)
-    return drawn * (2 if sampler.antithetic else 1)
-
-
-def check_model(parts: Parts) -> None:
-    """Raise UserError for what seeds cannot carry."""
-    if not isinstance(parts.algo, SeedSteps):
-        raise UserError("algo: neuro evolve has one of its own; what moves the model is chosen by selection=")
-    if parts.config["layout"] != "shared_batch":
-        raise UserError(f"layout={parts.config['layout']}: neuro evolve scores all members on one batch: shared_batch")
-    if parts.device.type != "cpu":
-        log.info("on %s last bits may differ from those of other devices: let all peers compute on one kind", parts.device)
-    torch.set_grad_enabled(False)

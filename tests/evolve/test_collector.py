@@ -8,7 +8,7 @@ from neuro_cli.selection.base import Scores
 
 
 def report(iteration: int, first: int = 0) -> Report:
-    return Report(Scores(iteration, first, np.array([1.0, 2.0], np.float32)), 2, 3.0)
+    return Report(Scores(iteration, first, np.array([1.0, 2.0], np.float32)), 2, np.array([1.5, 0.0], np.float32))
 
 
 ALL = {"a", "b", "c"}

@@ -77,11 +77,14 @@ def test_a_snapshot_and_the_records_after_it():
     head = whole.head_at(12)
     theirs = ledger_of(whole.records)
     theirs.compact(10)
-    keeper = passed(ledger_of(whole.records[:4]), theirs, Snapshot(12, head, torch.arange(5.0)))
+    keeper = passed(
+        ledger_of(whole.records[:4]), theirs, Snapshot(12, head, {"centre": torch.arange(5.0), "task.count": torch.ones(1)})
+    )
     assert (keeper.ledger.base, keeper.ledger.next, keeper.ledger.head) == (12, 20, whole.head)
     (snapshot,) = keeper.snapshots
     assert (snapshot.iteration, snapshot.head) == (12, head)
-    assert torch.equal(snapshot.centre, torch.arange(5.0))
+    assert sorted(snapshot.tensors) == ["centre", "task.count"]
+    assert torch.equal(snapshot.tensors["centre"], torch.arange(5.0))
 
 
 def test_nothing_is_given_up_for_a_shorter_history_or_a_missing_snapshot():

@@ -11,8 +11,8 @@ from cluster_lab import Lab, consistent, leader_lines
 
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger import origin
+from neuro_cli.evolve.model import apply, steps_of
 from neuro_cli.evolve.record import decoded
-from neuro_cli.evolve.worker import apply, steps_of
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.build import build
 from neuro_cli.runner.runs import read_config

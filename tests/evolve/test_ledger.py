@@ -14,9 +14,9 @@ from neuro_cli.selection.base import Step
 START = origin(b"a run")
 
 
-def record(iteration: int, parent: bytes, first: int = 0, value: float = 0.5, **more) -> bytes:
+def record(iteration: int, parent: bytes, first: int = 0, value: float = 0.5) -> bytes:
     step = Step(iteration, first, np.array([value], np.float32))
-    return encoded(Record(iteration, 1, 3, 6, 0.5, 0.25, 0, parent[:8], (step,), **more))
+    return encoded(Record(iteration, 1, 3, 6, 0.5, 0, parent[:8], (step,), np.array([0.25, 1.5], np.float32)))
 
 
 def history(length: int, start: bytes = START) -> list[bytes]:
@@ -92,16 +92,16 @@ class TestRecord:
         st.floats(allow_nan=False),
         st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=5),
         st.integers(0, MEMBERS - 6),
-        st.lists(st.floats(allow_nan=False), max_size=3),
+        st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=3),
     )
-    def test_comes_back_as_it_was(self, iteration, term, best, coefficients, first, side):
+    def test_comes_back_as_it_was(self, iteration, term, best, coefficients, first, means):
         step = Step(iteration, first, np.array(coefficients, np.float32))
-        content = encoded(Record(iteration, term, 2, 4, best, -1.0, 1, START[:8], (step,), np.array(side)))
+        content = encoded(Record(iteration, term, 2, 4, best, 1, START[:8], (step,), np.array(means, np.float32)))
         found = decoded(content)
         assert encoded(found) == content
         assert (found.iteration, found.term, found.best, found.late, found.parent) == (iteration, term, best, 1, START[:8])
         assert found.steps[0].coefficients.tolist() == step.coefficients.tolist()
-        assert found.side.tolist() == side
+        assert found.means.tolist() == means
 
     @pytest.mark.parametrize(
         ("iteration", "first", "value"),

@@ -6,8 +6,8 @@ import torch
 from configs import composed
 from test_ledger import START
 
+from neuro_cli.evolve.model import apply, check_model, first_member, steps_of
 from neuro_cli.evolve.record import MEMBERS, Record
-from neuro_cli.evolve.worker import apply, check_model, first_member, steps_of
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.build import build
 from neuro_cli.selection.base import Scores, Step
@@ -29,7 +29,7 @@ def parts_of(*overrides: str):
 
 
 def record(iteration: int, steps: list[Step]) -> Record:
-    return Record(iteration, 1, 1, 8, 0.0, 0.0, 0, START[:8], tuple(steps))
+    return Record(iteration, 1, 1, 8, 0.0, 0, START[:8], tuple(steps), np.zeros(2, np.float32))
 
 
 @pytest.mark.parametrize("member", [0, 1, 2 * 123456789, MEMBERS - 1])

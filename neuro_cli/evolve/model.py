@@ -1,0 +1,77 @@
+"""The model that a cluster moves: what a committed record does to it, and how it is put back to an earlier state."""
+
+import hashlib
+import logging
+
+import numpy as np
+import torch
+
+from neuro_cli.algo.base import State
+from neuro_cli.algo.seed_steps import SeedSteps
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.evolve.history import Snapshot
+from neuro_cli.evolve.record import Record
+from neuro_cli.runner.build import Parts
+
+log = logging.getLogger(__name__)
+
+CENTRE, TASK = "centre", "task."  # names of a snapshot's tensors: the parameters, and the task's state
+
+
+def steps_of(parts: Parts) -> SeedSteps:
+    assert isinstance(parts.algo, SeedSteps)
+    return parts.algo
+
+
+def apply(parts: Parts, record: Record, head: bytes) -> None:
+    """Move the model by a committed record: the same bits on every peer, now or in a replay."""
+    sampler, columns = parts.distribution.job.sampler, parts.layout.size
+    sums = []
+    for step in record.steps:
+        weights = step.coefficients[None].astype(np.float64)
+        members = range(step.first, step.first + len(step.coefficients))
+        sums.append(sampler.combine(weights, (1,), step.iteration, members, 0, columns)[0])
+    steps_of(parts).step(sums, head)
+    parts.task.absorb(record.iteration, record.means.astype(np.float64), record.members)
+
+
+def snapshot_of(parts: Parts) -> Snapshot:
+    """The model as it is now."""
+    steps = steps_of(parts)
+    tensors = {CENTRE: steps.centre.cpu().clone()}
+    tensors |= {f"{TASK}{name}": tensor.cpu().clone() for name, tensor in parts.task.state().items()}
+    return Snapshot(steps.iteration, steps.head, tensors)
+
+
+def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
+    """Make the model what :func:`snapshot_of` gave. Raises UserError when it is that of another model."""
+    tensors = dict(snapshot.tensors)
+    centre, steps = tensors.pop(CENTRE, None), steps_of(parts)
+    if centre is None or centre.shape != steps.centre.shape or centre.dtype != steps.centre.dtype:
+        raise UserError("a snapshot does not fit the model")
+    scalars = {"iteration": snapshot.iteration, "head": snapshot.head.hex()}
+    steps.restore(State({"centre": centre.to(parts.device)}, scalars))
+    parts.task.restore({name.removeprefix(TASK): tensor for name, tensor in tensors.items()})
+
+
+def first_member(peer: str, iteration: int, parts: Parts) -> int:
+    """Where a peer's members of an iteration begin: an address out of 2**32, a function of its name and the iteration."""
+    sampler = parts.distribution.job.sampler
+    drawn = int.from_bytes(hashlib.sha256(f"{peer} {iteration}".encode()).digest()[:4], "little")
+    # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
+    drawn = min(drawn, 2**32 - 2 * sampler.directions)
+    drawn -= drawn % (sampler.run_of_directions or 1)
+    return drawn * (2 if sampler.antithetic else 1)
+
+
+def check_model(parts: Parts) -> None:
+    """Raise UserError for what seeds cannot carry."""
+    if not isinstance(parts.algo, SeedSteps):
+        raise UserError("algo: neuro evolve has one of its own; what moves the model is chosen by selection=")
+    if parts.config["layout"] != "shared_batch":
+        raise ConfigError("layout", parts.config["layout"], "neuro evolve scores all members on one batch: shared_batch")
+    if parts.task.own_examples:
+        raise ConfigError("task.common_episodes", False, "neuro evolve scores all members on the same episodes: true")
+    if parts.device.type != "cpu":
+        log.info("on %s last bits may differ from those of other devices: let all peers compute on one kind", parts.device)
+    torch.set_grad_enabled(False)

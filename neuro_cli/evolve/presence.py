@@ -1,0 +1,79 @@
+"""Who is there: the peers' words, the removal of those who have none for long, and a warning when too few are left."""
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from neuro_cli.evolve.node import Node
+
+log = logging.getLogger(__name__)
+
+SILENT = 4.0  # seconds after which a connection that says nothing is dropped, and dialled again
+LEADERLESS = 5.0  # seconds, at least, before a peer says that nobody leads
+
+
+class Presence:
+    """What a node knows of the others, on its thread. ``progress``: committed iterations that a peer has, by its own word."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self.last_word: dict[str, float] = {}
+        self.progress: dict[str, int] = {}
+        self._leader_lost: float | None = None
+        self._told_lost = False
+
+    def begin(self, members: list[str]) -> None:
+        """Take part in a cluster of ``members``."""
+        self.expect(members)
+        self._leader_lost, self._told_lost = time.monotonic(), False
+
+    def expect(self, members: list[str]) -> None:
+        """From now on ``members`` have as long to say something as if they just had."""
+        now = time.monotonic()
+        self.last_word |= {peer: now for peer in members if peer != self._node.me}
+
+    def heard(self, peer: str) -> None:
+        self.last_word[peer] = time.monotonic()
+
+    def tell(self) -> None:
+        """Say to all who are connected how far we are."""
+        for peer in self._node.links.there:
+            self.greet(peer)
+
+    def greet(self, peer: str) -> None:
+        """Say it to one."""
+        self._node.links.send(peer, {"k": "ping", "next": self._node.ledger.next, "at": self._node.working})
+
+    def watch(self, now: float) -> None:
+        """Drop connections that say nothing; as the leader, remove members that have said nothing for long."""
+        node = self._node
+        for peer in node.links.there:
+            if now - self.last_word.get(peer, now) > SILENT:
+                node.links.drop(peer)
+        self._watch_leader(now)
+        if not node.election.can_commit:
+            return
+        for peer in node.election.members:
+            if peer != node.me and now - self.last_word.setdefault(peer, now) > node.settings.grace:
+                self.last_word[peer] = now
+                log.warning("%s has said nothing for %g s: it is removed", peer, node.settings.grace)
+                node.election.remove(peer, lambda done: None)
+
+    def _watch_leader(self, now: float) -> None:
+        node = self._node
+        election = node.election
+        if election.leader is not None and (election.leader != node.me or election.can_commit):
+            self._leader_lost, self._told_lost = None, False
+        elif self._leader_lost is None:
+            self._leader_lost = now
+        elif not self._told_lost and now - self._leader_lost > max(node.settings.grace, LEADERLESS):
+            self._told_lost = True
+            log.warning(
+                "no leader: %d of %d members answer, %d are needed. When the others are lost for good: "
+                "neuro evolve cluster.from_run=%s cluster.force_new=true",
+                len(node.links.there & set(election.members)) + 1,
+                len(election.members),
+                election.needed,
+                node.run,
+            )

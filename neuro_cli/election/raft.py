@@ -131,6 +131,8 @@ class Raft(Election):
     def tick(self) -> None:
         if self._raft is not None:
             self._sync.doTick(0.0)
+            if not self._sync.otherNodes:
+                self._sync.doTick(0.0)  # nobody's answer is needed: what the first put into the log the second commits
             self._change()
 
     def _change(self) -> None:

@@ -1,15 +1,16 @@
 """How fast peers of ``neuro evolve`` work: one on a core, two on two cores, and the bare environment beside them.
 
-In every round each has its turn: the environment stepped alone with random actions (one core; only for tasks that have
-one), a cluster of one peer bound to one core, a cluster of two peers bound to two. A cluster's rate is what all its peers have
-scored, in environment steps or candidates, over the seconds between its iterations; the first ones, which compile, do
-not count. ``population`` is a peer's, so two peers have twice the work.
+In every round each has its turn: the environment stepped alone with random actions (on one core, and on two at once: what the
+machine gives; only for tasks that have one), a cluster of one peer bound to one core, a cluster of two peers bound to two. A
+cluster's rate is what all its peers have scored, in environment steps or candidates, over the seconds between its iterations;
+the first ones, which compile, do not count. ``population`` is a peer's, so two peers have twice the work.
 
     python scripts/bench_evolve.py task=lunar_lander model=mlp_policy population=64
 """
 
 import argparse
 import csv
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -63,12 +64,19 @@ def work_of(row: dict[str, str]) -> float:
     return float(row["candidates_per_second"]) * float(row["seconds"])
 
 
-def bare_rate(task: Reinforcement, steps: int) -> float:
-    """Steps a second of one environment with random actions drawn beforehand."""
-    work = random_actions(task, steps)
+def bare_rate(config: dict[str, Any], steps: int, core: int) -> float:
+    """Steps a second of one environment on ``core``, with random actions drawn beforehand."""
+    bound_to([core])
+    work = random_actions(make(config, "task", Reinforcement), steps)
     start = time.perf_counter()
     work()
     return steps / (time.perf_counter() - start)
+
+
+def bare_rates(config: dict[str, Any], steps: int, cores: list[int]) -> float:
+    """The sum of the rates of environments that are stepped at the same time, one on each of ``cores``."""
+    with multiprocessing.get_context("fork").Pool(len(cores)) as pool:
+        return sum(pool.starmap(bare_rate, [(config, steps, core) for core in cores], chunksize=1))
 
 
 def main() -> None:
@@ -88,9 +96,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for _ in range(options.rounds):
             if isinstance(task, Reinforcement):
-                bound_to(cores[:1])
-                rates.setdefault("bare environment", []).append(bare_rate(task, options.steps))
-                bound_to(cores)
+                rates.setdefault("bare environment", []).append(bare_rates(found, options.steps, cores[:1]))
+                rates.setdefault("2 bare environments", []).append(bare_rates(found, options.steps, cores[:2]))
             for peers in (1, 2):
                 rate = cluster_rate(options.overrides, peers, options.iterations, cores, Path(name))
                 rates.setdefault(f"{peers} peer{'s' * (peers > 1)}", []).append(rate)

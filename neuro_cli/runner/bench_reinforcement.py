@@ -11,6 +11,7 @@ import csv
 import importlib.util
 import json
 import math
+import shlex
 import statistics
 import sys
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ NEVER = 1_000_000  # generations: the budget ends a run
 
 @dataclass(frozen=True)
 class Cell:
-    """``command``: what the row says of it, a function of the settings; the run folder comes last when it is run."""
+    """One run. ``program``: a module of Python and its arguments; the run folder comes last when it is run."""
 
     task: str
     column: str
@@ -47,7 +48,7 @@ class Cell:
     @property
     def identity(self) -> dict[str, str]:
         """The part of its row by which a cell is known again."""
-        command = " ".join(self.program)
+        command = shlex.join(self.program)
         values = (self.task, self.column, self.seed, self.goal, self.minutes, self.episodes, command)
         return dict(zip(IDENTITY, map(str, values), strict=True))
 

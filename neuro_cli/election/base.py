@@ -60,6 +60,10 @@ class Election(ABC):
     def can_commit(self) -> bool:
         """Whether this peer is the leader and sees as many others as a commit needs."""
 
+    def can_remove(self, peer: str) -> bool:
+        """Whether this peer is the leader and sees as many others as the removal of ``peer`` needs."""
+        return self.can_commit
+
     @property
     @abstractmethod
     def needed(self) -> int:

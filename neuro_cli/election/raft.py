@@ -31,6 +31,7 @@ pysyncobj.syncobj.pickle = PlainPickle
 pysyncobj.serializer.pickle = PlainPickle
 logging.getLogger("pysyncobj").setLevel(logging.ERROR)
 LOG, DEADLINE = "_SyncObj__raftLog", "_SyncObj__raftElectionDeadline"
+FOREVER = 1e9  # seconds
 
 
 class Raft(Election):
@@ -62,9 +63,10 @@ class Raft(Election):
             raftMinTimeout=self._shortest,
             raftMaxTimeout=self._longest,
             connectionTimeout=self._longest,
-            leaderFallbackTimeout=self._longest,  # a leader cut off from the majority steps down
+            # without a majority a leader commits nothing, but it may remove the dead one of an even number: see can_remove
+            leaderFallbackTimeout=FOREVER,
             logCompactionMinEntries=self._keep,
-            logCompactionMinTime=1e9,
+            logCompactionMinTime=FOREVER,
             useFork=False,
             commandsWaitLeader=False,
         )
@@ -95,6 +97,14 @@ class Raft(Election):
     def can_commit(self) -> bool:
         return bool(self._sync._isLeader() and self._sync.hasQuorum)
 
+    def can_remove(self, peer: str) -> bool:
+        """A change of the members counts from the moment it is in the log, so those who stay are to agree (Ongaro 2014, 4.1).
+
+        The leader of two may so remove the other: a majority of two and one of one have a member in common.
+        """
+        staying = set(self.members) - {peer}
+        return bool(self._sync._isLeader() and len(self._link.there & staying) + 1 > len(staying) / 2)
+
     @property
     def needed(self) -> int:
         return len(self.members) // 2 + 1
@@ -121,16 +131,21 @@ class Raft(Election):
     def tick(self) -> None:
         if self._raft is not None:
             self._sync.doTick(0.0)
+            if not self._sync.otherNodes:
+                self._sync.doTick(0.0)  # nobody's answer is needed: what the first put into the log the second commits
             self._change()
 
     def _change(self) -> None:
         """Begin the next change of the members: one at a time, as Raft's single-server changes must be."""
+        if not self._sync._isLeader():
+            # the library may never say what became of a change of a leader that was deposed
+            self._changing = False
+            while self._changes:
+                self._changes.popleft()[2](False)
+            return
         if self._changing or not self._changes:
             return
         what, peer, done = self._changes.popleft()
-        if not self._sync._isLeader():
-            done(False)
-            return
         there = peer in self.members
         if there == (what == "add"):
             done(True)
@@ -182,6 +197,10 @@ class _Link(Transport):
         self._election, self._wanted, self._there = raft, set(others), set[str]()
         self._leaders: set[str] = set()  # who has spoken to us as the leader, a member by our own (perhaps old) list or not
         self._tell()
+
+    @property
+    def there(self) -> set[str]:
+        return self._there
 
     def _tell(self) -> None:
         self._election.host.wanted(sorted(self._wanted | self._leaders))

@@ -52,18 +52,18 @@ class Presence:
             if now - self.last_word.get(peer, now) > SILENT:
                 node.links.drop(peer)
         self._watch_leader(now)
-        if not node.election.can_commit:
-            return
         for peer in node.election.members:
-            if peer != node.me and now - self.last_word.setdefault(peer, now) > node.settings.grace:
-                self.last_word[peer] = now
+            silent = peer != node.me and now - self.last_word.setdefault(peer, now) > node.settings.grace
+            if silent and node.election.can_remove(peer):
+                self.last_word[peer] = now  # it may take a while, or fail: then again after as long
                 log.warning("%s has said nothing for %g s: it is removed", peer, node.settings.grace)
                 node.election.remove(peer, lambda done: None)
 
     def _watch_leader(self, now: float) -> None:
         node = self._node
         election = node.election
-        if election.leader is not None and (election.leader != node.me or election.can_commit):
+        # Raft's follower that is connected with nobody stands for nothing, and still names the leader that it had
+        if election.can_commit or election.leader in node.links.there:
             self._leader_lost, self._told_lost = None, False
         elif self._leader_lost is None:
             self._leader_lost = now

@@ -1,0 +1,93 @@
+"""Reinforcement learning by seed passing: what a task learns of observations is committed, so it is the same at every peer."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from configs import composed
+from inside import neuro_inside, one_line
+
+from neuro_cli.evolve.history import Snapshot
+from neuro_cli.evolve.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
+from neuro_cli.evolve.record import Record, decoded, encoded
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import build
+from neuro_cli.selection.base import Step
+
+pytest.importorskip("gymnasium")
+CARTPOLE = ("task=lunar_lander", "task.id=CartPole-v1", "task.evaluation_episodes=10", "model=mlp_policy", "model.hidden=[4]")
+
+
+@pytest.fixture
+def made():
+    before, found = torch.is_grad_enabled(), []
+
+    def build_one():
+        found.append(build(composed("population=6", "threads=1", *CARTPOLE, verb="evolve"), Alone()))
+        return found[-1]
+
+    yield build_one
+    torch.set_grad_enabled(before)
+    for parts in found:
+        parts.threads.close()
+
+
+def committed(parts, iteration: int) -> Record:
+    """What a cluster of one would commit of this iteration, by really playing it."""
+    job = parts.distribution.job
+    scores = job.scorer.scores(steps_of(parts).proposal(), iteration, range(6)) / job.scorer.examples
+    step = Step(iteration, 0, np.linspace(-0.1, 0.1, 6, dtype=np.float32))
+    record = Record(iteration, 1, 1, 6, 0.0, 0, bytes(8), (step,), scores.mean(axis=0).astype(np.float32))
+    return decoded(encoded(record))
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    return one.tensors.keys() == other.tensors.keys() and all(
+        torch.equal(tensor, other.tensors[name]) for name, tensor in one.tensors.items()
+    )
+
+
+def test_a_replay_and_a_snapshot_in_its_middle_give_the_same_policy_and_statistics(made):
+    live, replayed, late = made(), made(), made()
+    start, records, middle = snapshot_of(live), [], None
+    for iteration in range(4):
+        records.append(committed(live, iteration))
+        apply(live, records[-1], bytes([iteration]) * 32)
+        middle = snapshot_of(live) if iteration == 1 else middle
+    assert not same(start, snapshot_of(live))
+    assert live.task.statistics.count == sum(record.means[1] * record.members for record in records) > 24
+
+    for iteration, record in enumerate(records):
+        apply(replayed, record, bytes([iteration]) * 32)
+    assert same(snapshot_of(replayed), snapshot_of(live))
+
+    restore_snapshot(late, middle)
+    assert steps_of(late).iteration == 2
+    for iteration in (2, 3):
+        apply(late, records[iteration], bytes([iteration]) * 32)
+    assert same(snapshot_of(late), snapshot_of(live))
+    restore_snapshot(live, start)  # as when a peer's history gives way to another
+    assert same(snapshot_of(live), start)
+
+
+def test_two_peers_learn_one_policy(tmp_path):
+    small = ("population=6", "generations=6", "cluster.local_peers=2", "evaluate.every=100", "threads=1", "hydra.run.dir=run")
+    done = neuro_inside("evolve", *CARTPOLE, *small, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    founder, other = (json.loads((tmp_path / run / "summary.json").read_text()) for run in ("run", "run/peers/1"))
+    assert founder["parameters_sha256"] == other["parameters_sha256"]
+    assert founder["mean_return"] == other["mean_return"] > 5
+    rows = [line.split(",") for line in (tmp_path / "run/metrics.csv").read_text().splitlines()]
+    assert float(rows[-1][rows[0].index("environment_steps")]) >= 2 * 6 * 8  # an episode of CartPole has at least 8 steps
+    again = neuro_inside("evolve", "export", "run", "from_start=true", cwd=tmp_path)
+    assert f"iteration 6, parameters {founder['parameters_sha256'][:16]}" in again.stdout
+    evaluated = neuro_inside("evaluate", "run", cwd=tmp_path)
+    assert f"{founder['mean_return']:.1f}" in evaluated.stdout
+
+
+def test_episodes_of_each_direction_are_refused(made, tmp_path):
+    arguments = ("task.common_episodes=false", "cluster.local_peers=1", "hydra.run.dir=run")
+    line = one_line(neuro_inside("evolve", *CARTPOLE, *arguments, cwd=tmp_path))
+    assert line == "task.common_episodes=False: neuro evolve scores all members on the same episodes: true"
+    check_model(made())

@@ -39,6 +39,8 @@ CONFIG_FOLDER = str(config_folder())
 RESUME_KEYS = (
     "generations",
     "time_limit",
+    "stop.metric",
+    "stop.at",
     "threads",
     "device",
     "ranks",

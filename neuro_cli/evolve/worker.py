@@ -15,6 +15,7 @@ from neuro_cli.evolve.news import Committed, Failed, Reset
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.view import View
 from neuro_cli.runner.evolution import Evolution
+from neuro_cli.runner.goal import Goal
 from neuro_cli.runner.record import Record as RunFolder
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.runner.train import Progression
@@ -51,14 +52,15 @@ class Worker:
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
+        self._goal, self._reached = Goal(parts.config), False
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
         """Work until all iterations are committed or a stop is wanted; the summary. Raises UserError."""
         total = self._parts.config["generations"]
         try:
-            while self._at.generation < total and not stop.wanted():
+            while self._at.generation < total and not self._reached and not stop.wanted():
                 self._take_news(block=self._scored >= self._at.generation or not self._node.entered.is_set())
-                if self._scored < self._at.generation < total and self._caught_up():
+                if self._scored < self._at.generation < total and not self._reached and self._caught_up():
                     self._score()
                 if self._view is not None:
                     self._view.show(self._node.status())
@@ -70,7 +72,7 @@ class Worker:
         if not done:
             again = f"neuro evolve cluster.from_run={self._folder.run}"
             log.warning("stopped after iteration %d (%s); go on with: %s cluster.join=HOST:PORT, or cluster.force_new=true",
-                        self._at.generation, stop.reason, again)  # fmt: skip
+                        self._at.generation, str(self._goal) if self._reached else stop.reason, again)  # fmt: skip
         return self._finish()
 
     def _caught_up(self) -> bool:
@@ -81,7 +83,7 @@ class Worker:
         """Apply what has been committed meanwhile; wait for the first of it when there is nothing else to do."""
         try:
             news = self._node.news.get(timeout=WAIT) if block else self._node.news.get_nowait()
-            while True:
+            while not self._reached:
                 self._take(news)
                 news = self._node.news.get_nowait()
         except queue.Empty:
@@ -143,6 +145,7 @@ class Worker:
         looked = last or at.generation % config["evaluate"]["every"] == 0
         if looked:
             at.metrics = self._work.look(at.generation)
+            self._reached = self._goal.reached(at.metrics)
         now = time.perf_counter()
         seconds, self._last = max(now - self._last, 1e-9), now
         means = record.means.astype(np.float64)

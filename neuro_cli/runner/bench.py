@@ -10,6 +10,7 @@ from neuro_cli.runner.bench_ensemble import bench_bytes, bench_ensemble
 from neuro_cli.runner.bench_generation import bench_generation
 from neuro_cli.runner.bench_layer import bench_layer
 from neuro_cli.runner.bench_noise import bench_noise
+from neuro_cli.runner.bench_reinforcement import bench_reinforcement
 from neuro_cli.runner.bench_rollout import bench_rollout
 from neuro_cli.runner.build import check_root, is_ensemble
 
@@ -21,6 +22,7 @@ KINDS = {
     "rollout": bench_rollout,
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
+    "reinforcement": bench_reinforcement,
 }
 
 

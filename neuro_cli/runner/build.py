@@ -34,6 +34,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.agree import together
+from neuro_cli.runner.goal import Goal
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.task.base import Task
 from neuro_cli.task.reinforcement import Reinforcement
@@ -88,6 +89,7 @@ def check_root(config: dict[str, Any]) -> None:
         integer("ranks", config["ranks"], 1, max(config["population"], config["batch_size"]))
     if value_of(config, "time_limit") is not None:
         number("time_limit", config["time_limit"], above=0.0)
+    Goal(config)
 
 
 def value_of(config: dict[str, Any], key: str) -> Any:

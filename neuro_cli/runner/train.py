@@ -11,6 +11,7 @@ from neuro_cli.runner.agree import together
 from neuro_cli.runner.assemble import assemble
 from neuro_cli.runner.build import make_network
 from neuro_cli.runner.checkpoint import Checkpoint
+from neuro_cli.runner.goal import Goal
 from neuro_cli.runner.record import Record
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.runner.work import Row, Work
@@ -56,6 +57,7 @@ def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoin
 def _generations(work: Work, at: Progression, run: Path, record: Record | None, stop: StopRequest) -> dict[str, Any] | None:
     config, world = work.config, work.world
     total, every = config["generations"], config["checkpoint"]["every"]
+    goal, reached = Goal(config), False
     begun, before = time.perf_counter(), at.seconds
     saved = at.generation if at.generation else None
     work.begin(run)
@@ -80,15 +82,17 @@ def _generations(work: Work, at: Progression, run: Path, record: Record | None, 
         looked = last or at.generation % config["evaluate"]["every"] == 0
         if looked:
             at.metrics = work.look(at.generation)
+            with together(world):
+                reached = goal.reached(at.metrics)
         if record is not None:
             record.row(_whole(row, work, at, seconds, traffic, looked))
-        stopping = world.any(stop.wanted())
+        stopping = world.any(stop.wanted()) or reached
         if last or stopping or at.generation % every == 0:
             _save(work, at, record)
             saved = at.generation
         if stopping:
             if record is not None:
-                record.stopped(at.generation, stop.reason)
+                record.stopped(at.generation, str(goal) if reached else stop.reason)
             break
     if at.metrics is None or (at.generation < total and not looked):
         at.metrics = work.look(at.generation)

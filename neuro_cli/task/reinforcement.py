@@ -35,7 +35,8 @@ class Reinforcement(Task):
     """``id``: of any environment of gymnasium whose observations are a Box and whose actions are Discrete or a vector.
 
     ``environments``: how many are stepped together. ``anew``: the environment is made anew for every episode, for those
-    that ``reset(seed)`` does not bring back to the same state.
+    that ``reset(seed)`` does not bring back to the same state. ``step_bonus``: added to every step's reward in training,
+    never in the test: -1 takes the survival bonus out, as Mania et al. 2018, section 4.1 do for Hopper and Ant.
     """
 
     has_loss = False
@@ -54,6 +55,7 @@ class Reinforcement(Task):
         evaluation_episodes: int = 100,
         anew: bool = False,
         options: dict[str, Any] | None = None,
+        step_bonus: float = 0.0,
     ) -> None:
         self.id = str(id)
         self.episodes = integer("task.episodes", episodes, 1)
@@ -63,6 +65,7 @@ class Reinforcement(Task):
         self.environments = integer("task.environments", environments, 1)
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
         self.anew = boolean("task.anew", anew)
+        self.step_bonus = number("task.step_bonus", step_bonus)
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         self.maker = Maker(self.id, limit, dict(options or {}))
         self.statistics: ObservationStatistics | None = None
@@ -146,7 +149,7 @@ class Reinforcement(Task):
 
     def columns(self, outcome: Outcome) -> np.ndarray:
         """Scores (J, C) float64 of the episodes of ``outcome``."""
-        return np.column_stack([outcome.returns, outcome.steps, outcome.sums])
+        return np.column_stack([outcome.returns + self.step_bonus * outcome.steps, outcome.steps, outcome.sums])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         seeds = batch.targets.numpy()

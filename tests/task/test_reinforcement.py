@@ -198,3 +198,13 @@ def test_what_an_episode_cannot_serve_is_refused(use, line):
     task.refuse(**usual)
     with pytest.raises(UserError, match=line):
         task.refuse(**(usual | use))
+
+
+def test_a_step_bonus_counts_in_training_only():
+    plain, without = cart_pole(), cart_pole(step_bonus=-0.5)
+    policy = policy_for(plain)
+    batch = plain.batch(0, 0, 3)
+    one, other = (task.example_scores(policy, batch) for task in (plain, without))
+    assert torch.equal(other[:, 0], one[:, 0] - 0.5 * one[:, 1])
+    assert torch.equal(other[:, 1:], one[:, 1:])
+    assert np.array_equal(plain.evaluate_chunk(policy, 0), without.evaluate_chunk(policy, 0))

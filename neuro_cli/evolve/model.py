@@ -4,7 +4,6 @@ import hashlib
 import logging
 
 import numpy as np
-import torch
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
@@ -74,4 +73,3 @@ def check_model(parts: Parts) -> None:
         raise ConfigError("task.common_episodes", False, "neuro evolve scores all members on the same episodes: true")
     if parts.device.type != "cpu":
         log.info("on %s last bits may differ from those of other devices: let all peers compute on one kind", parts.device)
-    torch.set_grad_enabled(False)

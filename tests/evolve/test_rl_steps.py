@@ -21,14 +21,13 @@ CARTPOLE = ("task=lunar_lander", "task.id=CartPole-v1", "task.evaluation_episode
 
 @pytest.fixture
 def made():
-    before, found = torch.is_grad_enabled(), []
+    found = []
 
     def build_one():
         found.append(build(composed("population=6", "threads=1", *CARTPOLE, verb="evolve"), Alone()))
         return found[-1]
 
     yield build_one
-    torch.set_grad_enabled(before)
     for parts in found:
         parts.threads.close()
 

@@ -15,13 +15,6 @@ from neuro_cli.selection.linear_combination import LinearCombination
 from neuro_cli.selection.maximum import Maximum
 
 
-@pytest.fixture(autouse=True)
-def gradients_as_before():
-    before = torch.is_grad_enabled()
-    yield
-    torch.set_grad_enabled(before)
-
-
 def parts_of(*overrides: str):
     parts = build(composed("population=8", "batch_size=8", *overrides, verb="evolve"), Alone())
     check_model(parts)

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 SERVICES = ("neuro.v1.Submission", "neuro.v1.Work")
 SWEEP_SECONDS = 0.25
+STOP_SECONDS = 1.0  # in which calls under way may end
 FORGET_LOOK_SECONDS = 5.0
 
 
@@ -58,7 +59,9 @@ class Broker:
                 group.create_task(self._helper.run())
 
     async def close(self) -> None:
-        await self.server.stop(0.0)
+        self._work.end()
+        self._submission.end()
+        await self.server.stop(STOP_SECONDS)
         await self._registration.close()
         self._store.close()
         self._lock.close()

@@ -8,6 +8,7 @@ from neuro_cli.broker.store import Store
 
 WINDOW = 2000  # results sent and not yet acknowledged
 BATCH = 200
+GATHER_SECONDS = 0.002  # in which results gather, for a message costs as much as many of them
 BATCH_BYTES = 2**20
 
 
@@ -48,6 +49,7 @@ class Delivery:
                 place = found[-1][0]
             else:
                 await self._wake.wait()
+                await asyncio.sleep(GATHER_SECONDS)
 
 
 def _batches(results: list[messages.Result]) -> list[list[messages.Result]]:

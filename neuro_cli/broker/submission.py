@@ -29,6 +29,11 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
         for run in runs & self._deliveries.keys():
             self._deliveries[run].wake()
 
+    def end(self) -> None:
+        """Let go of all models: the broker ends."""
+        for delivery in self._deliveries.values():
+            delivery.end("the broker ends")
+
     async def Submit(self, request, context):  # noqa: N802
         for task in request.tasks:
             if wrong := self._wrong(task):

@@ -48,6 +48,11 @@ class Work(broker_pb2_grpc.WorkServicer):
         if message:
             await context.abort(grpc.StatusCode.ABORTED, message)
 
+    def end(self) -> None:
+        """Let go of all workers: the broker ends."""
+        for consumer in list(self._queues.consumers):
+            consumer.close("the broker ends")
+
     async def _listen(self, consumer: Consumer, requests: AsyncIterator[messages.WorkerMessage], outbox: asyncio.Queue) -> None:
         """Take in what the consumer says; at its end, the reason into ``outbox``."""
         reason = ""

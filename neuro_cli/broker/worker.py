@@ -25,6 +25,7 @@ from neuro_cli.core.errors import UserError
 log = logging.getLogger(__name__)
 
 AHEAD_SECONDS = 0.05  # of work that is fetched ahead
+GATHER_SECONDS = 0.005  # in which news of short tasks gather, for a message costs as much as a task
 MOST_AHEAD = 256  # tasks
 MEMORY_SECONDS = 0.1  # between two looks at the memory of tasks
 AVOID_SECONDS = 3.0  # a broker that did not answer is left alone for
@@ -129,6 +130,7 @@ class Worker:
         while not reader.done():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), beat)
+            await asyncio.sleep(GATHER_SECONDS if self._seconds < AHEAD_SECONDS else 0.0)
             self._wake.clear()
             for message in self._news():
                 await call.write(message)

@@ -57,6 +57,7 @@ RESUME_KEYS = (
     "algo.keep_last_step",
 )
 EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
+SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 
 
@@ -73,6 +74,11 @@ def bench_main(config: DictConfig) -> None:
 @hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="scale")
 def scale_main(config: DictConfig) -> None:
     _job(config, _scale)
+
+
+@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="search")
+def search_main(config: DictConfig) -> None:
+    _job(config, _search)
 
 
 def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
@@ -142,6 +148,14 @@ def _scale(config: dict[str, Any], run: Path) -> int:
         raise UserError("neuro scale starts its worlds itself: run it without a launcher")
     scale(config, run)
     return 0
+
+
+def _search(config: dict[str, Any], run: Path) -> int:
+    from neuro_cli.search.command import begin
+
+    if launched():
+        raise UserError("neuro search has workers of its own: run it without a launcher")
+    return begin(config, run, _shown(run), lambda whole: OmegaConf.save(OmegaConf.create(whole), run / ".hydra" / "config.yaml"))
 
 
 def _take_back(run: Path) -> None:
@@ -218,9 +232,11 @@ def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.launch import launched_by_us
     from neuro_cli.runner.logs import is_written
     from neuro_cli.runner.recover import recover
-    from neuro_cli.runner.runs import read_checkpoint, read_config, resumed_config
+    from neuro_cli.runner.runs import is_search, read_checkpoint, read_config, resumed_config
 
     options = _arguments("resume", arguments)
+    if is_search(options.run):
+        return resume_search(options.run, options.overrides)
     changes, generation, trust = _resume_arguments(options.overrides)
     config = read_config(options.run, trust)
     if launched() and not launched_by_us() and "ranks" not in changes:
@@ -236,6 +252,26 @@ def resume_verb(arguments: list[str]) -> int:
     again = ["resume", str(options.run), *[text for text in arguments[1:] if not text.startswith("ranks=")]]
     with resumed_config(options.run, config) if changes else nullcontext():
         return start(config, options.run, checkpoint, again)
+
+
+def resume_search(run: Path, overrides: list[str]) -> int:
+    """Go on with a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
+    from neuro_cli.runner.runs import resumed_config, saved_config
+    from neuro_cli.search.command import go_on
+
+    config = saved_config(run)
+    for text in overrides:
+        key, value = parse_plain(text)
+        if key in ("pool", "logger"):
+            config[key] = option_of(key, value)
+        elif key in SEARCH_RESUME_KEYS or key.startswith("pool."):
+            set_key(config, key, value)
+        else:
+            raise ConfigError(
+                key, value, f"a resumed search keeps it; what can change: {', '.join(SEARCH_RESUME_KEYS)}, pool, logger"
+            )
+    with resumed_config(run, config) if overrides else nullcontext():
+        return go_on(config, run)
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:
@@ -337,6 +373,7 @@ VERBS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "train": (_hydra_verb(train_main), "Train a network. Options by Hydra: neuro train --help"),
     "bench": (_hydra_verb(bench_main), "Measure: neuro bench generation"),
     "scale": (_hydra_verb(scale_main), "Measure weak and strong scaling over networks, and project beyond this machine."),
+    "search": (_hydra_verb(search_main), "Evolve the module of a convolutional network; candidates are trained side by side."),
     "resume": (resume_verb, "Go on with a run from its last checkpoint, on any number of ranks."),
     "evaluate": (evaluate_verb, "Score a run's trained network on the test set."),
     "report": (report_verb, "One table over the runs of sweeps, also as sweep.csv: neuro report outputs/train/<stamp>"),

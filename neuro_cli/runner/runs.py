@@ -39,11 +39,25 @@ def _content(path: Path) -> bytes | None:
 
 
 def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
-    """The resolved config of a run folder. Raises UserError for a folder that is no run.
+    """The resolved config of a training run's folder. Raises UserError for another folder.
 
     A saved config names the classes it is made of, and making them runs their code: others than ours and torch's need
     their package in ``trust`` (None: all are trusted).
     """
+    config = saved_config(run)
+    if not {"task", "model", "algo", "seed"} <= config.keys():
+        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
+    for key, target in _targets(config):
+        package = str(target).split(".")[0]
+        if trust is not None and package not in trust and not is_ours(str(target)):
+            raise UserError(
+                f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
+            )
+    return config
+
+
+def saved_config(run: Path) -> dict[str, Any]:
+    """The resolved config in the folder of a run of any verb. Raises UserError for a folder that is no run."""
     resumed = run / ".hydra" / "resumed.yaml"
     path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
     if not path.exists():
@@ -52,15 +66,12 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
         config = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     except Exception as error:  # a damaged file shows as almost any exception
         raise UserError(f"{path}: not a readable config: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(config, dict) or not {"task", "model", "algo", "seed"} <= config.keys():
-        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
-    for key, target in _targets(config):
-        package = str(target).split(".")[0]
-        if trust is not None and package not in trust and not is_ours(str(target)):
-            raise UserError(
-                f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
-            )
-    return {str(key): value for key, value in config.items()}
+    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def is_search(run: Path) -> bool:
+    """Whether the folder is that of an architecture search. Raises UserError for a folder that is no run."""
+    return {"strategy", "trainings"} <= saved_config(run).keys()
 
 
 def _targets(node: Any, key: str = "") -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 
-from neuro_cli.broker.addresses import split
 from neuro_cli.broker.peering import Helper
 from neuro_cli.broker.proto import broker_pb2_grpc, nameserver_pb2
 from neuro_cli.broker.queues import Queues
@@ -34,8 +33,7 @@ class Broker:
         self._submission = Submission(self._queues, self._store, payload_limit(security))
         self._work = Work(self._queues, settings.worker_timeout, security.message_bytes)
         self.server = Server("broker.address", settings.address, security, SERVICES, self._add)
-        host, _ = split(settings.address)
-        self.address = f"{f'[{host}]' if ':' in host else host}:{self.server.port}"
+        self.address = self.server.address
         self._registration = Registration(settings.nameserver, security, self._store, self.address, self._describe)
         self._helper = Helper(self._queues, self._registration, security)
 

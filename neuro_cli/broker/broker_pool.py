@@ -5,18 +5,16 @@ again, they go to another one; of a result that comes twice, the second is dropp
 """
 
 import asyncio
-import concurrent.futures
 import json
 import logging
 import secrets
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.broker.pool import Pool, Result, Task
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.roles import need_packages
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.submitter import Submitter
 from neuro_cli.broker.wire import payload_limit
@@ -42,63 +40,66 @@ class BrokerPool(Pool):
         patience: float = 300.0,
         task_timeout: float | None = None,
     ) -> None:
-        need_packages()
-        security = Security(None if certificates is None else Path(certificates), message_bytes)
-        self._limit, self._timeout, self._patience = payload_limit(security), task_timeout or 0.0, patience
+        self._nameserver = nameserver
+        self._security = Security(None if certificates is None else Path(certificates), message_bytes)
+        self._limit, self._timeout, self._patience = payload_limit(self._security), task_timeout or 0.0, patience
         self.run = run or secrets.token_hex(8)
         self._known: set[str] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="brokers", daemon=True)
-        self._thread.start()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._submitter: Submitter | None = None
-        try:
-            self._submitter = self._call(_made(nameserver, self.run, security))
-        except BaseException:
-            self.close()
-            raise
+        self._closed = False
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Queue tasks; waits while the broker's queue is full. Raises UserError: a task too large, no broker in sight."""
         new = [task for task in tasks if task.id not in self._known]
         packed = [self._packed(task) for task in new]
         self._known.update(task.id for task in new)
-        self._call(self._there.submit(packed, self._patience))
+        self._ask(lambda brokers: brokers.submit(packed, self._patience))
 
     def results(self, timeout: float) -> list[Result]:
         """Results since the last call. Raises UserError when the cluster is lost for longer than ``patience``."""
-        found = self._call(self._there.results(timeout, self._patience))
+        found = self._ask(lambda brokers: brokers.results(timeout, self._patience))
         return [_unpacked(result) for result in found]
 
     def facts(self) -> dict[str, Any]:
         """``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, ``broker`` that this pool uses."""
-        return self._call(self._there.facts())
+        facts: dict[str, Any] = self._ask(lambda brokers: brokers.facts())
+        return facts
 
     def close(self) -> None:
         """Drop what is still at the broker."""
-        if self._loop.is_closed():
+        self._closed = True
+        loop, self._loop = self._loop, None
+        if loop is None:
             return
         try:
             if self._submitter is not None:
-                self._call(self._submitter.close())
+                self._call(loop, self._submitter.close())
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
-            self._loop.close()
+            loop.close()
 
-    @property
-    def _there(self) -> Submitter:
-        if self._submitter is None or self._loop.is_closed():
+    def _ask(self, work: Callable[[Submitter], Coroutine[Any, Any, Any]]) -> Any:
+        """What the cluster answers; it is looked for at the first time. Raises UserError."""
+        if self._closed:
             raise UserError("this pool was closed")
-        return self._submitter
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="brokers", daemon=True)
+            self._thread.start()
+        if self._submitter is None:
+            self._submitter = self._call(self._loop, _connected(self._nameserver, self.run, self._security))
+        return self._call(self._loop, work(self._submitter))
 
-    def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The outcome of ``work`` on the loop of this pool. A signal's exception here ends it there."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+    def _call(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Any:
+        """The outcome of ``work`` on the thread of ``loop``; what interrupts this thread ends it there."""
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             while True:
                 try:
-                    return future.result(timeout=1.0)  # the interpreter looks for signals in between
-                except concurrent.futures.TimeoutError:
+                    return future.result(timeout=1.0)  # signal handlers run in between
+                except TimeoutError:
                     if future.done():
                         raise
         except BaseException:
@@ -112,7 +113,7 @@ class BrokerPool(Pool):
         return messages.Task(run=self.run, id=task.id, kind=task.kind, payload=payload, timeout_seconds=self._timeout)
 
 
-async def _made(nameserver: str, run: str, security: Security) -> Submitter:
+async def _connected(nameserver: str, run: str, security: Security) -> Submitter:
     submitter = Submitter(nameserver, run, security)
     try:
         await submitter.connect()

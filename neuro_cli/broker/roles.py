@@ -49,7 +49,7 @@ async def _nameserver(config: dict[str, Any]) -> int:
     settings = nameserver_settings(config)
     nameserver = Nameserver(settings, security_of(config))
     await nameserver.server.start()
-    _say(f"nameserver at {settings.address}")
+    _say(f"nameserver at {nameserver.server.address}")
     await _signalled()
     await nameserver.server.stop(0.5)
     return 0

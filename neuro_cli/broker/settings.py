@@ -72,7 +72,7 @@ def nameserver_settings(config: dict[str, Any]) -> NameserverSettings:
     """Raises UserError."""
     node = _section(config, "nameserver")
     timeout = number("nameserver.timeout", node["timeout"], above=0.0)
-    return NameserverSettings(check_address("nameserver.address", node["address"]), Path(str(node["folder"])), timeout)
+    return NameserverSettings(check_address("nameserver.address", node["address"], zero=True), Path(str(node["folder"])), timeout)
 
 
 def broker_settings(config: dict[str, Any]) -> BrokerSettings:

@@ -7,7 +7,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from neuro_cli.broker.addresses import is_loopback
+from neuro_cli.broker.addresses import is_loopback, joined, split
 from neuro_cli.broker.credentials import Credentials, read_credentials
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError, UserError
@@ -59,7 +59,8 @@ def _refuse_plaintext(address: str) -> None:
 class Server:
     """A gRPC server of the running event loop: its own services, health and reflection.
 
-    ``names``: full names of the services; ``add`` registers them. Raises UserError for an address that cannot be had.
+    ``names``: full names of the services; ``add`` registers them. ``address`` gets the port that was found, where it was 0.
+    Raises ConfigError for an address that cannot be had.
     """
 
     def __init__(self, key: str, address: str, security: Security, names: Sequence[str], add: Callable[[Any], None]) -> None:
@@ -69,7 +70,7 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._names = names
         reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
-        self.port = self._bind(key, address, security)
+        self.address = joined(split(address)[0], self._bind(key, address, security))
 
     def _bind(self, key: str, address: str, security: Security) -> int:
         if security.certificates is None:

@@ -124,8 +124,9 @@ class Queues:
             before = self.waiting.own + self.waiting.helping
             if not eager:
                 return
-            for consumer in sorted(eager, key=lambda consumer: len(consumer.held)):
-                share = max(1, self.waiting.count(consumer) // len(eager))
+            eager.sort(key=lambda consumer: len(consumer.held))
+            shares = [max(1, self.waiting.count(consumer) // len(eager)) for consumer in eager]
+            for consumer, share in zip(eager, shares, strict=True):
                 self._give(consumer, min(consumer.spare, share, BATCH))
             if self.waiting.own + self.waiting.helping >= before:
                 return  # what waits is held under the same name

@@ -40,6 +40,8 @@ class TaskProcess:
             result = await self._answer(task)
         finally:
             self.task = None
+        if self._verdict is not None:
+            await self.close()
         if self._verdict is not None and self._verdict[0] == messages.OUTCOME_UNSPECIFIED:
             return None
         if result is None:
@@ -94,7 +96,7 @@ class TaskProcess:
         return None
 
     async def _alive(self) -> asyncio.subprocess.Process:
-        if self._process is not None and self._process.returncode is None and self._verdict is None:
+        if self._process is not None and self._process.returncode is None:
             return self._process
         await self.close()
         environment = os.environ | {name: str(self._threads) for name in THREADS}

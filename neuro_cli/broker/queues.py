@@ -194,9 +194,10 @@ class Queues:
             self._bury(owned, result, held.attempts + held.losses)
 
     def _bury(self, owned: Owned, result: messages.Result, attempts: int) -> None:
+        lines = result.error.strip().splitlines() or [""]
         log.warning(
-            "task %s of run %s is given up after %d attempts: %s: %s",
-            owned.task.id, owned.task.run, attempts, messages.Outcome.Name(result.outcome), result.error.strip().rsplit("\n")[-1],
+            "task %s of run %s is given up after %d attempts: %s: %s", owned.task.id, owned.task.run, attempts,
+            messages.Outcome.Name(result.outcome), lines[-1 if result.outcome == messages.RAISED else 0],
         )  # fmt: skip
         self._store.bury(
             messages.DeadLetter(task=owned.task, outcome=result.outcome, error=result.error, attempts=attempts, when=time.time())

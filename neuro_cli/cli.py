@@ -151,10 +151,15 @@ def _scale(config: dict[str, Any], run: Path) -> int:
 
 
 def _search(config: dict[str, Any], run: Path) -> int:
+    from neuro_cli.broker.roles import ROLES, serve
+    from neuro_cli.runner.logs import log_to
     from neuro_cli.search.command import begin
 
     if launched():
         raise UserError("neuro search has workers of its own: run it without a launcher")
+    if config["role"] in ROLES:
+        log_to(run, 0)
+        return serve(config)
     return begin(config, run, _shown(run), lambda whole: OmegaConf.save(OmegaConf.create(whole), run / ".hydra" / "config.yaml"))
 
 
@@ -334,6 +339,25 @@ def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def search_verb(arguments: list[str]) -> int:
+    if arguments[:1] == ["certs"]:
+        return certs_verb(arguments[1:])
+    return _hydra_verb(search_main)(arguments)
+
+
+def certs_verb(arguments: list[str]) -> int:
+    from neuro_cli.broker.roles import need_packages
+
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError("usage: neuro search certs FOLDER [HOST ...], the names and addresses under which this host is reached")
+    need_packages()
+    from neuro_cli.broker.certificates import make_certificates
+
+    for path in make_certificates(Path(arguments[0]), arguments[1:]):
+        print(f"neuro: {path}")
+    return 0
+
+
 def report_verb(arguments: list[str]) -> int:
     from neuro_cli.report.sweep import report as table
 
@@ -373,7 +397,7 @@ VERBS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "train": (_hydra_verb(train_main), "Train a network. Options by Hydra: neuro train --help"),
     "bench": (_hydra_verb(bench_main), "Measure: neuro bench generation"),
     "scale": (_hydra_verb(scale_main), "Measure weak and strong scaling over networks, and project beyond this machine."),
-    "search": (_hydra_verb(search_main), "Evolve the module of a convolutional network; candidates are trained side by side."),
+    "search": (search_verb, "Evolve the module of a convolutional network; candidates are trained side by side."),
     "resume": (resume_verb, "Go on with a run from its last checkpoint, on any number of ranks."),
     "evaluate": (evaluate_verb, "Score a run's trained network on the test set."),
     "report": (report_verb, "One table over the runs of sweeps, also as sweep.csv: neuro report outputs/train/<stamp>"),

@@ -91,6 +91,7 @@ class LocalPool(Pool):
             child.process.terminate()
         for child in self._children:
             self._bury(child)
+            child.errors.close()
         self._children = []
         self._waiting.clear()
         self._selector.close()
@@ -118,7 +119,7 @@ class LocalPool(Pool):
 
     def _start(self) -> Child:
         self._started += 1
-        command = [sys.executable, "-m", "neuro_cli.broker.local_child"]
+        command = [sys.executable, "-m", "neuro_cli.broker.local_child", str(os.getpid())]
         command += [str(self.memory * 2**20)] if self.memory is not None else []
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         # a thread an operator: the workers share the cores

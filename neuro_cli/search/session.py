@@ -74,10 +74,12 @@ class _Session:
         engine.ask()
         record.save(engine, self._seconds())
         self._submit(engine.under_way)
-        while not engine.finished and not stop.wanted():
+        while not engine.finished:
             for result in self._pool.results(POLL_SECONDS):
                 self._take(result)
             self._view.update(self._pool.facts())
+            if stop.wanted():
+                break
         if not engine.finished:
             done = len(engine.archive.outcomes)
             log.warning("stopped after candidate %d (%s); go on with: neuro resume %s", done, stop.reason, record.run)

@@ -59,6 +59,7 @@ RESUME_KEYS = (
     "algo.keep_last_step",
 )
 EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
+SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 
 
@@ -75,6 +76,11 @@ def bench_main(config: DictConfig) -> None:
 @hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="scale")
 def scale_main(config: DictConfig) -> None:
     _job(config, _scale)
+
+
+@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="search")
+def search_main(config: DictConfig) -> None:
+    _job(config, _search)
 
 
 def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
@@ -195,6 +201,19 @@ def export_verb(arguments: list[str]) -> int:
     return 0
 
 
+def _search(config: dict[str, Any], run: Path) -> int:
+    from neuro_cli.broker.roles import ROLES, serve
+    from neuro_cli.runner.logs import log_to
+    from neuro_cli.search.command import begin
+
+    if launched():
+        raise UserError("neuro search has workers of its own: run it without a launcher")
+    if config["role"] in ROLES:
+        log_to(run, 0)
+        return serve(config)
+    return begin(config, run, _shown(run), lambda whole: OmegaConf.save(OmegaConf.create(whole), run / ".hydra" / "config.yaml"))
+
+
 def _take_back(run: Path) -> None:
     """Remove what was written for a run that never began, so that the mended command can have the folder."""
     if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
@@ -269,9 +288,11 @@ def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.launch import launched_by_us
     from neuro_cli.runner.logs import is_written
     from neuro_cli.runner.recover import recover
-    from neuro_cli.runner.runs import read_checkpoint, read_config, resumed_config
+    from neuro_cli.runner.runs import is_search, read_checkpoint, read_config, resumed_config
 
     options = _arguments("resume", arguments)
+    if is_search(options.run):
+        return resume_search(options.run, options.overrides)
     changes, generation, trust = _resume_arguments(options.overrides)
     config = read_config(options.run, trust)
     if "cluster" in config:
@@ -289,6 +310,32 @@ def resume_verb(arguments: list[str]) -> int:
     again = ["resume", str(options.run), *[text for text in arguments[1:] if not text.startswith("ranks=")]]
     with resumed_config(options.run, config) if changes else nullcontext():
         return start(config, options.run, checkpoint, again)
+
+
+def resume_search(run: Path, overrides: list[str]) -> int:
+    """Go on with a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
+    from neuro_cli.runner.runs import resumed_config, saved_config
+    from neuro_cli.search.command import go_on
+
+    config, trust = saved_config(run), []
+    for text in overrides:
+        key, value = parse_plain(text)
+        if key == "trust":
+            trust = [str(name) for name in (value if isinstance(value, list) else [value])]
+        elif key in ("pool", "logger"):
+            config[key] = option_of(key, value)
+        elif key in SEARCH_RESUME_KEYS or key.startswith("pool."):
+            set_key(config, key, value)
+        else:
+            raise ConfigError(
+                key, value, f"a resumed search keeps it; what can change: {', '.join(SEARCH_RESUME_KEYS)}, pool, logger"
+            )
+    # a pool may refer to what the config says of a cluster
+    whole = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
+    assert isinstance(whole, dict)
+    config = {str(key): value for key, value in whole.items()}
+    with resumed_config(run, config) if overrides else nullcontext():
+        return go_on(config, run, trust)
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:
@@ -351,6 +398,36 @@ def _arguments(verb: str, arguments: list[str], name: str = "") -> argparse.Name
     return parser.parse_args(arguments)
 
 
+def search_verb(arguments: list[str]) -> int:
+    if arguments[:1] == ["certs"]:
+        return certs_verb(arguments[1:])
+    if arguments[:1] == ["plot"]:
+        return plot_verb(arguments[1:])
+    return _hydra_verb(search_main)(arguments)
+
+
+def plot_verb(arguments: list[str]) -> int:
+    from neuro_cli.search.compare import compare
+
+    if len(arguments) < 2 or not arguments[0].endswith((".png", ".pdf", ".svg")):
+        raise UserError("usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches")
+    compare(Path(arguments[0]), [Path(folder) for folder in arguments[1:]])
+    return 0
+
+
+def certs_verb(arguments: list[str]) -> int:
+    from neuro_cli.broker.roles import need_packages
+
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError("usage: neuro search certs FOLDER [HOST ...], the names and addresses under which this host is reached")
+    need_packages()
+    from neuro_cli.broker.certificates import make_certificates
+
+    for path in make_certificates(Path(arguments[0]), arguments[1:]):
+        print(f"neuro: {path}")
+    return 0
+
+
 def report_verb(arguments: list[str]) -> int:
     from neuro_cli.report.sweep import report as table
 
@@ -397,6 +474,7 @@ VERBS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "bench": (_hydra_verb(bench_main), "Measure: neuro bench generation"),
     "scale": (_hydra_verb(scale_main), "Measure weak and strong scaling over networks, and project beyond this machine."),
     "evolve": (_evolve_verb, "Be a peer of a cluster that trains one model by passing seeds; neuro evolve export RUN"),
+    "search": (search_verb, "Evolve the module of a convolutional network; candidates are trained side by side."),
     "resume": (resume_verb, "Go on with a run from its last checkpoint, on any number of ranks."),
     "evaluate": (evaluate_verb, "Score a run's trained network on the test set."),
     "report": (report_verb, "One table over the runs of sweeps, also as sweep.csv: neuro report outputs/train/<stamp>"),

@@ -28,7 +28,7 @@ class Sweep(Callback):
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         launcher = config.hydra.launcher
         self.folder = Path(str(config.hydra.sweep.dir))
-        self.trains = config.hydra.job.name == "train"  # a sweep of benchmarks has no runs to report
+        self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
         self.submitted = SubmittedJobs(self.folder, str(launcher.comment)) if launcher._target_ == LAUNCHER else None
         Sweep.current = self
         if self.submitted is not None:

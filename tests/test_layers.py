@@ -21,7 +21,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("algo",),
     ("distribution",),
     ("runner",),
-    ("report", "evolve"),
+    ("report", "evolve", "broker"),
+    ("search",),
     ("overrides", "sweep", "cli"),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

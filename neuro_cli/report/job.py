@@ -14,7 +14,7 @@ from neuro_cli.runner.logs import is_written, messages
 
 FAILED = "failed: "
 # log lines that say how a run stands; the last of them counts
-TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, )")
+TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on): )")
 
 
 @dataclass
@@ -54,11 +54,16 @@ def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) ->
     turn = next((line for line in reversed(lines) if TURNS.match(line)), "")
     if turn.startswith(FAILED):
         return "failed", turn.removeprefix(FAILED)
-    if summary is not None and (summary.get("generations") or 0) >= (config.get("generations") or 0):
+    if summary is not None and _complete(summary, config):
         return "finished", ""
     if turn.startswith(("stopped", "queued")):
         return "stopped", turn.partition("; ")[0]
     return "failed", f"ended without a word; last log line: {lines[-1]}" if lines else "no log line"
+
+
+def _complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
+    """Whether the run has done all it was asked for: a search says so, a training has its generations."""
+    return bool(summary.get("complete", (summary.get("generations") or 0) >= (config.get("generations") or 0)))
 
 
 def _config(run: Path) -> dict[str, Any]:

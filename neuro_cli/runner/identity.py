@@ -42,9 +42,14 @@ def refuse_other(config: dict[str, Any], saved: dict[str, Any]) -> None:
     """Raise UserError when ``config`` describes another run than the checkpoint's ``saved`` identity."""
     usual = {f"distribution.{key}": value for key, value in METHOD.items()}
     now, saved = usual | identity_of(config), usual | saved
+    refuse_difference(now, saved, "neuro train")
+
+
+def refuse_difference(now: dict[str, Any], saved: dict[str, Any], verb: str) -> None:
+    """Raise UserError, naming the first key, when two identities differ. ``verb``: what begins a new run."""
     for key in sorted(now.keys() | saved.keys()):
         if now.get(key) != saved.get(key):
             raise UserError(
                 f"{key}={now.get(key)}: the run's checkpoint has {key}={saved.get(key)}; resume keeps it, "
-                "and another value is a new run (neuro train)"
+                f"and another value is a new run ({verb})"
             )

@@ -11,7 +11,7 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.runner.build import is_ours, make, make_model
+from neuro_cli.runner.build import OURS, is_ours, make, make_model
 from neuro_cli.runner.checkpoint import STATE, Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.runner.identity import refuse_other
 from neuro_cli.runner.members import JointPrediction, load_members
@@ -39,11 +39,31 @@ def _content(path: Path) -> bytes | None:
 
 
 def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
-    """The resolved config of a run folder. Raises UserError for a folder that is no run.
+    """The resolved config of a training run's folder. Raises UserError for another folder.
 
     A saved config names the classes it is made of, and making them runs their code: others than ours and torch's need
     their package in ``trust`` (None: all are trusted).
     """
+    config = saved_config(run)
+    if not {"task", "model", "algo", "seed"} <= config.keys():
+        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
+    if trust is not None:
+        refuse_untrusted(config, trust)
+    return config
+
+
+def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
+    """Raise UserError when ``config`` names a class that is not ours, torch's, below ``also`` or of a package in ``trust``."""
+    for key, target in _targets(config):
+        package = str(target).split(".")[0]
+        if package not in trust and not is_ours(str(target), (*OURS, *also)):
+            raise UserError(
+                f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
+            )
+
+
+def saved_config(run: Path) -> dict[str, Any]:
+    """The resolved config in the folder of a run of any verb. Raises UserError for a folder that is no run."""
     resumed = run / ".hydra" / "resumed.yaml"
     path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
     if not path.exists():
@@ -52,15 +72,12 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
         config = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     except Exception as error:  # a damaged file shows as almost any exception
         raise UserError(f"{path}: not a readable config: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(config, dict) or not {"task", "model", "algo", "seed"} <= config.keys():
-        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
-    for key, target in _targets(config):
-        package = str(target).split(".")[0]
-        if trust is not None and package not in trust and not is_ours(str(target)):
-            raise UserError(
-                f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
-            )
-    return {str(key): value for key, value in config.items()}
+    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def is_search(run: Path) -> bool:
+    """Whether the folder is that of an architecture search. Raises UserError for a folder that is no run."""
+    return {"strategy", "trainings"} <= saved_config(run).keys()
 
 
 def _targets(node: Any, key: str = "") -> list[tuple[str, str]]:

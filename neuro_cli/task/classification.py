@@ -58,7 +58,11 @@ class Classification(Task):
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         declared = None if input_shape is None else tuple(input_shape)
-        data = self.read(declared)
+        self.take(self.read(declared), input_shape=declared, device=device, seed=seed, batch_size=batch_size)
+
+    def take(self, data: Data, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
+        """As :meth:`load`, with examples that were read already. Raises UserError."""
+        declared = input_shape
         self.input_shape = tuple(data.train.images.shape[1:])
         self.output_size = data.classes
         if declared is not None and declared != self.input_shape:

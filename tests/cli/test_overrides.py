@@ -6,7 +6,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.overrides import checked, groups, parse_plain
 
 # groups that one verb alone has
-VERBS = {"election": "evolve", "selection": "evolve"}
+VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}
 
 
 @pytest.mark.parametrize("group", sorted(set(groups()) - {"experiment"}))

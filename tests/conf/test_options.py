@@ -36,7 +36,8 @@ EXPECTED = {
     "selection": Selection,
 }
 ROOTS = {"election": "evolve", "selection": "evolve"}  # groups of another verb than train
-GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
+OTHER_VERBS = ("pool", "strategy")  # groups of neuro search, which has tests of its own
+GROUPS = {group: options for group, options in groups().items() if group not in ("experiment", *OTHER_VERBS)}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
 MARKS = {"_target_", "_partial_", "defaults"}  # Hydra's own
 WITH = {"mlp_policy": ("task=lunar_lander",)}  # whose sizes are the task's

@@ -1,0 +1,56 @@
+"""The pool of a search on one machine: a whole cluster of its own, by the same processes as one of many machines."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from neuro_cli.broker.broker_pool import BrokerPool
+from neuro_cli.broker.cluster import Cluster
+from neuro_cli.broker.pool import Result, Task
+from neuro_cli.core.checks import integer, number
+
+
+class EmbeddedPool(BrokerPool):
+    """A nameserver, a broker and ``workers`` workers (None: the usable cores), which end with this process.
+
+    ``memory``: MiB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
+    """
+
+    def __init__(self, workers: int | None = None, memory: int | None = None, task_timeout: float | None = None) -> None:
+        super().__init__(task_timeout=task_timeout)
+        cores = len(os.sched_getaffinity(0))
+        self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
+        self._memory = None if memory is None else integer("pool.memory", memory, 1)
+        if task_timeout is not None:
+            number("pool.task_timeout", task_timeout, above=0.0)
+        self._cluster: Cluster | None = None
+
+    def submit(self, tasks: Sequence[Task]) -> None:
+        self._revive()
+        super().submit(tasks)
+
+    def results(self, timeout: float) -> list[Result]:
+        self._revive()
+        return super().results(timeout)
+
+    def facts(self) -> dict[str, Any]:
+        self._revive()
+        return super().facts()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self._cluster is not None:
+                self._cluster.close()
+
+    def _revive(self) -> None:
+        """Start the cluster at the first time, and what has ended of it later."""
+        if self._cluster is not None:
+            self._cluster.revive()
+            return
+        self._cluster = Cluster()
+        self._nameserver = self._cluster.start_nameserver()
+        self._cluster.start_broker("broker", peering=False)
+        for count in range(self._workers):
+            self._cluster.start_worker(f"worker-{count + 1}", memory=self._memory)

@@ -1,0 +1,27 @@
+"""The registry of task kinds: a name is a function from JSON data to JSON data, found without running anything a message says."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from neuro_cli.core.errors import UserError
+
+KINDS = {
+    "noop": "neuro_cli.broker.chores:noop",
+    "candidate": "neuro_cli.search.candidate:train_candidate",
+    "hydra_job": "neuro_cli.broker.hydra_job:run_job",
+}
+
+
+def function_of(kind: str, kinds: Mapping[str, str] = KINDS) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The function behind a kind of task, of those in ``kinds``.
+
+    Raises UserError for a kind that is not registered, or whose function is not there.
+    """
+    if kind not in kinds:
+        raise UserError(f"the task's type {kind!r} is unknown to this worker; it knows {', '.join(sorted(kinds))}")
+    module, _, name = kinds[kind].partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"the task's type {kind!r}: there is no {kinds[kind]} here ({error})") from error

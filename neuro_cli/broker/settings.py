@@ -1,0 +1,130 @@
+"""The settings of a cluster's processes, as ``conf/broker_cluster.yaml`` names them, checked."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.broker.addresses import check_address
+from neuro_cli.broker.kinds import KINDS
+from neuro_cli.core.checks import boolean, integer, number, one_of
+from neuro_cli.core.errors import ConfigError, UserError, nearest
+
+SMALLEST_MESSAGE, LARGEST_MESSAGE = 65536, 2**30
+
+
+@dataclass(frozen=True)
+class Security:
+    """Whom a process trusts: the holders of certificates from the folder ``certificates``, or this machine (None)."""
+
+    certificates: Path | None = None
+    message_bytes: int = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class NameserverSettings:
+    address: str
+    folder: Path = Path("outputs/cluster/nameserver")
+    timeout: float = 5.0
+
+
+@dataclass(frozen=True)
+class BrokerSettings:
+    """Of a broker; times in seconds. The comments in ``conf/broker_cluster.yaml`` say what each is."""
+
+    address: str
+    nameserver: str
+    folder: Path
+    queue_limit: int = 100_000
+    attempts: int = 3
+    raised_attempts: int = 1
+    losses: int = 10
+    worker_timeout: float = 10.0
+    unknown_kind_after: float = 30.0
+    forget_after: float = 86400.0
+    peering: bool = True
+    durable: str = "process"
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """Of a worker. ``kinds`` is what it does, each with the place of its function; ``memory`` in MiB."""
+
+    nameserver: str
+    name: str = ""
+    children: int = 1
+    kinds: dict[str, str] = field(default_factory=lambda: dict(KINDS))
+    memory: int | None = None
+    threads: int = 1
+    drain_seconds: float = 3600.0
+
+
+def security_of(config: dict[str, Any]) -> Security:
+    """Raises UserError."""
+    node = _section(config, "security")
+    folder = node["certificates"]
+    if folder is not None and not Path(str(folder)).is_dir():
+        raise ConfigError("security.certificates", folder, f"there is no such folder; neuro search certs {folder} makes it")
+    size = integer("security.message_bytes", node["message_bytes"], SMALLEST_MESSAGE, LARGEST_MESSAGE)
+    return Security(None if folder is None else Path(str(folder)), size)
+
+
+def nameserver_settings(config: dict[str, Any]) -> NameserverSettings:
+    """Raises UserError."""
+    node = _section(config, "nameserver")
+    timeout = number("nameserver.timeout", node["timeout"], above=0.0)
+    return NameserverSettings(check_address("nameserver.address", node["address"], zero=True), Path(str(node["folder"])), timeout)
+
+
+def broker_settings(config: dict[str, Any]) -> BrokerSettings:
+    """Raises UserError."""
+    node = _section(config, "broker")
+    return BrokerSettings(
+        address=check_address("broker.address", node["address"], zero=True),
+        nameserver=check_address("nameserver.address", _section(config, "nameserver")["address"]),
+        folder=Path(str(node["folder"])),
+        queue_limit=integer("broker.queue_limit", node["queue_limit"], 1),
+        attempts=integer("broker.attempts", node["attempts"], 1),
+        raised_attempts=integer("broker.raised_attempts", node["raised_attempts"], 1),
+        losses=integer("broker.losses", node["losses"], 1),
+        worker_timeout=number("broker.worker_timeout", node["worker_timeout"], above=0.0),
+        unknown_kind_after=number("broker.unknown_kind_after", node["unknown_kind_after"], above=0.0),
+        forget_after=number("broker.forget_after", node["forget_after"], above=0.0),
+        peering=boolean("broker.peering", node["peering"]),
+        durable=one_of("broker.durable", node["durable"], ("process", "machine")),
+    )
+
+
+def worker_settings(config: dict[str, Any]) -> WorkerSettings:
+    """Raises UserError."""
+    node = _section(config, "worker")
+    memory = node["memory"]
+    return WorkerSettings(
+        nameserver=check_address("nameserver.address", _section(config, "nameserver")["address"]),
+        name=str(node["name"] or ""),
+        children=integer("worker.children", node["children"], 1, 1024),
+        kinds=_kinds(node["kinds"], node["more_kinds"]),
+        memory=None if memory is None else integer("worker.memory", memory, 1),
+        threads=integer("worker.threads", node["threads"], 1),
+        drain_seconds=number("worker.drain_seconds", node["drain_seconds"], low=0.0),
+    )
+
+
+def _kinds(names: Any, more: Any) -> dict[str, str]:
+    if not isinstance(more, dict) or not all(isinstance(place, str) and ":" in place for place in more.values()):
+        raise ConfigError("worker.more_kinds", more, "must be names with places of functions, package.module:function")
+    known = KINDS | {str(name): place for name, place in more.items()}
+    if names is None:
+        return known
+    if not isinstance(names, list) or not names:
+        raise ConfigError("worker.kinds", names, f"must be a list of types of task out of {', '.join(sorted(known))}")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError("worker.kinds", unknown[0], f"no such type of task; {nearest(str(unknown[0]), known)}")
+    return {name: known[name] for name in names}
+
+
+def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
+    node = config.get(name)
+    if not isinstance(node, dict):
+        raise UserError(f"{name}: it is missing in the config")
+    return node

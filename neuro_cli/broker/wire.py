@@ -1,0 +1,110 @@
+"""gRPC channels and servers as all processes of a cluster use them: limits, signs of life, mutual TLS, health, reflection."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from neuro_cli.broker.addresses import is_loopback, joined, split
+from neuro_cli.broker.credentials import Credentials, read_credentials
+from neuro_cli.broker.settings import Security
+from neuro_cli.core.errors import ConfigError, UserError
+
+PING_SECONDS, PING_TIMEOUT = 10, 10  # a host that vanished is noticed after both
+BATCH_BYTES = 2**20  # payloads of one message, if there is more than one
+
+
+def options(security: Security) -> list[tuple[str, int]]:
+    """What both ends of a connection are told."""
+    return [
+        ("grpc.max_receive_message_length", security.message_bytes),
+        ("grpc.max_send_message_length", security.message_bytes),
+        ("grpc.keepalive_time_ms", PING_SECONDS * 1000),
+        ("grpc.keepalive_timeout_ms", PING_TIMEOUT * 1000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", PING_SECONDS * 500),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_SECONDS * 500),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 1000),
+        ("grpc.enable_http_proxy", 0),
+    ]
+
+
+def payload_limit(security: Security) -> int:
+    """Bytes of a task's or result's payload that fit into a message with what stands around it."""
+    return security.message_bytes - 16384
+
+
+def open_channel(address: str, security: Security) -> grpc.aio.Channel:
+    """A channel of the running event loop. Raises ConfigError for plaintext to another machine."""
+    if security.certificates is not None:
+        ours = read_credentials(security.certificates)
+        credentials = grpc.ssl_channel_credentials(ours.authority, ours.key, ours.certificate)
+        return grpc.aio.secure_channel(address, credentials, options=options(security))
+    _refuse_plaintext(address)
+    # gRPC shares connections between channels of the same address; a process that lost one must not wait for another's
+    return grpc.aio.insecure_channel(address, options=[*options(security), ("grpc.use_local_subchannel_pool", 1)])
+
+
+def _refuse_plaintext(address: str) -> None:
+    if not is_loopback(address):
+        allowed = f"{address} is not on this machine: mutual TLS is needed; neuro search certs FOLDER makes its certificates"
+        raise ConfigError("security.certificates", None, allowed)
+
+
+class Server:
+    """A gRPC server of the running event loop: its own services, health and reflection.
+
+    ``names``: full names of the services; ``add`` registers them. ``address`` gets the port that was found, where it was 0.
+    Raises ConfigError for an address that cannot be had.
+    """
+
+    def __init__(self, key: str, address: str, security: Security, names: Sequence[str], add: Callable[[Any], None]) -> None:
+        self._server = grpc.aio.server(options=[*options(security), ("grpc.so_reuseport", 0)])
+        self._health = health.aio.HealthServicer()
+        add(self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._names = names
+        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
+        self.address = joined(split(address)[0], self._bind(key, address, security))
+
+    def _bind(self, key: str, address: str, security: Security) -> int:
+        if security.certificates is None:
+            _refuse_plaintext(address)
+        try:
+            if security.certificates is None:
+                return int(self._server.add_insecure_port(address))
+            return int(self._server.add_secure_port(address, _server_credentials(read_credentials(security.certificates))))
+        except RuntimeError as error:
+            raise ConfigError(key, address, "nothing can listen there: is the port taken?") from error
+
+    async def start(self) -> None:
+        await self._server.start()
+        for name in ("", *self._names):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace: float) -> None:
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace)
+
+
+def _server_credentials(ours: Credentials) -> grpc.ServerCredentials:
+    return grpc.ssl_server_credentials([(ours.key, ours.certificate)], ours.authority, require_client_auth=True)
+
+
+def reason(error: grpc.RpcError) -> str:
+    """One line about a call that failed."""
+    details = " ".join(str(error.details() or "").split())
+    return f"{error.code().name}: {details}"[:300]
+
+
+def unreachable(key: str, address: str, error: grpc.RpcError) -> UserError:
+    """What to tell a user whose process never reached another."""
+    said = reason(error)
+    if any(word in said.lower() for word in ("ssl", "tls", "certificate", "handshake")):
+        return ConfigError(key, address, f"the certificates of the two ends do not fit, or one has none ({said})")
+    return ConfigError(key, address, f"nobody answers there ({said})")

@@ -1,0 +1,71 @@
+"""A convolutional network that repeats one module: what `neuro search` evolves.
+
+A module is a list of layers by name, each a convolution that keeps the size of the image, or two that do so together, with
+ReLU after each. Between two repetitions a 1x1 convolution doubles the filters and a 3x3 max pool of stride 2 halves the sides:
+the space of "A Scalable Architecture for Parallel Deep Learning". The head is ours: the mean over the image, a linear layer.
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import ConfigError
+
+# the kernels, height and width, of each layer's convolutions
+LAYERS: dict[str, tuple[tuple[int, int], ...]] = {
+    "1x1": ((1, 1),),
+    "3x3": ((3, 3),),
+    "3x1-1x3": ((3, 1), (1, 3)),
+    "5x5": ((5, 5),),
+    "5x1-1x5": ((5, 1), (1, 5)),
+}
+
+
+def check_layers(key: str, names: object) -> tuple[str, ...]:
+    """``names`` if they are one or more names of layers. Raises ConfigError."""
+    allowed = f"must be a list of {', '.join(LAYERS)}, at least one"
+    if not isinstance(names, list | tuple) or not names:
+        raise ConfigError(key, names, allowed)
+    for name in names:
+        if name not in LAYERS:
+            raise ConfigError(key, f"[{','.join(map(str, names))}]", f"{name} is no layer; {allowed}")
+    return tuple(names)
+
+
+class ModuleCNN(nn.Module):
+    """Images (B, *input_shape) to logits (B, outputs).
+
+    ``module``: names of layers, in their order; ``filters``: of every layer in the first of ``repeats`` repetitions.
+    """
+
+    def __init__(self, module: Sequence[str], input_shape: Sequence[int], outputs: int, filters: int, repeats: int) -> None:
+        super().__init__()
+        names = check_layers("model.module", module)
+        if not isinstance(input_shape, list | tuple) or len(input_shape) != 3:
+            raise ConfigError("model.input_shape", input_shape, "must be [channels, height, width]")
+        self.input_shape = tuple(integer("model.input_shape", size, 1) for size in input_shape)
+        inner, width = self.input_shape[0], integer("model.filters", filters, 1)
+        parts: list[nn.Module] = []
+        for repetition in range(integer("model.repeats", repeats, 1)):
+            if repetition:
+                parts += [nn.Conv2d(width, 2 * width, 1), nn.MaxPool2d(3, 2, padding=1)]
+                inner = width = 2 * width
+            for name in names:
+                for kernel in LAYERS[name]:
+                    parts += [_convolution(inner, width, kernel), nn.ReLU()]
+                    inner = width
+        self.features = nn.Sequential(*parts)
+        self.classifier = nn.Linear(width, integer("model.outputs", outputs, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.classifier(self.features(images).mean((2, 3)))
+
+
+def _convolution(inner: int, outer: int, kernel: tuple[int, int]) -> nn.Conv2d:
+    """A convolution that keeps the sides, with weights for ReLU (He et al. 2015): a module may be many layers deep."""
+    height, width = kernel
+    convolution = nn.Conv2d(inner, outer, kernel, padding=(height // 2, width // 2))
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+    nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+    return convolution

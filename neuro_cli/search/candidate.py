@@ -1,0 +1,97 @@
+"""The task kind `candidate`: train one network, say how well it does on examples that it has not seen.
+
+What comes over a network is data. It names classes all the same (task, model, optimizer), and making them runs their code: only
+ours and torch's are made.
+"""
+
+import json
+import math
+import time
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.runner.build import device_of, is_ours, make, value_of
+from neuro_cli.search.training import Examples, scores, trained
+from neuro_cli.task.base import Task
+from neuro_cli.task.classification import Classification
+from neuro_cli.task.held_out import hold_out
+
+PARTS = ("task", "model", "training.optimizer")
+
+
+def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
+    """Train the network of ``payload``: ``task``, ``model``, ``training`` as in `conf/search.yaml`, and a ``seed``.
+
+    Gives fitness (validation accuracy), loss, train_loss, test_accuracy, test_loss, parameters, seconds. A network that
+    does not fit in memory, or diverges, gives ``error`` instead: one line. The same payload gives the same numbers on
+    processors of one kind.
+    Raises UserError for a payload that describes no training.
+    """
+    refuse_foreign(payload)
+    training = value_of(payload, "training")
+    device = device_of(training["device"])
+    torch.set_num_threads(training["threads"])
+    torch.use_deterministic_algorithms(device.type != "cpu")  # on one thread of a CPU all are
+    keep_freed_memory()
+    begun = time.perf_counter()
+    try:
+        found = _trained(payload, training, device)
+    except (MemoryError, RuntimeError) as error:
+        if not _no_memory(error):
+            raise
+        found = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
+    return {**found, "seconds": time.perf_counter() - begun}
+
+
+def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    examples = examples_of(
+        json.dumps(payload["task"], sort_keys=True), tuple(payload["model"]["input_shape"]), training["validation"]
+    )
+    task = make(payload, "task", Classification)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(payload["seed"])
+        model: nn.Module = make(payload, "model", nn.Module)
+    model = model.to(device).to(memory_format=torch.channels_last)
+    optimizer = make(training, "optimizer", partial)
+    train_loss = trained(model, task, examples, optimizer, training, payload["seed"])
+    fitness, loss = scores(model, task, examples.data, examples.validation)
+    test_accuracy, test_loss = scores(model, task, examples.data, examples.data.test)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if not all(map(math.isfinite, (train_loss, loss, test_loss))):
+        return {"parameters": parameters, "error": "its training diverged: a loss is not a finite number"}
+    return {
+        "fitness": fitness,
+        "loss": loss,
+        "train_loss": train_loss,
+        "test_accuracy": test_accuracy,
+        "test_loss": test_loss,
+        "parameters": parameters,
+    }
+
+
+@lru_cache(maxsize=1)  # a worker trains many candidates on the same examples
+def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) -> Examples:
+    """The examples of a task, given as the JSON of its config, ``share`` of the training ones held out. Raises UserError."""
+    made: Task = make({"task": json.loads(task)}, "task", Task)
+    if not isinstance(made, Classification):
+        raise ConfigError("task", type(made).__name__, "a search needs a task of images with classes to train on")
+    data = made.read(input_shape)
+    return Examples(data, *hold_out(data, share, "training.validation"))
+
+
+def refuse_foreign(payload: dict[str, Any]) -> None:
+    """Raise UserError when a part of the payload is made by a class that is neither ours nor torch's."""
+    for part in PARTS:
+        target = value_of(payload, f"{part}._target_")
+        if not is_ours(str(target)):
+            raise ConfigError(f"{part}._target_", target, "candidates are made of classes of neuro and torch only")
+
+
+def _no_memory(error: Exception) -> bool:
+    words = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "not enough memory" in words or "allocate memory" in words

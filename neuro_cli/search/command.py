@@ -1,0 +1,67 @@
+"""`neuro search` and `neuro resume` of a search: from a config to a folder with what was found."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from neuro_cli.broker.local_pool import LocalPool
+from neuro_cli.broker.pool import Pool
+from neuro_cli.core.checks import one_of
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.runner.build import make
+from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.runner.logs import is_written, log_to
+from neuro_cli.runner.runs import refuse_untrusted
+from neuro_cli.search.session import search
+from neuro_cli.search.settings import check, completed
+
+ROLES = ("all", "model")
+OURS = ("neuro_cli.search.", "neuro_cli.broker.")  # strategies and pools
+
+
+def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
+    """Search from the start. ``shown``: the folder as the user would type it; ``save`` writes the whole config there.
+
+    Raises UserError, before anything is written, for what does not fit.
+    """
+    role = one_of("role", config.get("role"), ROLES)
+    check(config)
+    pool = make(config, "pool", Pool)
+    if role == "model" and isinstance(pool, LocalPool):
+        raise ConfigError("role", role, "its candidates are trained by brokers' workers: it needs pool=broker, not pool=local")
+    config = completed(config)
+    save(config)
+    log_to(run, 0)
+    return _told(search(config, run), shown)
+
+
+def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
+    """Search from the last checkpoint of ``run`` on. ``trust``: packages whose classes the saved config may name.
+
+    Raises UserError.
+    """
+    refuse_untrusted(config, trust, OURS)
+    if is_written(run):
+        raise UserError(f"{run}: another process works on this search")
+    check(config)
+    checkpoint = CheckpointStore(run, keep=1).load()
+    done = len(checkpoint.scalars["outcomes"])
+    if config["trainings"] < done:
+        raise ConfigError("trainings", config["trainings"], f"the checkpoint has {done} already")
+    log_to(run, 0)
+    return _told(search(config, run, checkpoint), run)
+
+
+def _told(summary: dict[str, Any], run: Path) -> int:
+    """Print what was found. Returns the exit code."""
+    if summary["module"] is not None:
+        accuracies = f"validation accuracy {summary['validation_accuracy']:.4f}, test accuracy {summary['test_accuracy']:.4f}"
+        found = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
+        Console().print(found, markup=False, highlight=False, soft_wrap=True)
+        Console().print(
+            f"neuro train model={run / 'best' / 'best_1.yaml'} trains it", markup=False, highlight=False, soft_wrap=True
+        )
+    print(f"neuro: results in {run}")
+    return 0

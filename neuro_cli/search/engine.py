@@ -1,0 +1,80 @@
+"""Keeps the books of a search between its strategy and whoever trains: what is to be trained, what is under way, what is done."""
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.search.outcome import Outcome
+from neuro_cli.search.space import Module, Space, text_of
+from neuro_cli.search.strategy import Archive, Brood, Strategy
+
+
+class Engine:
+    """``trainings``: candidates that are trained in all. Call :meth:`ask` at the start and after every :meth:`tell`."""
+
+    def __init__(self, strategy: Strategy, space: Space, seed: int, trainings: int) -> None:
+        self.strategy, self.trainings = strategy, trainings
+        self.archive = Archive()
+        self.origins: dict[Module, str] = {}
+        self.generations: dict[Module, int] = {}  # the first of 0, 1, 2, ... that a module was bred in
+        self._open: list[Brood] = []
+        self._broods = 0
+        self._exhausted = False
+        strategy.begin(space, seed, self.archive)
+
+    @property
+    def under_way(self) -> list[Module]:
+        """What was asked for and has no outcome yet, in the order of the start."""
+        return [module for module in self.archive.started if module not in self.archive.outcomes]
+
+    @property
+    def finished(self) -> bool:
+        """Whether all trainings are done, or there is no module left to train."""
+        return not self._open and (self._exhausted or len(self.archive.started) >= self.trainings)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every module of the space has been asked for."""
+        return self._exhausted
+
+    def ask(self) -> list[Module]:
+        """Modules whose training is to begin now; none while the strategy waits for outcomes."""
+        fresh: list[Module] = []
+        while not self._exhausted and len(self.archive.started) < self.trainings and self.strategy.ready(len(self.under_way)):
+            brood = self.strategy.breed(self._broods)
+            if brood is None:
+                self._exhausted = True
+            else:
+                fresh += self._start(brood)
+        if self.finished:
+            self.strategy.conclude()
+        return fresh
+
+    def _start(self, brood: Brood) -> list[Module]:
+        """Open ``brood``, without candidates beyond the last training."""
+        self._broods += 1
+        left = self.trainings - len(self.archive.started)
+        fresh = [module for module in brood.modules if module not in self.archive.started][:left]
+        for module in fresh:
+            self.archive.started[module] = len(self.archive.started) + 1
+            self.origins[module] = brood.origin
+            self.generations[module] = self.strategy.generation
+        brood.modules = [module for module in brood.modules if module in self.archive.started]
+        self._open.append(brood)
+        return fresh
+
+    def tell(self, outcome: Outcome) -> None:
+        """What became of a module that was asked for. Raises UserError for one that was not, or that was told before."""
+        module = outcome.module
+        if module not in self.archive.started or module in self.archive.outcomes:
+            raise UserError(f"module {text_of(module)}: this search has not asked for it; is the checkpoint of another version?")
+        self.archive.outcomes[module] = outcome
+        still: list[Brood] = []
+        for brood in self._open:
+            if all(one in self.archive.outcomes for one in brood.modules):
+                self.strategy.hatched(brood)
+            else:
+                still.append(brood)
+        self._open = still
+
+    def best(self, count: int) -> list[Outcome]:
+        """The ``count`` fittest of all that were trained, the fittest first."""
+        trained = [outcome for outcome in self.archive.outcomes.values() if outcome.fitness is not None]
+        return sorted(trained, key=lambda one: one.rank, reverse=True)[:count]

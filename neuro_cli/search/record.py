@@ -1,0 +1,177 @@
+"""What a search leaves behind in its folder: candidates, metrics, checkpoints, log, plot, summary, and the best architectures."""
+
+import csv
+import io
+import json
+import logging
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.logger.base import Logger, Row
+from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.runner.build import make_logger
+from neuro_cli.runner.checkpoint import Checkpoint, CheckpointStore, write_atomically
+from neuro_cli.runner.summary import git_revision, peak_memory_bytes, versions, write_summary
+from neuro_cli.search.engine import Engine
+from neuro_cli.search.outcome import Outcome
+from neuro_cli.search.settings import identity_of
+from neuro_cli.search.space import text_of
+
+log = logging.getLogger(__name__)
+
+CANDIDATES = "candidates.csv"
+COLUMNS = (
+    "candidate",
+    "generation",
+    "origin",
+    "module",
+    "layers",
+    "parameters",
+    "validation_accuracy",
+    "validation_loss",
+    "train_loss",
+    "test_accuracy",
+    "seconds",
+    "worker",
+    "error",
+)
+
+
+class Record:
+    """The run folder of a search that begins, or goes on after ``resumed_at`` whole generations (None: begins)."""
+
+    def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
+        self.run, self.config, self.name = run, config, name
+        self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+        chosen = make_logger(config)
+        self._loggers: list[Logger] = [chosen] if isinstance(chosen, CsvLogger) else [CsvLogger(), chosen]
+        for logger in self._loggers:
+            logger.start(run, config, resumed_at)
+        self._generation = resumed_at or 0
+        self._counted = 0  # candidates that were done at the last row
+
+    def outcome(self, engine: Engine, outcome: Outcome, seconds: float) -> None:
+        """One more candidate is done: a line in the log, a row in ``candidates.csv``, a checkpoint."""
+        number = engine.archive.started[outcome.module]
+        told = outcome.error or f"validation accuracy {outcome.fitness:.4f}"
+        log.info("candidate %d (%s) on %s: %s", number, text_of(outcome.module), outcome.worker, told)
+        if outcome.error:
+            log.warning("candidate %d (%s) failed: %s", number, text_of(outcome.module), outcome.error.splitlines()[-1])
+        self.save(engine, seconds)
+        self.candidates(engine, tested=False)
+
+    def save(self, engine: Engine, seconds: float) -> None:
+        """A checkpoint: the outcomes in their order are all that a search is."""
+        outcomes = [outcome.as_json() for outcome in engine.archive.outcomes.values()]
+        scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self.config), "outcomes": outcomes}
+        self._store.save(len(outcomes), {}, scalars)
+
+    def candidates(self, engine: Engine, tested: bool) -> None:
+        """Write ``candidates.csv``; with ``tested`` test accuracies too, which nobody is to see before the end."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for module, number in engine.archive.started.items():
+            outcome = engine.archive.outcomes.get(module)
+            if outcome is not None:
+                own = (number, engine.generations[module], engine.origins[module], text_of(module), len(module))
+                scores = (outcome.fitness, outcome.loss, outcome.train_loss, outcome.test_accuracy if tested else None)
+                writer.writerow([*own, outcome.parameters, *scores, outcome.seconds, outcome.worker, outcome.error])
+        _write(self.run / CANDIDATES, text.getvalue())
+
+    def generation(self, engine: Engine, seconds: float) -> Row | None:
+        """A row of ``metrics.csv`` if a generation is whole that has none: its ``seconds``, and the population after it."""
+        if engine.strategy.generation <= self._generation:
+            return None
+        self._generation = engine.strategy.generation
+        members, done = engine.strategy.members, len(engine.archive.outcomes)
+        fitnesses = [member.fitness for member in members if member.fitness is not None]
+        losses = [member.train_loss for member in members if member.train_loss is not None]
+        row: Row = {
+            "generation": self._generation,
+            "fitness_mean": fmean(fitnesses) if fitnesses else None,
+            "fitness_best": max(fitnesses, default=None),
+            "train_loss": fmean(losses) if losses else None,
+            "seconds": seconds,
+            "candidates_per_second": (done - self._counted) / seconds if seconds else None,
+            "trainings": done,
+            "failures": sum(bool(outcome.error) for outcome in engine.archive.outcomes.values()),
+            "layers_mean": fmean(len(member.module) for member in members) if members else None,
+        }
+        self._counted = done
+        for logger in self._loggers:
+            logger.log(row)
+        return row
+
+    def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
+        """Write the best architectures, the plot and the summary; return the summary."""
+        from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
+
+        best = engine.best(self.config["best"])
+        self.candidates(engine, tested=True)
+        self._export(best)
+        summary = self._summary(engine, best, seconds, workers)
+        write_summary(self.run / "summary.json", summary)
+        plot_search(self.run / CANDIDATES, self.run / "curves.png")
+        for logger in self._loggers:
+            logger.finish(summary)
+        return summary
+
+    def _summary(self, engine: Engine, best: list[Outcome], seconds: float, workers: int | None) -> dict[str, Any]:
+        done = len(engine.archive.outcomes)
+        first = list(engine.archive.started)[: engine.strategy.population]
+        outcomes = [engine.archive.outcomes[module] for module in first if module in engine.archive.outcomes]
+        winner = best[0] if best else None
+        return {
+            "test_accuracy": winner and winner.test_accuracy,
+            "test_loss": winner and winner.test_loss,
+            "generations": engine.strategy.generation,
+            "wall_seconds": seconds,
+            "candidates_per_second": done / seconds if seconds else 0.0,
+            "peak_memory_bytes": peak_memory_bytes(),
+            "parameters": winner and winner.parameters,
+            "device": self.config["training"]["device"],
+            "versions": versions(),
+            "git_revision": git_revision(),
+            "complete": engine.finished,
+            "exhausted": engine.exhausted,
+            "trainings": done,
+            "failures": sum(bool(outcome.error) for outcome in engine.archive.outcomes.values()),
+            "workers": workers,
+            "module": winner and list(winner.module),
+            "validation_accuracy": winner and winner.fitness,
+            "first_generation": {
+                "validation_accuracy_median": _median([outcome.fitness for outcome in outcomes]),
+                "test_accuracy_median": _median([outcome.test_accuracy for outcome in outcomes]),
+            },
+        }
+
+    def _export(self, best: list[Outcome]) -> None:
+        """``best/best_1.yaml`` and on: options of the group `model`, the fittest first."""
+        folder = self.run / "best"
+        folder.mkdir(exist_ok=True)
+        epochs = self.config["training"]["epochs"]
+        for place, outcome in enumerate(best, 1):
+            model = {**self.config["model"], "module": list(outcome.module)}
+            comment = f"# {outcome.parameters:,} parameters, validation accuracy {outcome.fitness:.4f} after {epochs} epochs"
+            lines = [f"{key}: {json.dumps(value)}" for key, value in model.items()]  # JSON is YAML
+            _write(folder / f"best_{place}.yaml", "\n".join([comment, *lines]) + "\n")
+
+
+def saved_outcomes(checkpoint: Checkpoint) -> list[Outcome]:
+    """The outcomes in a checkpoint of a search, in the order they were told."""
+    return [Outcome.from_json(fields) for fields in checkpoint.scalars["outcomes"]]
+
+
+def _median(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error

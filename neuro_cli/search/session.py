@@ -1,0 +1,125 @@
+"""The model of the search, in the paper's words: it breeds candidates, sends them to a pool, and learns from what comes back."""
+
+import logging
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.broker.pool import Pool, Result
+from neuro_cli.core.errors import UserError
+from neuro_cli.runner.build import make
+from neuro_cli.runner.checkpoint import Checkpoint
+from neuro_cli.runner.identity import refuse_difference
+from neuro_cli.runner.stop import StopRequest
+from neuro_cli.search.engine import Engine
+from neuro_cli.search.outcome import Outcome
+from neuro_cli.search.record import Record, saved_outcomes
+from neuro_cli.search.settings import identity_of, space_of, task_of
+from neuro_cli.search.space import Module
+from neuro_cli.search.strategy import Strategy
+from neuro_cli.search.view import View
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.25  # that a request to stop may wait
+NUMBERS = ("fitness", "loss", "train_loss", "test_accuracy", "test_loss", "parameters")  # of a candidate's result
+
+
+def search(config: dict[str, Any], run: Path, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
+    """Search in the folder ``run``, from the start or from a checkpoint on, and return the summary. Raises UserError."""
+    engine = Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
+    name, before = secrets.token_hex(6), 0.0
+    if checkpoint is not None:
+        refuse_difference(identity_of(config), checkpoint.scalars["identity"], "neuro search")
+        name, before = checkpoint.scalars["name"], checkpoint.scalars["seconds"]
+        replay(engine, saved_outcomes(checkpoint))
+    pool = _pool(config, name)
+    try:
+        record = Record(run, config, name, None if checkpoint is None else engine.strategy.generation)
+        with StopRequest(config["time_limit"]) as stop, View(engine) as view:
+            return _Session(config, engine, pool, record, view, before).run(stop)
+    finally:
+        pool.close()
+
+
+def _pool(config: dict[str, Any], name: str) -> Pool:
+    """Who trains. A pool that outlives this process knows the tasks under the search's name: a resumed one finds them there."""
+    node = config["pool"]
+    pool: Pool = make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
+    return pool
+
+
+def replay(engine: Engine, outcomes: list[Outcome]) -> None:
+    """Tell a new ``engine`` what was found before, in that order: it then stands where the earlier one stood."""
+    for outcome in outcomes:
+        engine.ask()
+        engine.tell(outcome)
+
+
+class _Session:
+    """One process's part of a search. ``before``: seconds that earlier ones took."""
+
+    def __init__(self, config: dict[str, Any], engine: Engine, pool: Pool, record: Record, view: View, before: float) -> None:
+        self._config, self._engine, self._pool, self._record, self._view = config, engine, pool, record, view
+        self._before, self._begun = before, time.perf_counter()
+        self._row_at = self._begun
+        self._modules: dict[str, Module] = {}  # by task
+
+    def run(self, stop: StopRequest) -> dict[str, Any]:
+        """Search until the end or until a stop is wanted; the summary."""
+        engine, record = self._engine, self._record
+        done = len(engine.archive.outcomes)
+        log.info("search %s: %d of %d candidates are trained", "goes on" if done else "begins", done, engine.trainings)
+        engine.ask()
+        record.save(engine, self._seconds())
+        self._submit(engine.under_way)
+        while not engine.finished:
+            for result in self._pool.results(POLL_SECONDS):
+                self._take(result)
+            self._view.update(self._pool.facts())
+            if stop.wanted():
+                break
+        if not engine.finished:
+            done = len(engine.archive.outcomes)
+            log.warning("stopped after candidate %d (%s); go on with: neuro resume %s", done, stop.reason, record.run)
+        elif engine.exhausted:
+            log.warning("the search ends early: every module of up to %d layers is trained", self._config["max_layers"])
+        facts = self._pool.facts()
+        self._view.update(facts, last=True)
+        return record.finish(engine, self._seconds(), facts.get("workers"))
+
+    def _submit(self, modules: list[Module]) -> None:
+        tasks = [task_of(self._config, module, self._record.name) for module in modules]
+        self._modules |= {task.id: module for task, module in zip(tasks, modules, strict=True)}
+        self._pool.submit(tasks)
+
+    def _take(self, result: Result) -> None:
+        """One result: the books, the folder, and what is trained next."""
+        engine = self._engine
+        outcome = outcome_of(self._modules[result.id], result)
+        engine.tell(outcome)
+        fresh = engine.ask()
+        now = time.perf_counter()
+        if self._record.generation(engine, now - self._row_at):  # before the checkpoint: resume drops rows, but makes none again
+            self._row_at = now
+        self._record.outcome(engine, outcome, self._seconds())
+        self._refuse_hopeless()
+        self._submit(fresh)
+
+    def _refuse_hopeless(self) -> None:
+        """Raise UserError when a population's worth of candidates have failed and none was trained."""
+        outcomes = list(self._engine.archive.outcomes.values())
+        if len(outcomes) >= self._engine.strategy.population and all(outcome.error for outcome in outcomes):
+            raise UserError(f"all {len(outcomes)} candidates failed, the last by: {outcomes[-1].error.splitlines()[-1]}")
+
+    def _seconds(self) -> float:
+        return self._before + time.perf_counter() - self._begun
+
+
+def outcome_of(module: Module, result: Result) -> Outcome:
+    """What a pool's result says of a module."""
+    error = result.error.strip() or str(result.payload.get("error", ""))
+    known = {name: result.payload[name] for name in NUMBERS if name in result.payload and not error}
+    seconds = float(result.payload.get("seconds", result.seconds))
+    return Outcome(module, **known, seconds=seconds, worker=result.worker, error=error)

@@ -1,0 +1,108 @@
+"""What a search is asked for: the checks of its config, what the task tells about its network, what a candidate's training is."""
+
+import hashlib
+import json
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuro_cli.algo.optimizer import ScheduledOptimizer
+from neuro_cli.broker.pool import Task
+from neuro_cli.core.checks import integer, number
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.schedule import Schedule
+from neuro_cli.model.module_cnn import LAYERS, ModuleCNN, check_layers
+from neuro_cli.runner.build import device_of, make, value_of
+from neuro_cli.runner.identity import flatten
+from neuro_cli.search.candidate import examples_of, refuse_foreign
+from neuro_cli.search.engine import Engine
+from neuro_cli.search.space import Module, Space, text_of
+from neuro_cli.search.strategy import Strategy
+from neuro_cli.search.training import OPTIMIZER, SCHEDULE
+
+INTEGERS: dict[str, tuple[int, int | None]] = {
+    "seed": (0, 2**63 - 1),
+    "trainings": (1, 10**6),
+    "max_layers": (1, 100),
+    "best": (1, None),
+    "checkpoint.keep": (1, None),
+    "training.epochs": (1, None),
+    "training.batch_size": (1, None),
+    "training.threads": (1, None),
+}
+# what the numbers of a search depend on, beside where its data lie
+IDENTITY = ("seed", "max_layers", "layers", "task", "model", "strategy", "training")
+FREE = ("task.root", "task.download", "task.evaluation_batch")
+
+
+def check(config: dict[str, Any]) -> None:
+    """Check all that can be checked without data. Raises UserError."""
+    for key, (low, high) in INTEGERS.items():
+        integer(key, value_of(config, key), low, high)
+    number("training.validation", value_of(config, "training.validation"), above=0.0, high=0.9)
+    if value_of(config, "time_limit") is not None:
+        number("time_limit", config["time_limit"], above=0.0)
+    if value_of(config, "layers") is not None:
+        names = check_layers("layers", config["layers"])
+        if len(set(names)) < len(names):
+            raise ConfigError("layers", f"[{','.join(names)}]", "a layer occurs twice")
+    Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
+    device_of(value_of(config, "training.device"))
+    refuse_foreign(config)
+    schedule = Schedule(**value_of(config, "training.lr_schedule"), key=SCHEDULE, generations=1)
+    ScheduledOptimizer(make(config["training"], "optimizer", partial), schedule, [nn.Parameter(torch.zeros(1))], OPTIMIZER)
+
+
+def completed(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with the images' shape and the number of classes, where the model leaves them null. Raises UserError.
+
+    Reads the examples once: what is wrong with them is said before any candidate is sent out.
+    """
+    model = value_of(config, "model")
+    declared = model.get("input_shape")
+    shape = None if declared is None else tuple(declared)
+    task = json.dumps(config["task"], sort_keys=True)
+    examples = examples_of(task, shape, config["training"]["validation"])
+    sizes = {"input_shape": list(examples.data.train.images.shape[1:]), "outputs": examples.data.classes}
+    filled = {**model, **{key: size for key, size in sizes.items() if model.get(key) is None}}
+    config = {**config, "model": filled}
+    make(_described(config, (next(iter(space_of(config).layers)),)), "model", ModuleCNN)
+    examples_of.cache_clear()  # only the workers train on them
+    return config
+
+
+def space_of(config: dict[str, Any]) -> Space:
+    """The modules that a search may try."""
+    return Space(tuple(config["layers"] or LAYERS), config["max_layers"])
+
+
+def identity_of(config: dict[str, Any]) -> dict[str, Any]:
+    """Dotted keys and values that the search's numbers depend on."""
+    leaves = flatten({key: config[key] for key in IDENTITY})
+    # modules are what is searched for: the one in the config is never used
+    return {key: value for key, value in leaves.items() if key not in FREE and key != "model.module"}
+
+
+def task_of(config: dict[str, Any], module: Module, name: str) -> Task:
+    """The task that trains ``module``, the same one whenever the search ``name`` asks for it."""
+    payload = _described(config, module)
+    digest = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
+    return Task(f"{name}-{digest[:24]}", "candidate", payload)
+
+
+def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:
+    """What `train_candidate` is given."""
+    return {
+        "task": config["task"],
+        "model": {**config["model"], "module": list(module)},
+        "training": config["training"],
+        "seed": training_seed(config["seed"], module),
+    }
+
+
+def training_seed(seed: int, module: Module) -> int:
+    """The seed of a candidate's weights and batches: of the search's seed and the architecture, not of who trains it or when."""
+    digest = hashlib.sha256(f"{seed}: {text_of(module)}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

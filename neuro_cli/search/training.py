@@ -1,0 +1,57 @@
+"""Back-propagation of one network on the training part of a task's examples, and its scores on the parts it has not seen."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from neuro_cli.algo.optimizer import ScheduledOptimizer
+from neuro_cli.core.schedule import Schedule
+from neuro_cli.task.classification import Classification, Data, Split
+
+OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # their keys in errors
+
+
+@dataclass(frozen=True)
+class Examples:
+    """``data`` of a task with its training examples in two: what is learnt, and what validates."""
+
+    data: Data
+    training: Split
+    validation: Split
+
+
+def trained(
+    model: nn.Module, task: Classification, examples: Examples, optimizer: partial[Any], training: dict[str, Any], seed: int
+) -> float:
+    """Train ``model`` in place for ``training.epochs``; the mean loss of the last epoch.
+
+    The order of the examples is a function of ``seed``; what is left of an epoch after its last whole batch begins the next.
+    """
+    device = next(model.parameters()).device
+    batch_size = min(training["batch_size"], len(examples.training.targets))
+    data = replace(examples.data, train=examples.training, test=examples.validation)
+    task.take(data, input_shape=None, device=device, seed=seed, batch_size=batch_size)
+    per_epoch = max(1, len(examples.training.targets) // batch_size)
+    steps = training["epochs"] * per_epoch
+    schedule = Schedule(**training["lr_schedule"], key=SCHEDULE, generations=steps)
+    stepper = ScheduledOptimizer(optimizer, schedule, list(model.parameters()), OPTIMIZER)
+    model.train()
+    total = 0.0
+    for step in range(steps):
+        loss = task.loss(model, task.batch(step, 0, batch_size))
+        loss.backward()
+        stepper.step(step)
+        total += loss.item() if step >= steps - per_epoch else 0.0
+    return total / per_epoch
+
+
+def scores(model: nn.Module, task: Classification, data: Data, split: Split) -> tuple[float, float]:
+    """(accuracy, loss) of ``model`` on ``split``."""
+    device = next(model.parameters()).device
+    task.take(replace(data, test=split), input_shape=None, device=device, seed=0, batch_size=1)
+    model.eval()
+    metrics = task.summarise(np.sum([task.evaluate_chunk(model, chunk) for chunk in range(task.evaluation_chunks)], axis=0))
+    return metrics["test_accuracy"], metrics["test_loss"]

@@ -1,0 +1,178 @@
+"""Nameserver, brokers, workers and pool as real processes on this machine."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+from conftest import all_results, until
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from trouble import TROUBLE
+
+from neuro_cli.broker.broker_pool import BrokerPool
+from neuro_cli.broker.embedded import EmbeddedPool
+from neuro_cli.broker.pool import Task
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.core.errors import UserError
+
+
+def noops(count: int, first: int = 0, **payload) -> list[Task]:
+    return [Task(f"n{number}", "noop", payload | {"echo": number}) for number in range(first, first + count)]
+
+
+def status(address: str) -> messages.StatusReply:
+    with grpc.insecure_channel(address) as channel:
+        return SubmissionStub(channel).Status(messages.StatusRequest(), timeout=5)
+
+
+def test_whatever_a_task_does_costs_that_task_alone(cluster, pool, tmp_path):
+    """One worker with one process: after every disaster the next task is done."""
+    broker = cluster.start_broker("broker", unknown_kind_after=0.5, attempts=2)
+    cluster.start_worker("worker", more_kinds=TROUBLE, memory=200)
+    pool._timeout = 20.0
+    pool.submit([*noops(3), Task("unknown", "nosuch", {}), Task("wrong", "noop", {"seconds": "x"}), Task("crash", "crash", {})])
+    pool.submit([Task("crash_once", "crash_once", {"mark": str(tmp_path / "mark")}), Task("chatty", "chatty", {})])
+    pool.submit([Task("grow", "grow", {"mib": 300, "seconds": 20}), Task("large", "large", {"bytes": 5 * 2**20})])
+    pool._timeout = 0.5
+    pool.submit([Task("slow", "nap", {"seconds": 30})])
+    found = all_results(pool, 11)
+    assert [found[f"n{number}"].payload["echo"] for number in range(3)] == [0, 1, 2]
+    assert found["crash_once"].payload == {"attempt": 2}
+    assert found["chatty"].payload == {"read": ""}
+    errors = {name: result.error for name, result in found.items() if result.error}
+    assert "ValueError: could not convert string to float: 'x'" in errors["wrong"]
+    assert errors["wrong"].startswith("Traceback")
+    assert errors["unknown"].startswith("the task's type 'nosuch' is unknown to the workers; they know candidate, chatty")
+    assert errors["crash"].startswith("the task's process ended with signal SIGSEGV; it last wrote: last words")
+    assert errors["grow"] == "the task needed more than worker.memory=200 MiB"
+    assert errors["slow"] == "the task took longer than its 0.5 s"
+    assert errors["large"].startswith("the result has 5242892 bytes")
+    assert errors.keys() == {"wrong", "unknown", "crash", "grow", "slow", "large"}
+    with grpc.insecure_channel(broker) as channel:
+        letters = SubmissionStub(channel).DeadLetters(messages.DeadLettersRequest(), timeout=5).letters
+    assert {letter.task.id: letter.attempts for letter in letters} == {
+        "wrong": 1, "unknown": 0, "crash": 2, "grow": 1, "slow": 2, "large": 1,
+    }  # fmt: skip
+    with pytest.raises(UserError, match=r"its payload has \d+ bytes, security\.message_bytes allows"):
+        pool.submit([Task("fat", "noop", {"echo": "x" * 5 * 2**20})])
+
+
+def test_nothing_is_lost_and_nothing_comes_twice_when_processes_are_killed(cluster, pool, tmp_path):
+    """The broker, the nameserver and a worker by SIGKILL while 300 tasks are under way."""
+    cluster.start_broker("broker")
+    for number in range(2):
+        cluster.start_worker(f"worker {number}", more_kinds=TROUBLE)
+    file = str(tmp_path / "done")
+    pool.submit([Task(str(number), "count", {"file": file, "number": number, "seconds": 0.005}) for number in range(300)])
+    found = {result.id for result in pool.results(10.0)}
+    for name in ("broker", "nameserver", "worker 0"):
+        cluster.members[name].process.kill()
+        cluster.members[name].process.wait()
+        assert cluster.revive() == [name]
+        found |= {result.id for result in pool.results(0.2)} - found
+    more = all_results(pool, 300 - len(found))
+    assert found.isdisjoint(more)
+    assert found | more.keys() == {str(number) for number in range(300)}
+    time.sleep(0.5)
+    assert pool.results(0.1) == []
+    assert {int(line) for line in Path(file).read_text().split()} == set(range(300))
+    until(lambda: pool.facts()["brokers"] == 1)
+
+
+def test_tasks_of_a_broker_that_does_not_come_back_are_sent_to_another(cluster, pool, monkeypatch):
+    monkeypatch.setattr("neuro_cli.broker.submitter.RETURN_SECONDS", 0.5)
+    first = cluster.start_broker("broker 1")
+    pool.submit(noops(20))  # there is no worker yet
+    second = cluster.start_broker("broker 2")
+    assert status(first).waiting == 20
+    cluster.members["broker 1"].process.kill()
+    cluster.start_worker("worker")
+    assert len(all_results(pool, 20)) == 20
+    assert status(second).broker_id == 2
+    cluster.revive()  # with 20 tasks that nobody waits for any more
+    until(lambda: status(first).waiting == 0)
+    assert pool.results(0.3) == []
+
+
+def test_brokers_share_a_load_that_only_one_of_them_got(cluster, pool):
+    addresses = [cluster.start_broker(f"broker {number}") for number in range(2)]
+    for number in range(2):
+        cluster.start_worker(f"worker {number}")
+        until(lambda n=number: sum(len(status(address).workers) for address in addresses) == n + 1)
+    until(lambda: [len(status(address).workers) for address in addresses] == [1, 1])  # each took the broker with fewer
+    pool.submit(noops(150, seconds=0.02))
+    found = all_results(pool, 150)
+    shares = [sum(result.worker == f"worker {number}" for result in found.values()) for number in range(2)]
+    assert min(shares) > 30, shares
+
+
+def test_a_drained_worker_loses_no_task(cluster, pool):
+    cluster.start_broker("broker")
+    cluster.start_worker("worker", children=2, more_kinds=TROUBLE)
+    pool.submit([Task(str(number), "nap", {"seconds": 0.5}) for number in range(8)])
+    until(lambda: pool.facts()["running"])
+    begun = time.monotonic()
+    assert cluster.stop("worker") == 0
+    assert time.monotonic() - begun < 4.0  # it did not stay for all of them
+    kept = pool.results(0.5)
+    assert all(not result.error for result in kept)
+    cluster.start_worker("another", more_kinds=TROUBLE)
+    rest = all_results(pool, 8 - len(kept))
+    assert {result.worker for result in rest.values()} == {"another"}
+
+
+def test_a_full_broker_makes_the_model_wait(cluster, pool):
+    address = cluster.start_broker("broker", queue_limit=10)
+    with grpc.insecure_channel(address) as channel:
+        stub = SubmissionStub(channel)
+        tasks = [messages.Task(run="other", id=str(number), kind="noop") for number in range(12)]
+        assert stub.Submit(messages.SubmitRequest(tasks=tasks), timeout=5).accepted == 10
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.Submit(messages.SubmitRequest(tasks=tasks[10:]), timeout=5)
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        cluster.start_worker("worker")
+        pool.submit(noops(30))  # returns when the last one found room
+        assert status(address).waiting <= 10
+        assert len(all_results(pool, 30)) == 30
+
+
+def test_servers_tell_their_health_and_their_services(cluster):
+    address = cluster.start_broker("broker")
+    for server, service in ((cluster.nameserver, "neuro.v1.Nameserver"), (address, "neuro.v1.Work")):
+        with grpc.insecure_channel(server) as channel:
+            health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+            assert health.status == health_pb2.HealthCheckResponse.SERVING
+            assert service in ProtoReflectionDescriptorDatabase(channel).get_services()
+
+
+def test_a_model_that_comes_back_takes_up_its_run(cluster):
+    cluster.start_broker("broker")
+    first = BrokerPool(cluster.nameserver, run="mine")
+    first.submit(noops(5))
+    first._loop.call_soon_threadsafe(first._loop.stop)  # as if it were killed: nothing is said to the broker
+    first._thread.join()
+    cluster.start_worker("worker")
+    until(lambda: status(cluster.members["broker"].config["broker"]["address"]).undelivered == 5)
+    second = BrokerPool(cluster.nameserver, run="mine")
+    second.submit(noops(6))
+    assert len(all_results(second, 6)) == 6
+    second.close()
+
+
+def test_the_embedded_cluster_ends_with_its_pool_and_survives_its_broker():
+    pool = EmbeddedPool(workers=1)
+    pool.submit(noops(3))
+    assert len(all_results(pool, 3)) == 3
+    cluster = pool._cluster
+    os.kill(cluster.members["broker"].process.pid, signal.SIGKILL)
+    cluster.members["broker"].process.wait()
+    pool.submit(noops(3, first=3))
+    assert len(all_results(pool, 3)) == 3
+    processes = [member.process for member in cluster.members.values()]
+    pool.close()
+    assert [process.poll() is None for process in processes] == [False] * 3
+    assert not cluster.folder.exists()

@@ -1,0 +1,57 @@
+"""Kinds of task that give trouble, for workers with worker.more_kinds."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+TROUBLE = {name: f"trouble:{name}" for name in ("crash", "crash_once", "grow", "nap", "large", "chatty", "count")}
+
+
+def crash(payload: dict[str, Any]) -> dict[str, Any]:
+    """Its process dies."""
+    os.write(2, b"last words\n")
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return {}
+
+
+def crash_once(payload: dict[str, Any]) -> dict[str, Any]:
+    """Its process dies at the first attempt; ``mark`` is a file that tells."""
+    mark = Path(payload["mark"])
+    if not mark.exists():
+        mark.touch()
+        os._exit(3)
+    return {"attempt": 2}
+
+
+def grow(payload: dict[str, Any]) -> dict[str, Any]:
+    """Takes ``mib`` of memory and holds it."""
+    held = bytearray(payload["mib"] * 2**20)
+    time.sleep(payload["seconds"])
+    return {"held": len(held)}
+
+
+def nap(payload: dict[str, Any]) -> dict[str, Any]:
+    """Sleeps ``seconds``, says in whose process."""
+    time.sleep(payload["seconds"])
+    return {"pid": os.getpid()}
+
+
+def large(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"text": "x" * payload["bytes"]}
+
+
+def chatty(payload: dict[str, Any]) -> dict[str, Any]:
+    """Writes where messages would go, and reads where tasks would come from."""
+    print("x" * 100_000)
+    os.write(1, b"\x00\x00\x00\x05hello")
+    return {"read": os.read(0, 100).decode()}
+
+
+def count(payload: dict[str, Any]) -> dict[str, Any]:
+    """Adds a line to ``file`` for every time that it is done; a little work."""
+    with Path(payload["file"]).open("a") as file:
+        file.write(f"{payload['number']}\n")
+    time.sleep(payload.get("seconds", 0.0))
+    return {"square": payload["number"] ** 2}

@@ -25,6 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli import __version__
+from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, nearest, report
 from neuro_cli.fabric.mpi import launched, mpi_world
@@ -84,7 +85,7 @@ def search_main(config: DictConfig) -> None:
 def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
     run = Path(HydraConfig.get().runtime.output_dir)
-    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN
+    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)

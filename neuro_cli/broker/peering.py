@@ -43,8 +43,9 @@ class Helper:
             try:
                 log.info("helping broker %d at %s", peer.broker_id, peer.address)
                 await session.help(WorkStub(channel), f"broker {self._registration.broker_id}")
-            except grpc.RpcError as error:
-                log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, reason(error))
+            except (grpc.RpcError, asyncio.InvalidStateError) as error:  # the second: a write after the end
+                text = reason(error) if isinstance(error, grpc.RpcError) else str(error)
+                log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, text)
             finally:
                 session.forget()
                 await channel.close()
@@ -75,7 +76,7 @@ class _Session:
         finally:
             call.cancel()
             reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError):
+            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
                 await reader
 
     async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:

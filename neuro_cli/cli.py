@@ -138,8 +138,17 @@ def _train(config: dict[str, Any], run: Path) -> int:
 def _bench(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.runner.bench import bench
 
-    bench(config, run)
+    bench(config, run, {"brokers": _bench_brokers})
     return 0
+
+
+def _bench_brokers(config: dict[str, Any], run: Path) -> None:
+    from neuro_cli.broker.roles import need_packages
+
+    need_packages()
+    from neuro_cli.broker.bench import bench_brokers
+
+    bench_brokers(config, run)
 
 
 def _scale(config: dict[str, Any], run: Path) -> int:

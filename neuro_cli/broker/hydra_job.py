@@ -20,7 +20,7 @@ ERROR = "neuro: error: "
 
 
 def run_job(payload: dict[str, Any]) -> dict[str, Any]:
-    """Run ``neuro VERB OVERRIDES``. ``payload``: ``verb``, ``overrides``, ``folder`` of the run, ``cwd``, ``number`` in the sweep.
+    """Run ``neuro VERB OVERRIDES``. ``payload``: ``verb``, ``overrides``, ``folder`` of the run, ``cwd``, ``number`` of the job.
 
     A job whose folder has a checkpoint, because its first worker was lost, is resumed.
     Raises UserError with the line by which the command failed.

@@ -143,7 +143,7 @@ def _bench(config: dict[str, Any], run: Path) -> int:
 
 
 def _bench_brokers(config: dict[str, Any], run: Path) -> None:
-    from neuro_cli.broker.roles import need_packages
+    from neuro_cli.broker.packages import need_packages
 
     need_packages()
     from neuro_cli.broker.bench import bench_brokers
@@ -356,7 +356,7 @@ def search_verb(arguments: list[str]) -> int:
 
 
 def certs_verb(arguments: list[str]) -> int:
-    from neuro_cli.broker.roles import need_packages
+    from neuro_cli.broker.packages import need_packages
 
     if not arguments or arguments[0].startswith("-"):
         raise UserError("usage: neuro search certs FOLDER [HOST ...], the names and addresses under which this host is reached")

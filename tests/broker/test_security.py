@@ -95,6 +95,16 @@ def test_a_wrong_setting_is_told_by_its_key(role, section, key, value, said):
     assert str(refusal.value).startswith(said)
 
 
+def test_a_missing_extra_is_told_with_its_command(monkeypatch):
+    from neuro_cli.broker import packages
+    from neuro_cli.broker.roles import serve
+
+    monkeypatch.setattr(packages, "PACKAGES", ("grpc", "nosuch.part"))
+    with pytest.raises(UserError) as refusal:
+        serve(cluster_config() | {"role": "broker"})
+    assert str(refusal.value) == "a task cluster needs nosuch.part, not installed here: pip install 'neuro-cli[search]'"
+
+
 def test_certificates_are_made_once_and_more_by_the_same_authority(tmp_path):
     made = make_certificates(tmp_path / "one", ["node7", "10.0.0.7"])
     assert [path.name for path in made] == ["ca.crt", "ca.key", "node.crt", "node.key"]

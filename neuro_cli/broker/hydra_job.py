@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.runner.logs import is_written
 
 VERBS = ("train", "bench", "scale")
+GONE_SECONDS = 10.0
 TEXT = 2000  # characters of what a failed job said last
 ERROR = "neuro: error: "
 
@@ -44,6 +46,9 @@ def _left(folder: Path, begin: list[str]) -> list[str]:
     """The command's arguments, in view of what an earlier attempt left in the folder."""
     if not folder.exists():
         return begin
+    deadline = time.monotonic() + GONE_SECONDS
+    while is_written(folder) and time.monotonic() < deadline:  # the job of a worker that was killed ends with it
+        time.sleep(0.2)
     if is_written(folder):
         raise UserError(f"{folder}: an earlier attempt of this job still runs")
     if any((folder / "checkpoints").glob("*")):

@@ -6,7 +6,7 @@ import json
 import pytest
 from inside import neuro_inside, one_line
 
-from neuro_cli.broker import registration
+from neuro_cli.broker import hydra_job, registration
 from neuro_cli.broker.hydra_job import _left, run_job
 from neuro_cli.core.errors import UserError
 from neuro_cli.runner.logs import log_to
@@ -56,7 +56,8 @@ def test_a_job_whose_worker_was_lost_goes_on_from_its_checkpoint(tmp_path):
     assert _left(folder, begin) == ["resume", str(folder)]
 
 
-def test_a_job_that_still_runs_is_not_begun_a_second_time(tmp_path):
+def test_a_job_that_still_runs_is_not_begun_a_second_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(hydra_job, "GONE_SECONDS", 0.1)
     log_to(tmp_path, 0)
     try:
         with pytest.raises(UserError, match="an earlier attempt of this job still runs"):

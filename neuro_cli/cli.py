@@ -352,7 +352,33 @@ def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
 def search_verb(arguments: list[str]) -> int:
     if arguments[:1] == ["certs"]:
         return certs_verb(arguments[1:])
+    if arguments[:1] == ["status"]:
+        return status_verb(arguments[1:])
     return _hydra_verb(search_main)(arguments)
+
+
+def status_verb(arguments: list[str]) -> int:
+    from neuro_cli.broker.packages import need_packages
+
+    parser = argparse.ArgumentParser("neuro search status", description="Brokers, workers, tasks, and tasks that were given up.")
+    parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
+    parser.add_argument("--certificates", type=Path, metavar="FOLDER", help="of neuro search certs")
+    parser.add_argument(
+        "--dead", type=int, default=3, metavar="N", help="so many tasks that each broker gave up, with tracebacks"
+    )
+    parser.error = _refuse_status  # type: ignore[method-assign]
+    options = parser.parse_args(arguments)
+    need_packages()
+    from neuro_cli.broker.addresses import check_address
+    from neuro_cli.broker.settings import Security
+    from neuro_cli.broker.status import status
+
+    status(check_address("HOST:PORT", options.nameserver), Security(options.certificates), options.dead)
+    return 0
+
+
+def _refuse_status(message: str) -> NoReturn:
+    raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER] [--dead N]")
 
 
 def certs_verb(arguments: list[str]) -> int:

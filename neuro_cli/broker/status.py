@@ -21,7 +21,7 @@ Answer = tuple[messages.StatusReply, list[messages.DeadLetter]]
 
 
 def status(nameserver: str, security: Security, dead: int) -> None:
-    """Print a table of the brokers, and up to ``dead`` of the tasks that each gave up, with their tracebacks. Raises UserError."""
+    """Print a table of the brokers, and up to ``dead`` of the tasks that each gave up, with tracebacks. Raises UserError."""
     known = asyncio.run(_asked(nameserver, security, dead))
     console = Console()
     table = Table("broker", "address", "workers", *COUNTS, box=None, header_style="bold", pad_edge=False)

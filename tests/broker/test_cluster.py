@@ -107,8 +107,8 @@ def test_brokers_share_a_load_that_only_one_of_them_got(cluster, pool):
     addresses = [cluster.start_broker(f"broker {number}") for number in range(2)]
     for number in range(2):
         cluster.start_worker(f"worker {number}")
-        until(lambda n=number: sum(len(status(address).workers) for address in addresses) == n + 1)
-    until(lambda: [len(status(address).workers) for address in addresses] == [1, 1])  # each took the broker with fewer
+        until(lambda n=number: pool.facts()["workers"] == n + 1)  # the next one takes the broker with fewer
+    assert [len(status(address).workers) for address in addresses] == [1, 1]
     pool.submit(noops(150, seconds=0.02))
     found = all_results(pool, 150)
     shares = [sum(result.worker == f"worker {number}" for result in found.values()) for number in range(2)]

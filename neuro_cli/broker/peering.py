@@ -45,7 +45,7 @@ class Helper:
                 log.info("helping broker %d at %s", peer.broker_id, peer.address)
                 await session.help(WorkStub(channel), f"broker {self._registration.broker_id}")
             except (grpc.RpcError, asyncio.InvalidStateError) as error:  # the second: a write after the end
-                text = reason(error) if isinstance(error, grpc.RpcError) else str(error)
+                text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
                 log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, text)
             finally:
                 session.forget()

@@ -242,7 +242,7 @@ def _lost(error: BaseException) -> BaseException:
         if error.split((grpc.RpcError, asyncio.InvalidStateError))[1] is not None:
             return error
         return _lost(error.exceptions[0])
-    return BrokerLostError(reason(error) if isinstance(error, grpc.RpcError) else str(error))
+    return BrokerLostError(reason(error) if isinstance(error, grpc.RpcError) else "its stream ended")
 
 
 def _batch(tasks: dict[str, messages.Task]) -> list[messages.Task]:

@@ -114,7 +114,7 @@ class Worker:
             await call.write(messages.WorkerMessage(hello=hello, capacity=self._capacity()))
             await self._talk(call, reader)
         except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError) as error:
-            text = reason(error) if isinstance(error, grpc.RpcError) else str(error)
+            text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
             log.warning("broker %d at %s is gone: %s", broker.broker_id, broker.address, text)
             self._avoid[broker.address] = time.monotonic()
         finally:

@@ -114,7 +114,7 @@ class Worker:
             await call.write(messages.WorkerMessage(hello=hello, capacity=self._capacity()))
             await self._talk(call, reader)
         except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError) as error:
-            text = reason(error) if isinstance(error, grpc.RpcError) else str(error)
+            text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
             log.warning("broker %d at %s is gone: %s", broker.broker_id, broker.address, text)
             self._avoid[broker.address] = time.monotonic()
         finally:
@@ -132,14 +132,23 @@ class Worker:
                 await asyncio.wait_for(self._wake.wait(), beat)
             await asyncio.sleep(GATHER_SECONDS if self._seconds < AHEAD_SECONDS else 0.0)
             self._wake.clear()
-            for message in self._news():
-                await call.write(message)
+            await self._tell(call)
             if self.draining and self._done():
                 await call.done_writing()  # the broker ends the stream once it has read all of it
                 await asyncio.wait_for(asyncio.shield(reader), GOODBYE_SECONDS)
                 return
         reader.result()
         raise asyncio.InvalidStateError("it ended the stream")
+
+    async def _tell(self, call: grpc.aio.StreamStreamCall) -> None:
+        """Write what there is to tell; results that cannot be written stay for the next broker, which may want them."""
+        news = deque(self._news())
+        try:
+            while news:
+                await call.write(news[0])
+                news.popleft()
+        finally:
+            self._results[:0] = [result for message in news for result in message.results]
 
     async def _listen(self, call: grpc.aio.StreamStreamCall) -> None:
         async for message in call:
@@ -154,7 +163,10 @@ class Worker:
             self._wake.set()
             return
         self._session_keys.update(map(key_of, tasks))
-        self._pending.extend(tasks)
+        running = {key_of(process.task) for process in self._processes if process.task is not None}
+        # a broker that was lost and came back may send what is at work here: its one result will do
+        self._started += [task_key(key_of(task)) for task in tasks if key_of(task) in running]
+        self._pending.extend(task for task in tasks if key_of(task) not in running)
         async with self._arrived:
             self._arrived.notify(len(tasks))
 

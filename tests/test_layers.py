@@ -23,11 +23,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runner",),
     ("report", "evolve", "broker"),
     ("search",),
-    ("overrides", "sweep", "cli"),
+    ("overrides", "sweep"),
+    ("verbs",),
+    ("cli",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 BLIND = {"algo"}  # sees the core only: no rank, no socket, no model class
-HYDRA = {"neuro_cli.cli", "neuro_cli.overrides", "neuro_cli.sweep", "neuro_cli.runner.build"}
+VERBS = {name for name in MODULES if name.startswith("neuro_cli.verbs.")}
+HYDRA = {*VERBS, "neuro_cli.overrides", "neuro_cli.sweep", "neuro_cli.runner.build"}
 BROKER = {name for name in MODULES if name.startswith("neuro_cli.broker.")}
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
@@ -69,7 +72,7 @@ def strays(module: str, source: str) -> list[str]:
         other = layer(name)
         if name.split(".")[0] != "neuro_cli" or other not in HEIGHT or other == own:
             continue
-        if HEIGHT[other] > HEIGHT[own] or (own in BLIND and other != "core") or (HEIGHT[other] == HEIGHT[own] and own != "cli"):
+        if HEIGHT[other] >= HEIGHT[own] or (own in BLIND and other != "core"):
             found.append(name)
     return found
 

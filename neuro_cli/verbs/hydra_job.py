@@ -1,0 +1,114 @@
+"""What all verbs that Hydra runs have in common: how one is called, what a job does with its config, how errors come out."""
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from neuro_cli.broker.kinds import JOB_VARIABLE
+from neuro_cli.core.errors import BAD_INPUT, UserError, report
+from neuro_cli.overrides import checked, config_folder, with_members
+from neuro_cli.runner import slurm, stop
+from neuro_cli.sweep import INTERRUPTED, swept
+
+CONFIG_FOLDER = str(config_folder())
+
+
+def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
+    """The verb that a function of ``hydra.main`` is; its config and its name are those of the function."""
+
+    def verb(arguments: list[str]) -> int:
+        name = main.__name__.removesuffix("_main")
+        sys.argv = [f"neuro {name}", *checked(name, arguments)]
+        GlobalHydra.instance().clear()
+        os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
+        return swept(main)
+
+    return verb
+
+
+def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
+    """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
+    run = Path(HydraConfig.get().runtime.output_dir)
+    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
+    try:
+        resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        assert isinstance(resolved, dict)
+        code = work(_completed(with_members({str(key): value for key, value in resolved.items()})), run)
+    except Exception as error:
+        code = report(mendable(error))
+    if code == BAD_INPUT and not sweeps:
+        _take_back(run)
+    if code and slurm.by_submitit():
+        _fail_submitted(code)
+    if code or (sweeps and stop.heard() and not slurm.by_submitit()):
+        sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with what its task knows of its model: the saved one needs no task to be read."""
+    from neuro_cli.runner.build import completed
+
+    return completed(config)
+
+
+def save(config: dict[str, Any], run: Path) -> None:
+    """Write the resolved config of a run: a resume with more generations must not stretch the schedules that refer to them."""
+    OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
+
+
+class JobFailedError(Exception):
+    """A job of a sweep on SLURM failed; its line is printed already."""
+
+
+def _fail_submitted(code: int) -> NoReturn:
+    """End a job on SLURM with ``code`` and a result that submitit finds at once, rather than none, for which it waits."""
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(leave)
+    raise JobFailedError(f"exit code {code}")
+
+
+def _take_back(run: Path) -> None:
+    """Remove what was written for a run that never began, so that the mended command can have the folder."""
+    if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
+        return
+    for name in ("config", "hydra", "overrides"):
+        (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
+    (run / "log.txt").unlink(missing_ok=True)
+    with suppress(OSError):  # not empty: the user's own files lie there
+        (run / ".hydra").rmdir()
+        run.rmdir()
+
+
+def mendable(error: Exception) -> Exception:
+    """A UserError for what Hydra and the file system raise about the user's input; other errors as they are."""
+    text = ""
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        text = str(error).partition("\n")[0]
+    elif isinstance(error, OSError):
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+    if not text:
+        return error
+    mended = UserError(text)
+    mended.__cause__ = error
+    return mended
+
+
+def shown(run: Path) -> Path:
+    """The folder as a user would type it: relative to the working directory when below it."""
+    return run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run

@@ -1,0 +1,72 @@
+"""``neuro train``, and how a run starts on the ranks that it asks for."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import hydra
+from omegaconf import DictConfig
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.fabric.mpi import launched
+from neuro_cli.runner import stop
+from neuro_cli.verbs.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+
+log = logging.getLogger(__name__)
+
+
+@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="train")
+def train_main(config: DictConfig) -> None:
+    job(config, _train)
+
+
+def _train(config: dict[str, Any], run: Path) -> int:
+    from neuro_cli.runner.logs import log_to
+    from neuro_cli.runner.restart import hand_over
+
+    save(config, run)
+    log_to(run, 0)
+    code = start(config, shown(run))
+    hand_over(run, config["generations"])
+    return code
+
+
+def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list[str] | None = None) -> int:
+    """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code."""
+    from neuro_cli.runner.build import check_root, make_network, world_for
+    from neuro_cli.runner.launch import launch
+    from neuro_cli.runner.logs import messages
+    from neuro_cli.runner.recover import recover
+    from neuro_cli.runner.restart import checkpoint_left
+    from neuro_cli.runner.session import lead
+
+    check_root(config)
+    if config["ranks"] is not None and not launched():
+        code = launch(config["ranks"], again or ["start", str(run)], make_network(config))
+        if code:
+            recover(run, config)
+        said = any(line.startswith("failed: ") for line in messages(run)[-1:])
+        if code and not said and not stop.heard():  # a rank that was killed, or one of those that write no log
+            log.info("failed: the world of %d ranks ended with exit code %d", config["ranks"], code)
+        return code
+    if checkpoint is None:
+        checkpoint = checkpoint_left(run, config)
+    world = world_for(config)
+    if config["ranks"] not in (None, world.size):
+        raise ConfigError("ranks", config["ranks"], f"the launcher started {world.size}; leave it null there")
+    code = lead(world, config, run, checkpoint)
+    if code == 0:
+        print(f"neuro: results in {run}")
+    return code
+
+
+def start_verb(arguments: list[str]) -> int:
+    """Internal: train the run folder whose config is written but which has not begun (how ``ranks=N`` begins)."""
+    from neuro_cli.runner.runs import read_config
+
+    run = Path(arguments[0])
+    # the folder was made by the command that calls this one, so its targets are what the user just typed
+    return start(read_config(run, trust=None), run)
+
+
+train_verb = hydra_verb(train_main)

@@ -83,7 +83,8 @@ def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> 
     begun = time.perf_counter()
     ledger = restore_run(parts, run, steps.head, from_start)
     seconds = time.perf_counter() - begun
-    module = centre_module(parts, steps.centre, max(steps.iteration - 1, 0))
+    # with what the task has learnt of observations, so that it works by itself
+    module = parts.task.deployed(centre_module(parts, steps.centre, max(steps.iteration - 1, 0)))
     file = file or run / "model.safetensors"
     try:
         save_file({name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}, file)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from configs import composed
 from inside import neuro_inside, one_line
+from safetensors.torch import load_file
 
 from neuro_cli.evolve.history import Snapshot
 from neuro_cli.evolve.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
@@ -81,6 +82,8 @@ def test_two_peers_learn_one_policy(tmp_path):
     assert float(rows[-1][rows[0].index("environment_steps")]) >= 2 * 6 * 8  # an episode of CartPole has at least 8 steps
     again = neuro_inside("evolve", "export", "run", "from_start=true", cwd=tmp_path)
     assert f"iteration 6, parameters {founder['parameters_sha256'][:16]}" in again.stdout
+    exported = load_file(tmp_path / "run/model.safetensors")
+    assert exported["inverse"].shape == (4,)  # of the statistics: the policy works by itself
     evaluated = neuro_inside("evaluate", "run", cwd=tmp_path)
     assert f"{founder['mean_return']:.1f}" in evaluated.stdout
 

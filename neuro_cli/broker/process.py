@@ -31,10 +31,11 @@ class TaskProcess:
         self._drain: asyncio.Task[None] | None = None
         self._verdict: tuple[messages.Outcome, str] | None = None
         self.task: messages.Task | None = None
+        self._began = 0.0
 
     async def run(self, task: messages.Task) -> messages.Result | None:
         """The task's result, whatever becomes of the process; None if :meth:`abandon` ended it."""
-        began = time.perf_counter()
+        began = self._began = time.perf_counter()
         self.task, self._verdict = task, None
         try:
             result = await self._answer(task)
@@ -49,6 +50,11 @@ class TaskProcess:
             result = messages.Result(run=task.run, id=task.id, outcome=outcome, error=text)
             result.seconds = time.perf_counter() - began
         return result
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that the present task has taken; 0 without one."""
+        return 0.0 if self.task is None else time.perf_counter() - self._began
 
     def abandon(self) -> None:
         """End the present task: nobody wants its result."""

@@ -35,20 +35,22 @@ class TaskProcess:
 
     async def run(self, task: messages.Task) -> messages.Result | None:
         """The task's result, whatever becomes of the process; None if :meth:`abandon` ended it."""
-        began = self._began = time.perf_counter()
-        self.task, self._verdict = task, None
+        self._began, self._verdict = time.perf_counter(), None
+        self.task = task
         try:
-            result = await self._answer(task)
+            return await self._outcome(task)
         finally:
             self.task = None
+
+    async def _outcome(self, task: messages.Task) -> messages.Result | None:
+        result = await self._answer(task)
         if self._verdict is not None:
             await self.close()
         if self._verdict is not None and self._verdict[0] == messages.OUTCOME_UNSPECIFIED:
             return None
         if result is None:
             outcome, text = self._verdict or (messages.CRASHED, await self._obituary())
-            result = messages.Result(run=task.run, id=task.id, outcome=outcome, error=text)
-            result.seconds = time.perf_counter() - began
+            result = messages.Result(run=task.run, id=task.id, outcome=outcome, error=text, seconds=self.elapsed)
         return result
 
     @property

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 AHEAD_SECONDS = 0.05  # of work that is fetched ahead
 GATHER_SECONDS = 0.005  # in which news of short tasks gather, for a message costs as much as a task
+BEAT_SECONDS = 1.0  # between two signs of life, or less if the broker wants it
 LONG_SECONDS = 0.5  # of a task at work, behind which no other should wait
 MOST_AHEAD = 256  # tasks
 MEMORY_SECONDS = 0.1  # between two looks at the memory of tasks
@@ -53,6 +54,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._seconds = 1.0  # that a task takes, as of late
         self._avoid: dict[str, float] = {}
+        self._beat = BEAT_SECONDS
         self.draining = False
 
     async def work(self) -> None:
@@ -127,10 +129,9 @@ class Worker:
 
     async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:
         """Tell the broker what happens here. Raises grpc.RpcError when it is gone."""
-        beat = 1.0
         while not reader.done():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), beat)
+                await asyncio.wait_for(self._wake.wait(), self._beat)
             await asyncio.sleep(GATHER_SECONDS if self._seconds < AHEAD_SECONDS else 0.0)
             self._wake.clear()
             self._return_ahead()
@@ -165,6 +166,9 @@ class Worker:
 
     async def _listen(self, call: grpc.aio.StreamStreamCall) -> None:
         async for message in call:
+            if message.HasField("welcome"):
+                self._beat = min(BEAT_SECONDS, message.welcome.beat_seconds)
+                self._wake.set()
             if message.tasks:
                 await self._take(message.tasks)
             for key in map(key_of, message.dropped):

@@ -274,10 +274,12 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     from neuro_cli.runner.runs import resumed_config, saved_config
     from neuro_cli.search.command import go_on
 
-    config = saved_config(run)
+    config, trust = saved_config(run), []
     for text in overrides:
         key, value = parse_plain(text)
-        if key in ("pool", "logger"):
+        if key == "trust":
+            trust = [str(name) for name in (value if isinstance(value, list) else [value])]
+        elif key in ("pool", "logger"):
             config[key] = option_of(key, value)
         elif key in SEARCH_RESUME_KEYS or key.startswith("pool."):
             set_key(config, key, value)
@@ -285,8 +287,12 @@ def resume_search(run: Path, overrides: list[str]) -> int:
             raise ConfigError(
                 key, value, f"a resumed search keeps it; what can change: {', '.join(SEARCH_RESUME_KEYS)}, pool, logger"
             )
+    # a pool may refer to what the config says of a cluster
+    whole = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
+    assert isinstance(whole, dict)
+    config = {str(key): value for key, value in whole.items()}
     with resumed_config(run, config) if overrides else nullcontext():
-        return go_on(config, run)
+        return go_on(config, run, trust)
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:
@@ -350,10 +356,9 @@ def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
 
 
 def search_verb(arguments: list[str]) -> int:
-    if arguments[:1] == ["certs"]:
-        return certs_verb(arguments[1:])
-    if arguments[:1] == ["status"]:
-        return status_verb(arguments[1:])
+    words = {"certs": certs_verb, "status": status_verb, "plot": plot_verb}
+    if arguments and arguments[0] in words:
+        return words[arguments[0]](arguments[1:])
     return _hydra_verb(search_main)(arguments)
 
 
@@ -379,6 +384,15 @@ def status_verb(arguments: list[str]) -> int:
 
 def _refuse_status(message: str) -> NoReturn:
     raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER] [--dead N]")
+
+
+def plot_verb(arguments: list[str]) -> int:
+    from neuro_cli.search.compare import compare
+
+    if len(arguments) < 2 or not arguments[0].endswith((".png", ".pdf", ".svg")):
+        raise UserError("usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches")
+    compare(Path(arguments[0]), [Path(folder) for folder in arguments[1:]])
+    return 0
 
 
 def certs_verb(arguments: list[str]) -> int:

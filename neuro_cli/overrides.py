@@ -5,11 +5,13 @@ checked here against the composed config, and Hydra gets only what it will accep
 """
 
 from argparse import Namespace
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
@@ -38,13 +40,14 @@ def groups() -> dict[str, list[str]]:
 
 def checked(verb: str, arguments: list[str]) -> list[str]:
     """The arguments of a Hydra verb, ready for Hydra. Raises UserError for unknown groups, options and keys."""
+    known = groups()
+    arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
     # flags first in what Hydra gets: its own parser refuses an override on both sides of -m
     flags = list(arguments)
     for text in parsed.overrides:
         flags.remove(text)
     overrides = [_parse(text) for text in parsed.overrides]
-    known = groups()
     name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
     if parsed.config_dir or parsed.config_path or parsed.config_name:
         # another config tree, with options and keys of its own: Hydra checks it
@@ -62,6 +65,36 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
     return [*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])]
+
+
+def _with_stored_files(text: str, known: dict[str, list[str]]) -> str:
+    """``model=FOLDER/NAME.yaml``: the file becomes an option of its group, named NAME, and the override chooses that.
+
+    ``known`` has it afterwards. Raises ConfigError for a file that is not there or is no option.
+    """
+    key, equals, values = text.partition("=")
+    group = key.lstrip("+")
+    if group not in known or not equals:
+        return text
+    names = [_stored(group, Path(value), known) if value.endswith(".yaml") else value for value in values.split(",")]
+    return f"{key}={','.join(names)}"
+
+
+def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
+    """The name under which Hydra finds ``file`` among the options of ``group``: that of the file, numbered if it is taken."""
+    try:
+        node = OmegaConf.load(file)
+    except OSError as error:
+        raise ConfigError(group, file, f"it cannot be read: {error.strerror}") from error
+    except Exception as error:  # YAML's errors are many
+        raise ConfigError(group, file, f"it is no YAML: {' '.join(str(error).split())[:160]}") from error
+    if not isinstance(node, DictConfig) or "_target_" not in node:
+        raise ConfigError(group, file, "an option is a file of keys, _target_ among them")
+    names = (f"{file.stem}_{number}" if number > 1 else file.stem for number in count(1))
+    name = next(name for name in names if name not in known[group])
+    ConfigStore.instance().store(name, node, group)
+    known[group].append(name)
+    return name
 
 
 def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:

@@ -1,8 +1,8 @@
 """A child process of `LocalPool`: one task after the other, each a line of JSON on its input, each result a line on its output.
 
-    python -m neuro_cli.broker.local_child [MEMORY_BYTES]
+    python -m neuro_cli.broker.local_child OWNER [MEMORY_BYTES]
 
-It ends with its input, and with the process that started it.
+It ends with its input, and with the process OWNER that started it.
 """
 
 import json
@@ -36,10 +36,12 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     if sys.platform == "linux":
         die_with_parent(signal.SIGKILL)
+    if os.getppid() != int(sys.argv[1]):
+        sys.exit(1)  # the owner ended before this process could ask to end with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: the pool's owner decides
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2:
         # private memory only: a limit of the address space would count the files of torch's libraries
-        resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv[1]), int(sys.argv[1])))
+        resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv[2]), int(sys.argv[2])))
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a task prints must not come between results
     with suppress(BrokenPipeError):

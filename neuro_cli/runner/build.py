@@ -135,16 +135,16 @@ def _near_argument(target: str, reason: str) -> str:
     return f"; {nearest(unknown[1], inspect.signature(get_object(target)).parameters)}" if unknown else ""
 
 
-def is_ours(target: str) -> bool:
+def is_ours(target: str, ours: tuple[str, ...] = OURS) -> bool:
     """Whether a ``_target_`` is an option of ours or a class of torch, not only by its name: dots lead from any module to any."""
-    if not target.startswith(OURS):
+    if not target.startswith(ours):
         return False
     try:
         found = get_object(target)
     except Exception:
         return True  # it does not exist: making it says so
     home = f"{found.__module__}.{found.__qualname__}" if callable(found) else ""
-    return home.startswith(OURS) and (isinstance(found, type) or home.startswith("torchvision.models."))
+    return home.startswith(ours) and (isinstance(found, type) or home.startswith("torchvision.models."))
 
 
 def device_of(name: str) -> torch.device:

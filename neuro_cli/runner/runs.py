@@ -11,7 +11,7 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.runner.build import is_ours, make, make_model
+from neuro_cli.runner.build import OURS, is_ours, make, make_model
 from neuro_cli.runner.checkpoint import STATE, Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.runner.identity import refuse_other
 from neuro_cli.runner.members import JointPrediction, load_members
@@ -47,13 +47,19 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
     config = saved_config(run)
     if not {"task", "model", "algo", "seed"} <= config.keys():
         raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
+    if trust is not None:
+        refuse_untrusted(config, trust)
+    return config
+
+
+def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
+    """Raise UserError when ``config`` names a class that is not ours, torch's, below ``also`` or of a package in ``trust``."""
     for key, target in _targets(config):
         package = str(target).split(".")[0]
-        if trust is not None and package not in trust and not is_ours(str(target)):
+        if package not in trust and not is_ours(str(target), (*OURS, *also)):
             raise UserError(
                 f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
             )
-    return config
 
 
 def saved_config(run: Path) -> dict[str, Any]:

@@ -13,10 +13,12 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.runner.build import make
 from neuro_cli.runner.checkpoint import CheckpointStore
 from neuro_cli.runner.logs import is_written, log_to
+from neuro_cli.runner.runs import refuse_untrusted
 from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
 ROLES = ("all", "model")
+OURS = ("neuro_cli.search.", "neuro_cli.broker.")  # strategies and pools
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
@@ -35,8 +37,12 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
     return _told(search(config, run), shown)
 
 
-def go_on(config: dict[str, Any], run: Path) -> int:
-    """Search from the last checkpoint of ``run`` on. Raises UserError."""
+def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
+    """Search from the last checkpoint of ``run`` on. ``trust``: packages whose classes the saved config may name.
+
+    Raises UserError.
+    """
+    refuse_untrusted(config, trust, OURS)
     if is_written(run):
         raise UserError(f"{run}: another process works on this search")
     check(config)

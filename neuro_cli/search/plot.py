@@ -23,12 +23,17 @@ COLOURS = (BLUE, ORANGE, GREEN)
 
 @dataclass(frozen=True)
 class Run:
-    """A search by its folder: its strategy, its task, and the validation accuracies in the order of the candidates."""
+    """A search that has ended: the validation accuracies of its candidates in their order, and two test accuracies.
+
+    ``test_accuracy``: of the best by validation; ``first_median``: of the first generation.
+    """
 
     strategy: str
     task: str
+    seed: int
     accuracies: tuple[float, ...]
     test_accuracy: float
+    first_median: float
 
 
 def plot_search(candidates_csv: Path, png: Path) -> None:

@@ -34,13 +34,20 @@ def search(config: dict[str, Any], run: Path, checkpoint: Checkpoint | None = No
         refuse_difference(identity_of(config), checkpoint.scalars["identity"], "neuro search")
         name, before = checkpoint.scalars["name"], checkpoint.scalars["seconds"]
         replay(engine, saved_outcomes(checkpoint))
-    pool = make(config, "pool", Pool)
+    pool = _pool(config, name)
     try:
         record = Record(run, config, name, None if checkpoint is None else engine.strategy.generation)
         with StopRequest(config["time_limit"]) as stop, View(engine) as view:
             return _Session(config, engine, pool, record, view, before).run(stop)
     finally:
         pool.close()
+
+
+def _pool(config: dict[str, Any], name: str) -> Pool:
+    """Who trains. A pool that outlives this process knows the tasks under the search's name: a resumed one finds them there."""
+    node = config["pool"]
+    pool: Pool = make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
+    return pool
 
 
 def replay(engine: Engine, outcomes: list[Outcome]) -> None:
@@ -67,10 +74,12 @@ class _Session:
         engine.ask()
         record.save(engine, self._seconds())
         self._submit(engine.under_way)
-        while not engine.finished and not stop.wanted():
+        while not engine.finished:
             for result in self._pool.results(POLL_SECONDS):
                 self._take(result)
             self._view.update(self._pool.facts())
+            if stop.wanted():
+                break
         if not engine.finished:
             done = len(engine.archive.outcomes)
             log.warning("stopped after candidate %d (%s); go on with: neuro resume %s", done, stop.reason, record.run)

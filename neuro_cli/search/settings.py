@@ -17,7 +17,9 @@ from neuro_cli.model.module_cnn import LAYERS, ModuleCNN, check_layers
 from neuro_cli.runner.build import device_of, make, value_of
 from neuro_cli.runner.identity import flatten
 from neuro_cli.search.candidate import examples_of, refuse_foreign
+from neuro_cli.search.engine import Engine
 from neuro_cli.search.space import Module, Space, text_of
+from neuro_cli.search.strategy import Strategy
 from neuro_cli.search.training import OPTIMIZER, SCHEDULE
 
 INTEGERS: dict[str, tuple[int, int | None]] = {
@@ -46,6 +48,7 @@ def check(config: dict[str, Any]) -> None:
         names = check_layers("layers", config["layers"])
         if len(set(names)) < len(names):
             raise ConfigError("layers", f"[{','.join(names)}]", "a layer occurs twice")
+    Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
     device_of(value_of(config, "training.device"))
     refuse_foreign(config)
     schedule = Schedule(**value_of(config, "training.lr_schedule"), key=SCHEDULE, generations=1)

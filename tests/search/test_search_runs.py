@@ -1,0 +1,245 @@
+"""Real searches on the bundled digits, with real child processes."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from inside import neuro_inside, one_line
+from worlds import clean_environment, descendants
+
+from neuro_cli.report.job import read_job
+from neuro_cli.runner.checkpoint import CheckpointStore
+
+TINY = (
+    "trainings=7",
+    "max_layers=2",
+    "strategy.population=3",
+    "training.epochs=1",
+    "training.batch_size=256",
+    "model.filters=2",
+)
+
+
+def search(run: Path, *overrides: str):
+    done = neuro_inside("search", *TINY, *overrides, f"hydra.run.dir={run}", cwd=run.parent)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def candidates(run: Path) -> list[dict[str, str]]:
+    with (run / "candidates.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def result(run: Path) -> tuple:
+    """What a search found, without clocks and names of workers."""
+    rows = [{**row, "seconds": "", "worker": ""} for row in candidates(run)]
+    summary = json.loads((run / "summary.json").read_bytes())
+    found = [summary[name] for name in ("module", "validation_accuracy", "test_accuracy", "generations", "first_generation")]
+    best = [path.read_text() for path in sorted((run / "best").iterdir())]
+    metrics = [
+        (row["generation"], row["fitness_mean"], row["fitness_best"], row["trainings"])
+        for row in csv.DictReader((run / "metrics.csv").read_text().splitlines())
+    ]
+    return rows, found, best, metrics
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("search")
+
+
+@pytest.fixture(scope="module")
+def finished(folder) -> Path:
+    """A search by two workers."""
+    search(folder / "two", "pool=local", "pool.workers=2")
+    return folder / "two"
+
+
+def test_a_finished_search_has_all_that_was_found(finished):
+    rows = candidates(finished)
+    assert [int(row["candidate"]) for row in rows] == list(range(1, 8))
+    assert len({row["module"] for row in rows}) == 7
+    assert not any(row["error"] for row in rows)
+    fitness = {row["module"]: float(row["validation_accuracy"]) for row in rows}
+    summary = json.loads((finished / "summary.json").read_bytes())
+    assert summary["validation_accuracy"] == max(fitness.values()) == fitness[" ".join(summary["module"])]
+    assert (summary["trainings"], summary["failures"], summary["complete"]) == (7, 0, True)
+    assert len(list((finished / "best").glob("best_*.yaml"))) == 3
+    assert (finished / "curves.png").stat().st_size > 10_000
+    log = (finished / "log.txt").read_text()
+    assert "search begins: 0 of 7 candidates are trained" in log
+    assert CheckpointStore(finished, 1).generations()[-1] == 7
+
+
+def test_one_worker_finds_the_same_as_two(finished, folder):
+    search(folder / "one", "pool=local", "pool.workers=1")
+    assert result(folder / "one") == result(finished)
+
+
+def test_the_best_is_an_option_of_model(finished):
+    best = finished / "best" / "best_1.yaml"
+    done = neuro_inside(
+        "train", f"model={best}", "generations=1", "population=2", "batch_size=8", "hydra.run.dir=trained", cwd=finished.parent
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((finished / "summary.json").read_bytes())
+    trained = json.loads((finished.parent / "trained" / "summary.json").read_bytes())
+    assert trained["parameters"] == summary["parameters"]
+
+
+def test_a_report_shows_a_search_and_others_refuse_it_in_a_line(finished, folder):
+    job = read_job(finished, "two")
+    assert (job.state, job.generations) == ("finished", 3)
+    done = neuro_inside("report", str(finished), cwd=folder)
+    assert done.returncode == 0
+    assert "finished" in done.stdout
+    assert "no training run of neuro" in one_line(neuro_inside("evaluate", str(finished), cwd=folder))
+    plotted = neuro_inside("search", "plot", "all.png", str(finished), cwd=folder)
+    assert plotted.returncode == 0, plotted.stderr
+    assert "generational" in plotted.stdout
+    assert (folder / "all.png").stat().st_size > 10_000
+
+
+def begun(run: Path, rows: int, *overrides: str) -> "subprocess.Popen[bytes]":
+    """A search as a process of its own, once ``rows`` candidates are done."""
+    command = [sys.executable, "-m", "neuro_cli", "search", *TINY, *overrides, f"hydra.run.dir={run}"]
+    process = subprocess.Popen(command, cwd=run.parent, env=clean_environment(), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (run / "candidates.csv").exists() or len(candidates(run)) < rows:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process
+
+
+def running(pid: int) -> bool:
+    """Whether the process is there; one that has ended has no command line any more."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finished, folder):
+    run = folder / "killed"
+    process = begun(run, 2, "pool=local", "pool.workers=1")
+    children = descendants(process.pid)
+    process.kill()
+    process.wait()
+    assert read_job(run, "killed").state == "failed"
+    done = neuro_inside("resume", str(run), "pool.workers=2", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert result(run) == result(finished)
+    assert children
+    assert not any(running(child) for child in children)
+    assert "search goes on: " in (run / "log.txt").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "time_limit"])
+def test_a_search_that_is_stopped_ends_cleanly_and_goes_on(finished, folder, how):
+    run = folder / how
+    limit = ("time_limit=6",) if how == "time_limit" else ()
+    process = begun(run, 1, "pool=local", "pool.workers=1", "training.epochs=30", *limit)
+    if not limit:
+        process.send_signal(signal.Signals[how])
+    assert process.wait(30) == 0
+    job = read_job(run, how)
+    assert (job.state, job.reason.startswith("stopped after candidate ")) == ("stopped", True)
+    assert json.loads((run / "summary.json").read_bytes())["complete"] is False
+    done = neuro_inside("resume", str(run), "time_limit=null", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(candidates(run)) == 7
+    assert read_job(run, how).state == "finished"
+
+
+@pytest.mark.slow
+def test_more_candidates_on_resume_are_a_longer_search(folder):
+    search(folder / "short", "pool=local", "trainings=5")
+    assert neuro_inside("resume", str(folder / "short"), "trainings=10", cwd=folder).returncode == 0
+    search(folder / "long", "pool=local", "trainings=10")
+    assert result(folder / "short") == result(folder / "long")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["steady_state", "random"])
+def test_other_strategies_run_and_resume(folder, strategy):
+    run = folder / strategy
+    overrides = ("pool=local", f"strategy={strategy}")
+    process = begun(run, 3, *(text for text in overrides))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    done = neuro_inside("resume", str(run), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(candidates(run)) == 7
+
+
+@pytest.mark.slow
+def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(folder):
+    """Batches of the wide network need more than the workers may take, the others less."""
+    run = folder / "memory"
+    search(run, "pool=local", "pool.workers=1", "pool.memory=900", "model.filters=16", "model.input_shape=[1,128,128]")
+    errors = [row["error"] for row in candidates(run)]
+    assert any("does not fit in memory" in error for error in errors)
+    assert not all(errors)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["layers=[3x3,7x7]"], "layers=[3x3,7x7]: 7x7 is no layer; must be a list of 1x1, 3x3, 3x1-1x3, 5x5, 5x1-1x5"),
+        (["layers=[3x3,3x3]"], "layers=[3x3,3x3]: a layer occurs twice"),
+        (["training.epochs=0"], "training.epochs=0: must be an integer >= 1"),
+        (["training.validation=1.0"], "training.validation=1.0: must be a number > 0 and <= 0.9"),
+        (["training.optimizer.lr=-1"], "training.optimizer: Invalid learning rate: -1"),
+        (["strategy.population=1"], "strategy.population=1: must be an integer >= 2"),
+        (["max_layers=1", "strategy.initial_layers=1"], "strategy.population=8: there are 5 modules of up to 1 layers"),
+        (["strategy=genetic"], "strategy=genetic: no such option; did you mean gener"),
+        (["trainings=0"], "trainings=0: must be an integer from 1 to 1000000"),
+        (["model.filters=0"], "model.filters=0: must be an integer >= 1"),
+        (["model=MNIST_10K"], "model._target_=neuro_cli.model.mnist.MNIST_10K: "),
+        (["task=image_folder", "task.root=nowhere"], "task.root=nowhere: no train folder there"),
+        (["task=lunar_lander"], "task=Reinforcement: a search needs a task of images with classes to train on"),
+        (["pool.workers=0", "pool=local"], "pool.workers=0: must be an integer from 1 to 1024"),
+        (["role=boss"], "role=boss: must be one of "),
+        (["role=model", "pool=local"], "role=model: its candidates are trained by brokers' workers"),
+        (["training.device=cuda:9"], "device=cuda:9: must be auto, cpu or cuda[:N]"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, line):
+    done = neuro_inside("search", *arguments, "hydra.run.dir=run", cwd=tmp_path)
+    assert one_line(done).startswith(line)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (["seed=2"], "seed=2: a resumed search keeps it; what can change: trainings"),
+        (["strategy.population=4"], "strategy.population=4: a resumed search keeps it"),
+        (["trainings=3"], "trainings=3: the checkpoint has 7 already"),
+        (["pool=nowhere"], "pool=nowhere: no such option; "),
+    ],
+)
+def test_a_finished_search_is_not_touched_by_a_refused_command(finished, changes, line):
+    before = {path: path.read_bytes() for path in sorted(finished.rglob("*")) if path.is_file()}
+    assert one_line(neuro_inside("resume", str(finished), *changes, cwd=finished.parent)).startswith(line)
+    assert {path: path.read_bytes() for path in sorted(finished.rglob("*")) if path.is_file()} == before
+
+
+def test_a_checkpoint_of_another_search_is_refused(finished, folder):
+    config = finished / ".hydra" / "config.yaml"
+    text = config.read_text()
+    config.write_text(text.replace("max_layers: 2", "max_layers: 3"))
+    try:
+        line = one_line(neuro_inside("resume", str(finished), cwd=folder))
+    finally:
+        config.write_text(text)
+    assert line.startswith("max_layers=3: the run's checkpoint has max_layers=2; resume keeps it")

@@ -1,0 +1,115 @@
+"""Whole searches whose candidates have a made-up fitness: what the folder holds, failures, stops, resumes."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from inside import Done, neuro_inside, one_line
+from rich.console import Console
+
+from neuro_cli.report.job import read_job
+from neuro_cli.search.engine import Engine
+from neuro_cli.search.generational import Generational
+from neuro_cli.search.outcome import Outcome
+from neuro_cli.search.space import Space
+from neuro_cli.search.view import View
+
+MADE = ("pool=local", "pool._target_=made_pool.MadePool")
+
+
+def search(folder: Path, run: str, *overrides: str) -> Done:
+    return neuro_inside("search", *MADE, f"hydra.run.dir={run}", *overrides, cwd=folder)
+
+
+def rows(run: Path, name: str = "candidates.csv") -> list[dict[str, str]]:
+    with (run / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_candidates_that_fail_are_rows_and_never_parents(tmp_path):
+    done = search(tmp_path, "run", "+pool.fails=[3x3]", "+pool.lost=[1x1]")
+    assert done.returncode == 0, done.stderr
+    errors = {row["module"]: row["error"] for row in rows(tmp_path / "run")}
+    assert len(errors) == 48
+    for module, error in errors.items():
+        lost = "its worker process ended with signal SIGKILL" if "1x1" in module.split() else ""
+        assert error == (lost or ("it does not fit in memory: too wide" if "3x3" in module.split() else ""))
+    summary = json.loads((tmp_path / "run" / "summary.json").read_bytes())
+    assert summary["failures"] == sum(bool(error) for error in errors.values()) > 0
+    assert set(summary["module"]) <= {"5x5", "5x1-1x5", "3x1-1x3"}
+    assert summary["test_accuracy"] == summary["validation_accuracy"] / 2
+    assert "failed: its worker process ended with signal SIGKILL" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_search_whose_candidates_all_fail_ends_with_their_error(tmp_path):
+    done = search(tmp_path, "run", "+pool.lost=[1x1,3x3,5x5,3x1-1x3,5x1-1x5]")
+    last = done.stderr.splitlines()[-1]
+    assert last == "neuro: error: all 8 candidates failed, the last by: its worker process ended with signal SIGKILL"
+    assert done.returncode == 2
+    assert read_job(tmp_path / "run", "run").state == "failed"
+
+
+@pytest.mark.parametrize("strategy", ["generational", "random"])
+def test_the_order_of_results_changes_no_file_but_in_clocks(tmp_path, strategy):
+    for order in (1, 2):
+        assert search(tmp_path, f"run-{order}", f"strategy={strategy}", f"+pool.order={order}").returncode == 0
+    first, second = (rows(tmp_path / f"run-{order}") for order in (1, 2))
+    assert first == second
+    best = [{path.name: path.read_text() for path in (tmp_path / f"run-{order}" / "best").iterdir()} for order in (1, 2)]
+    assert best[0] == best[1]
+
+
+@pytest.mark.parametrize("strategy", ["generational", "steady_state", "random"])
+def test_a_search_in_many_sessions_is_the_search_in_one(tmp_path, strategy):
+    """Each of the sessions has time for a candidate at most; with one order of results all strategies are reproducible."""
+    assert search(tmp_path, "whole", f"strategy={strategy}", "trainings=12", "strategy.population=4").returncode == 0
+    run = tmp_path / "parts"
+    done = search(tmp_path, "parts", f"strategy={strategy}", "trainings=12", "strategy.population=4", "time_limit=1e-9")
+    for _ in range(3):
+        assert "go on with: neuro resume" in done.stderr
+        done = neuro_inside("resume", str(run), "trust=made_pool", "time_limit=1e-9", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert read_job(run, "parts").state == "stopped"
+    assert neuro_inside("resume", str(run), "trust=made_pool", "time_limit=null", cwd=tmp_path).returncode == 0
+    assert read_job(run, "parts").state == "finished"
+    assert len(rows(run)) == 12
+    generations = [int(row["generation"]) for row in rows(run, "metrics.csv")]
+    assert generations == list(range(1, len(generations) + 1))
+    if strategy != "steady_state":
+        assert rows(run) == rows(tmp_path / "whole")
+
+
+def test_every_module_of_a_small_space_is_trained_once_and_the_search_says_so(tmp_path):
+    done = search(tmp_path, "run", "layers=[5x5,3x3]", "max_layers=2", "strategy.population=4", "trainings=100")
+    assert done.returncode == 0, done.stderr
+    assert "the search ends early: every module of up to 2 layers is trained" in done.stderr
+    assert len(rows(tmp_path / "run")) == 6
+    assert read_job(tmp_path / "run", "run").state == "finished"
+
+
+def test_a_saved_search_that_names_foreign_code_needs_trust(tmp_path):
+    assert search(tmp_path, "run", "trainings=8").returncode == 0
+    line = one_line(neuro_inside("resume", "run", "trainings=10", cwd=tmp_path))
+    assert line == "pool._target_=made_pool.MadePool: it runs code of made_pool; say trust=made_pool if this run folder is yours"
+    done = neuro_inside("resume", "run", "trainings=10", "trust=made_pool", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(rows(tmp_path / "run")) == 10
+
+
+def test_the_view_shows_the_population_on_a_terminal_and_lines_elsewhere():
+    engine = Engine(Generational(4, 0.5, 2, 2), Space(("1x1", "5x5"), 3), 1, 20)
+    screens = [io.StringIO(), io.StringIO()]
+    consoles = [Console(file=screens[0], force_terminal=True, width=120), Console(file=screens[1], width=120)]
+    with View(engine, consoles[0]) as live, View(engine, consoles[1]) as plain:
+        for module in engine.ask():
+            engine.tell(Outcome(module, fitness=0.25, loss=1.0, parameters=1234))
+        engine.ask()
+        for view in (live, plain):
+            view.update({"workers": 3, "waiting": 2})
+    assert "1,234" in screens[0].getvalue()
+    for screen in screens:
+        assert "generation 1  4/20 candidates  validation accuracy 0.2500 by" in screen.getvalue()
+        assert "3 workers" in screen.getvalue()

@@ -25,6 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli import __version__
+from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, nearest, report
 from neuro_cli.fabric.mpi import launched, mpi_world
@@ -84,7 +85,7 @@ def search_main(config: DictConfig) -> None:
 def _job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
     run = Path(HydraConfig.get().runtime.output_dir)
-    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN
+    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
@@ -137,8 +138,17 @@ def _train(config: dict[str, Any], run: Path) -> int:
 def _bench(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.runner.bench import bench
 
-    bench(config, run)
+    bench(config, run, {"brokers": _bench_brokers})
     return 0
+
+
+def _bench_brokers(config: dict[str, Any], run: Path) -> None:
+    from neuro_cli.broker.packages import need_packages
+
+    need_packages()
+    from neuro_cli.broker.bench import bench_brokers
+
+    bench_brokers(config, run)
 
 
 def _scale(config: dict[str, Any], run: Path) -> int:
@@ -346,11 +356,34 @@ def _arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
 
 
 def search_verb(arguments: list[str]) -> int:
-    if arguments[:1] == ["certs"]:
-        return certs_verb(arguments[1:])
-    if arguments[:1] == ["plot"]:
-        return plot_verb(arguments[1:])
+    words = {"certs": certs_verb, "status": status_verb, "plot": plot_verb}
+    if arguments and arguments[0] in words:
+        return words[arguments[0]](arguments[1:])
     return _hydra_verb(search_main)(arguments)
+
+
+def status_verb(arguments: list[str]) -> int:
+    from neuro_cli.broker.packages import need_packages
+
+    parser = argparse.ArgumentParser("neuro search status", description="Brokers, workers, tasks, and tasks that were given up.")
+    parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
+    parser.add_argument("--certificates", type=Path, metavar="FOLDER", help="of neuro search certs")
+    parser.add_argument(
+        "--dead", type=int, default=3, metavar="N", help="so many tasks that each broker gave up, with tracebacks"
+    )
+    parser.error = _refuse_status  # type: ignore[method-assign]
+    options = parser.parse_args(arguments)
+    need_packages()
+    from neuro_cli.broker.addresses import check_address
+    from neuro_cli.broker.settings import Security
+    from neuro_cli.broker.status import status
+
+    status(check_address("HOST:PORT", options.nameserver), Security(options.certificates), options.dead)
+    return 0
+
+
+def _refuse_status(message: str) -> NoReturn:
+    raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER] [--dead N]")
 
 
 def plot_verb(arguments: list[str]) -> int:
@@ -363,7 +396,7 @@ def plot_verb(arguments: list[str]) -> int:
 
 
 def certs_verb(arguments: list[str]) -> int:
-    from neuro_cli.broker.roles import need_packages
+    from neuro_cli.broker.packages import need_packages
 
     if not arguments or arguments[0].startswith("-"):
         raise UserError("usage: neuro search certs FOLDER [HOST ...], the names and addresses under which this host is reached")

@@ -56,9 +56,10 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
     texts = [_checked_key(override, bases, known) for override in overrides]
     # a sweep's first job stands for all: values are checked by the job itself
     full = _compose(verb, [text for text, override in zip(texts, overrides, strict=True) if not _sweeps(override)])
-    on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == jobs.LAUNCHER
-    if on_slurm and not (parsed.cfg or parsed.info):
-        jobs.check(bool(parsed.multirun))
+    launcher = OmegaConf.select(full, "hydra.launcher._target_")
+    on_slurm = launcher == jobs.LAUNCHER
+    if launcher in (jobs.LAUNCHER, jobs.BROKER_LAUNCHER) and not (parsed.cfg or parsed.info):
+        (jobs.check if on_slurm else jobs.check_broker)(bool(parsed.multirun))
     _refuse_existing(full, bool(parsed.multirun))
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from neuro_cli.core.errors import FAILED, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.report.sweep import CSV, read_jobs, show, write
-from neuro_cli.runner.jobs import LAUNCHER, SubmittedJobs, refusal
+from neuro_cli.runner.jobs import BROKER_LAUNCHER, LAUNCHER, SubmittedJobs, refusal
 from neuro_cli.runner.logs import log_to
 
 INTERRUPTED = 130
@@ -31,7 +31,7 @@ class Sweep(Callback):
         self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
         self.submitted = SubmittedJobs(self.folder, str(launcher.comment)) if launcher._target_ == LAUNCHER else None
         Sweep.current = self
-        if self.submitted is not None:
+        if launcher._target_ in (LAUNCHER, BROKER_LAUNCHER):
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
             print(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands", flush=True)
@@ -57,7 +57,7 @@ def swept(main: Callable[[], Any]) -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """SIGTERM to a command that waits for jobs on SLURM: as Ctrl-C, so that they are cancelled."""
+    """SIGTERM to a command that waits for jobs elsewhere: as Ctrl-C, so that they are cancelled."""
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 

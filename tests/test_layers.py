@@ -28,10 +28,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 BLIND = {"algo"}  # sees the core only: no rank, no socket, no model class
 HYDRA = {"neuro_cli.cli", "neuro_cli.overrides", "neuro_cli.sweep", "neuro_cli.runner.build"}
+BROKER = {name for name in MODULES if name.startswith("neuro_cli.broker.")}
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
     "hydra": HYDRA,
     "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.report.job"},
+    "grpc": BROKER,
+    "grpc_health": BROKER,
+    "grpc_reflection": BROKER,
+    "google": BROKER,
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),

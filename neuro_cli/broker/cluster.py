@@ -25,9 +25,13 @@ class Member:
 
 
 class Cluster:
-    """Role processes by their names. ``folder`` keeps what they keep; None: a temporary one that goes with the cluster."""
+    """Role processes by their names. ``folder`` keeps what they keep; None: a temporary one that goes with the cluster.
 
-    def __init__(self, folder: Path | None = None) -> None:
+    ``security``: settings of that section.
+    """
+
+    def __init__(self, folder: Path | None = None, security: dict[str, Any] | None = None) -> None:
+        self._security = security or {}
         self._temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="neuro-cluster-")
         self.folder = folder or Path(self._temporary.name if self._temporary else "")
         self.members: dict[str, Member] = {}
@@ -78,13 +82,15 @@ class Cluster:
         config = cluster_config()
         config["nameserver"] |= {"address": self.nameserver, "folder": str(self.folder / "nameserver")}
         config["broker"] |= {"folder": str(self.folder / name)}
+        config["security"] |= self._security
         config[role] |= settings
         return self._launch(name, config | {"role": role, "with_parent": True})
 
     def _launch(self, name: str, config: dict[str, Any]) -> str:
         """Start a process. Returns the line by which it says that it is there. Raises UserError."""
         command = [sys.executable, "-m", "neuro_cli.broker", json.dumps(config)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # a group of its own: Ctrl-C in a terminal is for this process, which ends the cluster when it is done
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
         self.members[name] = Member(config, process)
         assert process.stdout is not None
         said = process.stdout.readline().strip()

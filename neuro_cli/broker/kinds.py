@@ -6,6 +6,7 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 
+JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"  # set for a `hydra_job`: its folder is to stay, whatever becomes of it
 KINDS = {
     "noop": "neuro_cli.broker.chores:noop",
     "candidate": "neuro_cli.search.candidate:train_candidate",

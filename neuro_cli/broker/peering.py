@@ -8,7 +8,7 @@ import time
 
 import grpc
 
-from neuro_cli.broker.consumer import Key, Lender, key_of
+from neuro_cli.broker.consumer import Key, Lender, key_of, task_key
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.queues import Queues
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5  # between two looks for a broker that needs help
 TELL_SECONDS = 0.1  # after which a change of the capacity is told at the latest
 STAY_SECONDS = 2.0  # with one that has no more tasks
+BATCH_BYTES = 2**20
 
 
 class Helper:
@@ -43,8 +44,9 @@ class Helper:
             try:
                 log.info("helping broker %d at %s", peer.broker_id, peer.address)
                 await session.help(WorkStub(channel), f"broker {self._registration.broker_id}")
-            except grpc.RpcError as error:
-                log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, reason(error))
+            except (grpc.RpcError, asyncio.InvalidStateError) as error:  # the second: a write after the end
+                text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
+                log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, text)
             finally:
                 session.forget()
                 await channel.close()
@@ -75,7 +77,7 @@ class _Session:
         finally:
             call.cancel()
             reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError):
+            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
                 await reader
 
     async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:
@@ -84,6 +86,7 @@ class _Session:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), TELL_SECONDS)
             self._wake.clear()
+            self._return_unwanted()
             capacity, now = self._capacity(), time.monotonic()
             outbox, self._outbox = self._outbox, []
             if outbox or capacity != told or now - told_at > 1.0:
@@ -106,6 +109,13 @@ class _Session:
                 self._holding -= keys
                 self._queues.forget_lender(self._lender, keys)
 
+    def _return_unwanted(self) -> None:
+        """Give back tasks for which no worker here has room: one was drained, or tasks of this broker came before them."""
+        keys = self._queues.give_back(self._lender)
+        self._holding.difference_update(keys)
+        if keys:
+            self._outbox.append(messages.WorkerMessage(returned=map(task_key, keys)))
+
     def _from_worker(self, message: messages.WorkerMessage) -> None:
         self._holding.difference_update(key_of(result) for result in message.results)
         self._outbox.append(message)
@@ -113,9 +123,6 @@ class _Session:
 
     def _capacity(self) -> int:
         return len(self._holding) + self._queues.lendable()
-
-
-BATCH_BYTES = 2**20
 
 
 def _merged(outbox: list[messages.WorkerMessage]) -> list[messages.WorkerMessage]:

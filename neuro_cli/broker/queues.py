@@ -71,6 +71,11 @@ class Queues:
             self._take_away(consumer, gone)
         self.assign()
 
+    def give_back(self, lender: Lender) -> list[Key]:
+        """Let go of the tasks of another broker for which no worker here has room any more. Returns them."""
+        self.assign()
+        return self.waiting.take_lent(lender)
+
     def connect(self, consumer: Consumer) -> None:
         self.consumers.append(consumer)
 

@@ -12,7 +12,7 @@ from neuro_cli.broker.proto import nameserver_pb2 as messages
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.store import Store
-from neuro_cli.broker.wire import open_channel, reason, unreachable
+from neuro_cli.broker.wire import distrusts, open_channel, reason, unreachable
 from neuro_cli.core.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -23,13 +23,13 @@ RETRY_SECONDS = 0.25
 
 
 async def brokers(stub: NameserverStub, address: str) -> list[messages.BrokerInfo]:
-    """All living brokers. Raises UserError if nobody answers at ``address`` for CONNECT_SECONDS."""
+    """All living brokers. Raises UserError if nobody answers at ``address`` for CONNECT_SECONDS, or distrusts us."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
             return list((await stub.Brokers(messages.BrokersRequest(), timeout=CALL_SECONDS)).brokers)
         except grpc.RpcError as error:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or distrusts(error):
                 raise unreachable("nameserver.address", address, error) from error
         await asyncio.sleep(RETRY_SECONDS)
 

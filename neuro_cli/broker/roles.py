@@ -10,11 +10,10 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Awaitable, Callable
-from importlib.util import find_spec
 from typing import Any
 
+from neuro_cli.broker.packages import need_packages
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.errors import UserError
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -27,13 +26,6 @@ def serve(config: dict[str, Any]) -> int:
         return asyncio.run(ROLES[role](config))
     except ExceptionGroup as group:
         raise _first(group) from group
-
-
-def need_packages() -> None:
-    """Raise UserError where the extra is not installed."""
-    missing = [name for name in ("grpc", "grpc_health", "grpc_reflection", "cryptography") if find_spec(name) is None]
-    if missing:
-        raise UserError(f"{' and '.join(missing)} not installed, which a task cluster needs: pip install 'neuro-cli[search]'")
 
 
 def _first(error: BaseException) -> BaseException:

@@ -54,6 +54,7 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
         self._store.seen(run)
         reader = asyncio.create_task(self._acknowledgements(delivery, requests))
         try:
+            await context.write(messages.ResultsReply())  # so that the model knows that somebody is here
             await delivery.push(context.write)
         finally:
             if self._deliveries.get(run) is delivery:

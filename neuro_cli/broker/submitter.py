@@ -28,6 +28,10 @@ BATCH_BYTES = 2**20
 CLOSE_SECONDS = 2.0
 
 
+class BrokerLostError(Exception):
+    """The broker in use does not answer any more."""
+
+
 class Submitter:
     """Tasks of one run, each until its result is here. For one event loop."""
 
@@ -125,11 +129,11 @@ class Submitter:
             self._left.pop(broker.broker_id, None)
             try:
                 await self._use(broker)
-            except grpc.RpcError as error:
+            except BrokerLostError as error:
                 if self._lost_since is None:
                     self._lost_since = time.monotonic()
-                    log.warning("broker %d at %s is lost: %s", broker.broker_id, broker.address, reason(error))
-                self._trouble = f"broker at {broker.address}: {reason(error)}"
+                    log.warning("broker %d at %s is lost: %s", broker.broker_id, broker.address, error)
+                self._trouble = f"broker at {broker.address}: {error}"
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _choose(self) -> nameserver_pb2.BrokerInfo | None:
@@ -143,7 +147,7 @@ class Submitter:
         return min(known, key=lambda info: (info.waiting + info.running, info.broker_id), default=None)
 
     async def _use(self, broker: nameserver_pb2.BrokerInfo) -> None:
-        """Submit to a broker and take its results, for ever. Raises grpc.RpcError when it is lost."""
+        """Submit to a broker and take its results, for ever. Raises BrokerLostError."""
         channel = open_channel(broker.address, self._security)
         stub = SubmissionStub(channel)
         call = stub.Results()
@@ -153,10 +157,8 @@ class Submitter:
                 group.create_task(self._take(call))
                 group.create_task(self._submit_all(stub))
                 group.create_task(self._clear_up())
-        except* grpc.RpcError as errors:
-            raise errors.exceptions[0] from None
-        except* asyncio.InvalidStateError as errors:
-            raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, None, None, str(errors.exceptions[0])) from None
+        except (grpc.RpcError, asyncio.InvalidStateError, ExceptionGroup) as error:
+            raise _lost(error) from error
         finally:
             call.cancel()
             await channel.close()
@@ -168,7 +170,8 @@ class Submitter:
             async with self._news:
                 self._arrived += new
                 self._news.notify_all()
-            await call.write(messages.ResultsRequest(received=[result.id for result in reply.results]))
+            if reply.results:
+                await call.write(messages.ResultsRequest(received=[result.id for result in reply.results]))
         raise asyncio.InvalidStateError("it ended the stream of results")
 
     def _is_awaited(self, result: messages.Result) -> bool:
@@ -231,6 +234,15 @@ class Submitter:
         if self._lost_since is not None and self._broker is not None:
             log.info("using broker %d at %s", self._broker.broker_id, self._broker.address)
         self._lost_since = None
+
+
+def _lost(error: BaseException) -> BaseException:
+    """A BrokerLostError for what a stream that ends raises, alone or at several places at once; anything else as it is."""
+    if isinstance(error, ExceptionGroup):
+        if error.split((grpc.RpcError, asyncio.InvalidStateError))[1] is not None:
+            return error
+        return _lost(error.exceptions[0])
+    return BrokerLostError(reason(error) if isinstance(error, grpc.RpcError) else "its stream ended")
 
 
 def _batch(tasks: dict[str, messages.Task]) -> list[messages.Task]:

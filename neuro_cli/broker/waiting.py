@@ -60,6 +60,12 @@ class Waiting:
         """All own rows of a kind."""
         return list(self._own.pop(kind, ()))
 
+    def take_lent(self, lender: Lender) -> list[Key]:
+        """All that waits of another broker's tasks."""
+        keys = [(task.run, task.id) for tasks in self._helping.values() for task, whose in tasks if whose is lender]
+        self.forget(lender)
+        return keys
+
     def forget(self, lender: Lender, keys: set[Key] | None = None) -> None:
         """Forget tasks of another broker: those named, or all."""
         for kind, tasks in self._helping.items():

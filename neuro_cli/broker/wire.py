@@ -1,9 +1,11 @@
 """gRPC channels and servers as all processes of a cluster use them: limits, signs of life, mutual TLS, health, reflection."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -56,6 +58,17 @@ def _refuse_plaintext(address: str) -> None:
         raise ConfigError("security.certificates", None, allowed)
 
 
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Filter of gRPC's log: a message that is none is its sender's fault and needs no traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, DecodeError):
+        record.exc_info, record.msg, record.args = None, f"a message that is none was refused: {error}", ()
+    return True
+
+
+logging.getLogger("grpc._cython.cygrpc").addFilter(_in_one_line)
+
+
 class Server:
     """A gRPC server of the running event loop: its own services, health and reflection.
 
@@ -102,9 +115,12 @@ def reason(error: grpc.RpcError) -> str:
     return f"{error.code().name}: {details}"[:300]
 
 
+def distrusts(error: grpc.RpcError) -> bool:
+    """Whether a call failed because one end does not take the other's certificate."""
+    return any(word in reason(error).lower() for word in ("ssl", "tls", "certificate", "handshake"))
+
+
 def unreachable(key: str, address: str, error: grpc.RpcError) -> UserError:
     """What to tell a user whose process never reached another."""
-    said = reason(error)
-    if any(word in said.lower() for word in ("ssl", "tls", "certificate", "handshake")):
-        return ConfigError(key, address, f"the certificates of the two ends do not fit, or one has none ({said})")
-    return ConfigError(key, address, f"nobody answers there ({said})")
+    said = "the certificates of the two ends do not fit, or one has none" if distrusts(error) else "nobody answers there"
+    return ConfigError(key, address, f"{said} ({reason(error)})")

@@ -1,5 +1,6 @@
 """``neuro bench``: what is measured, by name. Each prints a table and writes a CSV file into the run folder."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,14 @@ KINDS = {
 }
 
 
-def bench(config: dict[str, Any], run: Path) -> None:
-    """Measure ``config["what"]``. Raises UserError."""
-    what = one_of("what", config["what"], tuple(KINDS))
+def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[str, Any], Path], None]]) -> None:
+    """Measure ``config["what"]``, of the kinds here or in ``more``. Raises UserError."""
+    kinds = {**KINDS, **more}
+    what = one_of("what", config["what"], tuple(kinds))
     integer("repeats", config["repeats"], 1)
     check_root(config)
     if is_ensemble(config):
         raise ConfigError(
             "algo", "ensemble", "neuro bench ensemble and ensemble_bytes measure ensembles, the section ensemble sets them"
         )
-    KINDS[what](config, run)
+    kinds[what](config, run)

@@ -18,6 +18,7 @@ from neuro_cli.fabric.mpi import launched
 log = logging.getLogger(__name__)
 
 LAUNCHER = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"
+BROKER_LAUNCHER = "hydra_plugins.neuro_broker_launcher.BrokerLauncher"
 FOLDER = ".submitit"  # in the sweep's folder: job scripts and logs
 GONE_SECONDS = 120.0  # SLURM kills a cancelled job KillWait seconds (30 by default) after it asked it to end
 
@@ -42,6 +43,17 @@ def check(multirun: bool) -> None:
             value,
             f"a killed job would never be noticed, since sacct does not answer ({reason}); scripts/sacct_stand_in.py helps",
         )
+
+
+def check_broker(multirun: bool) -> None:
+    """Refuse ``hydra/launcher=broker`` where it cannot work. Raises ConfigError."""
+    key, value = "hydra/launcher", "broker"
+    if not multirun:
+        raise ConfigError(key, value, "it starts the jobs of a sweep, so it needs -m (one job: neuro train -m seed=1)")
+    if find_spec("grpc") is None:
+        raise ConfigError(key, value, "grpc is not installed: pip install 'neuro-cli[search]'")
+    if launched():
+        raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
 
 
 def refusal(error: BaseException) -> UserError | None:

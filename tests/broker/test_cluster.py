@@ -10,6 +10,7 @@ import pytest
 from conftest import all_results, until
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from inside import neuro_inside, one_line
 from trouble import TROUBLE
 
 from neuro_cli.broker.broker_pool import BrokerPool
@@ -57,6 +58,10 @@ def test_whatever_a_task_does_costs_that_task_alone(cluster, pool, tmp_path):
     assert {letter.task.id: letter.attempts for letter in letters} == {
         "wrong": 1, "unknown": 0, "crash": 2, "grow": 1, "slow": 2, "large": 1,
     }  # fmt: skip
+    told = neuro_inside("search", "status", cluster.nameserver, "--dead", "9", cwd=tmp_path).stdout
+    assert "(noop) of run" in told
+    assert "RAISED after 1 attempts\nTraceback" in told
+    assert "ValueError: could not convert string to float: 'x'" in told
     with pytest.raises(UserError, match=r"its payload has \d+ bytes, security\.message_bytes allows"):
         pool.submit([Task("fat", "noop", {"echo": "x" * 5 * 2**20})])
 
@@ -102,8 +107,8 @@ def test_brokers_share_a_load_that_only_one_of_them_got(cluster, pool):
     addresses = [cluster.start_broker(f"broker {number}") for number in range(2)]
     for number in range(2):
         cluster.start_worker(f"worker {number}")
-        until(lambda n=number: sum(len(status(address).workers) for address in addresses) == n + 1)
-    until(lambda: [len(status(address).workers) for address in addresses] == [1, 1])  # each took the broker with fewer
+        until(lambda n=number: pool.facts()["workers"] == n + 1)  # the next one takes the broker with fewer
+    assert [len(status(address).workers) for address in addresses] == [1, 1]
     pool.submit(noops(150, seconds=0.02))
     found = all_results(pool, 150)
     shares = [sum(result.worker == f"worker {number}" for result in found.values()) for number in range(2)]
@@ -123,6 +128,29 @@ def test_a_drained_worker_loses_no_task(cluster, pool):
     cluster.start_worker("another", more_kinds=TROUBLE)
     rest = all_results(pool, 8 - len(kept))
     assert {result.worker for result in rest.values()} == {"another"}
+
+
+def test_no_task_waits_behind_a_long_one_while_a_worker_is_idle(cluster, pool):
+    cluster.start_broker("broker")
+    cluster.start_worker("first", more_kinds=TROUBLE)
+    pool.submit(noops(300))
+    all_results(pool, 300)  # short ones, of which a worker then fetches some ahead
+    pool.submit([Task("long", "nap", {"seconds": 8}), *noops(20, first=300)])
+    cluster.start_worker("second", more_kinds=TROUBLE)
+    found = all_results(pool, 20, seconds=7.0)
+    assert "long" not in found
+    assert all_results(pool, 1).keys() == {"long"}
+
+
+def test_commands_beside_the_search_take_bad_input_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuro_cli.broker.registration.CONNECT_SECONDS", 0.2)
+    said = [one_line(neuro_inside("search", *line.split(), cwd=tmp_path)) for line in ("status here", "status --x", "certs")]
+    assert said[0] == "HOST:PORT=here: must be host:port, for example 127.0.0.1:7700"
+    assert "usage: neuro search status" in said[1]
+    assert "usage: neuro search certs FOLDER" in said[2]
+    assert one_line(neuro_inside("search", "status", "127.0.0.1:9", cwd=tmp_path)).startswith(
+        "nameserver.address=127.0.0.1:9: nobody"
+    )
 
 
 def test_a_full_broker_makes_the_model_wait(cluster, pool):

@@ -287,6 +287,16 @@ def test_workers_come_before_brokers_that_help(bench):
     assert got(peer) == ["2", "3", "4", "5"]
 
 
+def test_helped_tasks_that_find_no_worker_any_more_are_given_back(bench):
+    lent, worker = Lent(), bench.worker(capacity=2)
+    bench.queues.help([task(7), task(8)], lent.lender)
+    bench.tell(worker, started=[task_key(("r", "7"))], returned=[task_key(("r", "8"))], capacity=0)
+    assert bench.queues.give_back(lent.lender) == [("r", "8")]
+    assert bench.queues.give_back(lent.lender) == []
+    bench.tell(worker, results=[result(task(7))])
+    assert lent.results() == [("7", messages.DONE)]
+
+
 def test_tasks_of_a_lost_lender_are_forgotten(bench):
     lent, worker = Lent(), bench.worker()
     bench.queues.help([task(7), task(8)], lent.lender)

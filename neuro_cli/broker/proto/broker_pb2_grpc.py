@@ -77,7 +77,8 @@ class SubmissionServicer:
 
     def Results(self, request_iterator, context):
         """The results of one run. The first message names the run; later ones acknowledge results, which are then forgotten.
-        What was not acknowledged comes again on the next such stream. A new stream of a run ends the one before (ABORTED).
+        The first reply is empty: it says that the broker is there. What was not acknowledged comes again on the next such
+        stream. A new stream of a run ends the one before (ABORTED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,192 @@
+"""The `.proto` files are the contract: the generated code is theirs, and no message, however wrong, harms a server."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+from conftest import until
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from neuro_cli.broker.cluster import Cluster, cluster_config
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.broker.settings import BrokerSettings, NameserverSettings, Security, WorkerSettings
+
+PROTO = Path("neuro_cli/broker/proto")
+ROOT = Path(__file__).parents[2]
+METHODS = {
+    "nameserver": ["/neuro.v1.Nameserver/Register", "/neuro.v1.Nameserver/Heartbeat", "/neuro.v1.Nameserver/Brokers",
+                   "/neuro.v1.Nameserver/Peer"],
+    "broker": ["/neuro.v1.Submission/Submit", "/neuro.v1.Submission/Cancel", "/neuro.v1.Submission/Status",
+               "/neuro.v1.Submission/DeadLetters"],
+}  # fmt: skip
+STREAMS = ["/neuro.v1.Submission/Results", "/neuro.v1.Work/Pull"]
+# what a server may answer to what no client says; anything else, UNAVAILABLE above all, is a fault of the server
+ANSWERS = {"OK", "INVALID_ARGUMENT", "INTERNAL", "NOT_FOUND", "ALREADY_EXISTS", "RESOURCE_EXHAUSTED", "UNKNOWN", "ABORTED",
+           "UNIMPLEMENTED", "DEADLINE_EXCEEDED", "CANCELLED"}  # fmt: skip
+
+seeds = [
+    messages.SubmitRequest(tasks=[messages.Task(run="r", id="1", kind="noop", payload=b"{}", timeout_seconds=1.0)]),
+    messages.ResultsRequest(run="r", received=["1", "2"]),
+    messages.WorkerMessage(hello=messages.Hello(name="w", kinds=["fuzz"]), capacity=3),
+    messages.WorkerMessage(results=[messages.Result(run="r", id="1", outcome=messages.DONE, payload=b"{}")]),
+    messages.WorkerMessage(started=[messages.TaskKey(run="r", id="1")], returned=[messages.TaskKey(run="r", id="2")]),
+]
+whole = st.sampled_from([seed.SerializeToString() for seed in seeds])
+
+
+@st.composite
+def spoiled(draw) -> bytes:
+    """Random bytes, or a message that lost its end, or some of whose bytes are others."""
+    if draw(st.booleans()):
+        return draw(st.binary(max_size=200))
+    text = bytearray(draw(whole))
+    for _ in range(draw(st.integers(0, 3))):
+        text[draw(st.integers(0, len(text) - 1))] = draw(st.integers(0, 255))
+    return bytes(text[: draw(st.integers(0, len(text)))])
+
+
+def test_the_generated_code_is_that_of_the_proto_files(tmp_path):
+    pytest.importorskip("grpc_tools")
+    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / PROTO).glob("*.proto"))
+    out = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I.", *out, *files], cwd=ROOT, check=True, timeout=60)
+    made = {path.name: path.read_text() for path in (tmp_path / PROTO).iterdir()}
+    assert len(made) == 6
+    assert made == {name: (ROOT / PROTO / name).read_text() for name in made}
+
+
+def test_the_defaults_in_the_code_are_those_of_the_config():
+    config = cluster_config()
+    for section, kind in (("nameserver", NameserverSettings), ("broker", BrokerSettings), ("worker", WorkerSettings),
+                          ("security", Security)):  # fmt: skip
+        for name, field in kind.__dataclass_fields__.items():
+            given = config[section].get(name)
+            if field.default is not field.default_factory and name in config[section] and given is not None:
+                assert str(given) == str(field.default), f"{section}.{name}"
+
+
+class Servers:
+    """A nameserver and a broker of their own process each, and channels to them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster = Cluster(folder)
+        self.addresses = {"nameserver": self.cluster.start_nameserver()}
+        self.addresses["broker"] = self.cluster.start_broker("broker", peering=False)
+        self.channels = {name: grpc.insecure_channel(address) for name, address in self.addresses.items()}
+
+    def unary(self, server: str, method: str, text: bytes) -> str:
+        call = self.channels[server].unary_unary(method, None, None)
+        try:
+            call(text, timeout=5)
+        except grpc.RpcError as error:
+            return error.code().name
+        return "OK"
+
+    def stream(self, method: str, texts: list[bytes]) -> str:
+        call = self.channels["broker"].stream_stream(method, None, None)(iter(texts), timeout=5)
+        try:
+            for _ in call:
+                pass
+        except grpc.RpcError as error:
+            return error.code().name
+        return "OK"
+
+    def alive(self) -> bool:
+        stub = SubmissionStub(self.channels["broker"])
+        stub.Status(messages.StatusRequest(), timeout=5)
+        return all(member.process.poll() is None for member in self.cluster.members.values())
+
+    def descriptors_and_threads(self) -> dict[str, tuple[int, int]]:
+        pids = {name: member.process.pid for name, member in self.cluster.members.items()}
+        return {name: (len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))) for name, pid in pids.items()}
+
+    def close(self) -> None:
+        for channel in self.channels.values():
+            channel.close()
+        self.cluster.close()
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    made = Servers(tmp_path_factory.mktemp("servers"))
+    yield made
+    made.close()
+
+
+def assault(servers: Servers, cases: int) -> int:
+    """Send ``cases`` spoiled messages or streams of them. Returns how many."""
+    told: list[str] = []
+
+    @settings(max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from([*METHODS["nameserver"], *METHODS["broker"], *STREAMS]), st.lists(spoiled(), min_size=1, max_size=4))
+    def one(method: str, texts: list[bytes]) -> None:
+        if method in STREAMS:
+            told.append(servers.stream(method, texts))
+        else:
+            told.append(servers.unary("nameserver" if "Nameserver" in method else "broker", method, texts[0]))
+        assert told[-1] in ANSWERS
+
+    one()
+    return len(told)
+
+
+def test_spoiled_messages_are_answered_with_a_status(servers):
+    assert assault(servers, 150) >= 150
+    assert servers.alive()
+
+
+@pytest.mark.slow
+def test_ten_thousand_spoiled_messages_leave_no_threads_and_no_descriptors(servers):
+    assault(servers, 300)
+    time.sleep(2.0)
+    before = servers.descriptors_and_threads()
+    assert assault(servers, 10_000) >= 10_000
+    assert servers.alive()
+    until(lambda: all(
+        now[0] <= then[0] + 5 and now[1] <= then[1] + 5
+        for now, then in zip(servers.descriptors_and_threads().values(), before.values(), strict=True)
+    ))  # fmt: skip
+    print(before, servers.descriptors_and_threads())
+
+
+def test_too_long_a_message_is_refused(servers):
+    text = messages.SubmitRequest(tasks=[messages.Task(run="r", id="1", kind="noop", payload=bytes(5 * 2**20))])
+    assert servers.unary("broker", "/neuro.v1.Submission/Submit", text.SerializeToString()) == "RESOURCE_EXHAUSTED"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"run": ""}, {"id": ""}, {"kind": ""}, {"id": "x" * 300}, {"timeout_seconds": -1.0}, {"timeout_seconds": float("nan")},
+     {"payload": bytes(4 * 2**20 - 16000)}],
+)  # fmt: skip
+def test_a_task_that_is_none_is_refused_with_the_reason(servers, wrong):
+    task = messages.Task(**{"run": "r", "id": "1", "kind": "noop"} | wrong)
+    with pytest.raises(grpc.RpcError) as answer:
+        SubmissionStub(servers.channels["broker"]).Submit(messages.SubmitRequest(tasks=[task]), timeout=5)
+    assert answer.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert next(iter(wrong)) in answer.value.details()
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        [messages.WorkerMessage(capacity=1)],
+        [messages.WorkerMessage(hello=messages.Hello(name="w"), capacity=10**6)],
+        [
+            messages.WorkerMessage(hello=messages.Hello(name="w", kinds=["x"])),
+            messages.WorkerMessage(hello=messages.Hello(name="w")),
+        ],
+        [
+            messages.WorkerMessage(hello=messages.Hello(name="w", kinds=["x"])),
+            messages.WorkerMessage(results=[messages.Result(id="1")]),
+        ],
+    ],
+)
+def test_a_worker_that_breaks_the_contract_is_sent_away(servers, stream):
+    assert servers.stream("/neuro.v1.Work/Pull", [one.SerializeToString() for one in stream]) in ("INVALID_ARGUMENT", "ABORTED")

@@ -75,6 +75,7 @@ class BrokerPool(Pool):
         try:
             if self._submitter is not None:
                 self._call(loop, self._submitter.close())
+            self._call(loop, _rest())
         finally:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
@@ -121,6 +122,14 @@ async def _connected(nameserver: str, run: str, security: Security) -> Submitter
         await submitter.close()
         raise
     return submitter
+
+
+async def _rest() -> None:
+    """End what gRPC has left to do on this loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _unpacked(result: messages.Result) -> Result:

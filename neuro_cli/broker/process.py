@@ -31,24 +31,32 @@ class TaskProcess:
         self._drain: asyncio.Task[None] | None = None
         self._verdict: tuple[messages.Outcome, str] | None = None
         self.task: messages.Task | None = None
+        self._began = 0.0
 
     async def run(self, task: messages.Task) -> messages.Result | None:
         """The task's result, whatever becomes of the process; None if :meth:`abandon` ended it."""
-        began = time.perf_counter()
-        self.task, self._verdict = task, None
+        self._began, self._verdict = time.perf_counter(), None
+        self.task = task
         try:
-            result = await self._answer(task)
+            return await self._outcome(task)
         finally:
             self.task = None
+
+    async def _outcome(self, task: messages.Task) -> messages.Result | None:
+        result = await self._answer(task)
         if self._verdict is not None:
             await self.close()
         if self._verdict is not None and self._verdict[0] == messages.OUTCOME_UNSPECIFIED:
             return None
         if result is None:
             outcome, text = self._verdict or (messages.CRASHED, await self._obituary())
-            result = messages.Result(run=task.run, id=task.id, outcome=outcome, error=text)
-            result.seconds = time.perf_counter() - began
+            result = messages.Result(run=task.run, id=task.id, outcome=outcome, error=text, seconds=self.elapsed)
         return result
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that the present task has taken; 0 without one."""
+        return 0.0 if self.task is None else time.perf_counter() - self._began
 
     def abandon(self) -> None:
         """End the present task: nobody wants its result."""

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 AHEAD_SECONDS = 0.05  # of work that is fetched ahead
 GATHER_SECONDS = 0.005  # in which news of short tasks gather, for a message costs as much as a task
+BEAT_SECONDS = 1.0  # between two signs of life, or less if the broker wants it
+LONG_SECONDS = 0.5  # of a task at work, behind which no other should wait
 MOST_AHEAD = 256  # tasks
 MEMORY_SECONDS = 0.1  # between two looks at the memory of tasks
 AVOID_SECONDS = 3.0  # a broker that did not answer is left alone for
@@ -52,6 +54,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._seconds = 1.0  # that a task takes, as of late
         self._avoid: dict[str, float] = {}
+        self._beat = BEAT_SECONDS
         self.draining = False
 
     async def work(self) -> None:
@@ -126,12 +129,12 @@ class Worker:
 
     async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:
         """Tell the broker what happens here. Raises grpc.RpcError when it is gone."""
-        beat = 1.0
         while not reader.done():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), beat)
+                await asyncio.wait_for(self._wake.wait(), self._beat)
             await asyncio.sleep(GATHER_SECONDS if self._seconds < AHEAD_SECONDS else 0.0)
             self._wake.clear()
+            self._return_ahead()
             await self._tell(call)
             if self.draining and self._done():
                 await call.done_writing()  # the broker ends the stream once it has read all of it
@@ -139,6 +142,17 @@ class Worker:
                 return
         reader.result()
         raise asyncio.InvalidStateError("it ended the stream")
+
+    def _return_ahead(self) -> None:
+        """Give back what was fetched ahead when the tasks at work take longer than those before: others may be idle."""
+        lengths = [process.elapsed for process in self._processes]
+        if not self._pending or min(lengths) < LONG_SECONDS:
+            return
+        self._seconds = min(lengths)
+        keys = [key_of(task) for task in self._pending]
+        self._returned += map(task_key, keys)
+        self._session_keys.difference_update(keys)
+        self._pending.clear()
 
     async def _tell(self, call: grpc.aio.StreamStreamCall) -> None:
         """Write what there is to tell; results that cannot be written stay for the next broker, which may want them."""
@@ -152,6 +166,9 @@ class Worker:
 
     async def _listen(self, call: grpc.aio.StreamStreamCall) -> None:
         async for message in call:
+            if message.HasField("welcome"):
+                self._beat = min(BEAT_SECONDS, message.welcome.beat_seconds)
+                self._wake.set()
             if message.tasks:
                 await self._take(message.tasks)
             for key in map(key_of, message.dropped):
@@ -195,7 +212,8 @@ class Worker:
                 self._wake.set()
             began = time.perf_counter()
             result = await process.run(task)
-            self._seconds += 0.2 * (time.perf_counter() - began - self._seconds)
+            # a task that the machine held up for once says nothing about the next ones
+            self._seconds += 0.2 * (min(time.perf_counter() - began, 4.0 * self._seconds) - self._seconds)
             self._session_keys.discard(key_of(task))
             if result is not None:
                 result.worker = self.name

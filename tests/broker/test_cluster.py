@@ -130,6 +130,18 @@ def test_a_drained_worker_loses_no_task(cluster, pool):
     assert {result.worker for result in rest.values()} == {"another"}
 
 
+def test_no_task_waits_behind_a_long_one_while_a_worker_is_idle(cluster, pool):
+    cluster.start_broker("broker")
+    cluster.start_worker("first", more_kinds=TROUBLE)
+    pool.submit(noops(300))
+    all_results(pool, 300)  # short ones, of which a worker then fetches some ahead
+    pool.submit([Task("long", "nap", {"seconds": 8}), *noops(20, first=300)])
+    cluster.start_worker("second", more_kinds=TROUBLE)
+    found = all_results(pool, 20, seconds=7.0)
+    assert "long" not in found
+    assert all_results(pool, 1).keys() == {"long"}
+
+
 def test_commands_beside_the_search_take_bad_input_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("neuro_cli.broker.registration.CONNECT_SECONDS", 0.2)
     said = [one_line(neuro_inside("search", *line.split(), cwd=tmp_path)) for line in ("status here", "status --x", "certs")]

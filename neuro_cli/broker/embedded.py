@@ -7,7 +7,7 @@ from typing import Any
 from neuro_cli.broker.broker_pool import BrokerPool
 from neuro_cli.broker.cluster import Cluster
 from neuro_cli.broker.pool import Result, Task
-from neuro_cli.core.checks import integer, number
+from neuro_cli.core.checks import integer
 
 
 class EmbeddedPool(BrokerPool):
@@ -17,12 +17,10 @@ class EmbeddedPool(BrokerPool):
     """
 
     def __init__(self, workers: int | None = None, memory: int | None = None, task_timeout: float | None = None) -> None:
-        super().__init__(task_timeout=task_timeout)
+        super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, once it has begun
         cores = len(os.sched_getaffinity(0))
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
         self._memory = None if memory is None else integer("pool.memory", memory, 1)
-        if task_timeout is not None:
-            number("pool.task_timeout", task_timeout, above=0.0)
         self._cluster: Cluster | None = None
 
     def submit(self, tasks: Sequence[Task]) -> None:

@@ -95,6 +95,17 @@ def test_a_wrong_setting_is_told_by_its_key(role, section, key, value, said):
     assert str(refusal.value).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"nameserver": "here"}, "nameserver=here: must be host:port"), ({"patience": 0}, "patience=0: must be a number > 0"),
+     ({"task_timeout": -1}, "task_timeout=-1: must be a number > 0"), ({"certificates": "none"}, "security.certificates=none")],
+)  # fmt: skip
+def test_a_wrong_setting_of_a_pool_is_told(wrong, said):
+    with pytest.raises(ConfigError) as refusal:
+        BrokerPool(**wrong)
+    assert str(refusal.value).startswith(said)
+
+
 def test_a_missing_extra_is_told_with_its_command(monkeypatch):
     from neuro_cli.broker import packages
     from neuro_cli.broker.roles import serve

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from conftest import all_results
+from waits import all_results
 
 from neuro_cli.broker.addresses import check_address, is_loopback
 from neuro_cli.broker.broker_pool import BrokerPool

@@ -6,10 +6,11 @@ the space of "A Scalable Architecture for Parallel Deep Learning". The head is o
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from torch import Tensor, nn
 
-from neuro_cli.core.checks import integer
+from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError
 
 # the kernels, height and width, of each layer's convolutions
@@ -36,11 +37,21 @@ def check_layers(key: str, names: object) -> tuple[str, ...]:
 class ModuleCNN(nn.Module):
     """Images (B, *input_shape) to logits (B, outputs).
 
-    ``module``: names of layers, in their order; ``filters``: of every layer in the first of ``repeats`` repetitions.
+    ``module``: names of layers, in their order; ``filters``: of every layer in the first of ``repeats`` repetitions;
+    ``batch_norm``: between each convolution and its ReLU (Ioffe and Szegedy 2015).
     """
 
-    def __init__(self, module: Sequence[str], input_shape: Sequence[int], outputs: int, filters: int, repeats: int) -> None:
+    def __init__(
+        self,
+        module: Sequence[str],
+        input_shape: Sequence[int],
+        outputs: int,
+        filters: int,
+        repeats: int,
+        batch_norm: bool,
+    ) -> None:
         super().__init__()
+        boolean("model.batch_norm", batch_norm)
         names = check_layers("model.module", module)
         if not isinstance(input_shape, list | tuple) or len(input_shape) != 3:
             raise ConfigError("model.input_shape", input_shape, "must be [channels, height, width]")
@@ -49,11 +60,12 @@ class ModuleCNN(nn.Module):
         parts: list[nn.Module] = []
         for repetition in range(integer("model.repeats", repeats, 1)):
             if repetition:
-                parts += [nn.Conv2d(width, 2 * width, 1), nn.MaxPool2d(3, 2, padding=1)]
+                parts += [_convolution(width, 2 * width, (1, 1), "linear"), nn.MaxPool2d(3, 2, padding=1)]
                 inner = width = 2 * width
             for name in names:
                 for kernel in LAYERS[name]:
-                    parts += [_convolution(inner, width, kernel), nn.ReLU()]
+                    norm = [nn.BatchNorm2d(width)] if batch_norm else []
+                    parts += [_convolution(inner, width, kernel, "relu"), *norm, nn.ReLU()]
                     inner = width
         self.features = nn.Sequential(*parts)
         self.classifier = nn.Linear(width, integer("model.outputs", outputs, 1))
@@ -62,10 +74,10 @@ class ModuleCNN(nn.Module):
         return self.classifier(self.features(images).mean((2, 3)))
 
 
-def _convolution(inner: int, outer: int, kernel: tuple[int, int]) -> nn.Conv2d:
-    """A convolution that keeps the sides, with weights for ReLU (He et al. 2015): a module may be many layers deep."""
+def _convolution(inner: int, outer: int, kernel: tuple[int, int], follows: Literal["relu", "linear"]) -> nn.Conv2d:
+    """A convolution that keeps the sides, its weights as large as what follows wants (He et al. 2015): modules may be deep."""
     height, width = kernel
     convolution = nn.Conv2d(inner, outer, kernel, padding=(height // 2, width // 2))
-    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity=follows)
     nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
     return convolution

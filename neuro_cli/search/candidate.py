@@ -41,7 +41,7 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     begun = time.perf_counter()
     try:
         found = _trained(payload, training, device)
-    except (MemoryError, RuntimeError) as error:
+    except Exception as error:  # what an allocation raises may come wrapped, as the refusal of a constructor
         if not _no_memory(error):
             raise
         found = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}

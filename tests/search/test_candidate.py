@@ -50,8 +50,8 @@ def test_training_is_real_and_its_scores_are_of_examples_it_has_not_seen(config)
     long["training"]["epochs"] = 8
     before, after = train_candidate(short), train_candidate(long)
     assert after["fitness"] > before["fitness"]
-    assert after["fitness"] > 0.6
-    assert after["test_accuracy"] > 0.6
+    assert after["fitness"] > 0.35  # chance is 0.1
+    assert after["test_accuracy"] > 0.35
     examples = examples_of(*_address(config))
     assert after["fitness"] * len(examples.validation.targets) == pytest.approx(round(after["fitness"] * 287))
     assert after["test_accuracy"] * len(examples.data.test.targets) == pytest.approx(round(after["test_accuracy"] * 360))
@@ -64,7 +64,7 @@ def _address(config: dict[str, Any]) -> tuple[str, tuple[int, ...], float]:
 
 
 def test_a_network_that_does_not_fit_in_memory_is_an_error_of_one_line(config):
-    result = train_candidate(payload(config, "3x3", filters=10**7))
+    result = train_candidate(payload(config, "1x1", filters=10**7))  # 800 TB: no machine overcommits so much
     assert result["error"].startswith("it does not fit in memory: ")
     assert "\n" not in result["error"]
     assert "fitness" not in result

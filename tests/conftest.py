@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from worlds import MPIS, Mpi
 
 # most of their time is of processes that they start, and SLURM's mostly wait: the other worker has the rest meanwhile
-LONG = ("slurm", "runner", "mpi", "cli", "fabric", "scripts")
+LONG = ("slurm", "runner", "broker", "mpi", "cli", "fabric", "scripts")
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

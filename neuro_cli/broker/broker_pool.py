@@ -13,11 +13,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.broker.addresses import check_address
 from neuro_cli.broker.pool import Pool, Result, Task
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.settings import Security
+from neuro_cli.broker.settings import Security, security_of
 from neuro_cli.broker.submitter import Submitter
 from neuro_cli.broker.wire import payload_limit
+from neuro_cli.core.checks import number
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -40,9 +42,11 @@ class BrokerPool(Pool):
         patience: float = 300.0,
         task_timeout: float | None = None,
     ) -> None:
-        self._nameserver = nameserver
-        self._security = Security(None if certificates is None else Path(certificates), message_bytes)
-        self._limit, self._timeout, self._patience = payload_limit(self._security), task_timeout or 0.0, patience
+        self._nameserver = check_address("nameserver", nameserver, zero=True)
+        self._security = security_of({"security": {"certificates": certificates, "message_bytes": message_bytes}})
+        self._patience = number("patience", patience, above=0.0)
+        self._timeout = 0.0 if task_timeout is None else number("task_timeout", task_timeout, above=0.0)
+        self._limit = payload_limit(self._security)
         self.run = run or secrets.token_hex(8)
         self._known: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -13,16 +13,14 @@ from neuro_cli.core.checks import integer, number
 class EmbeddedPool(BrokerPool):
     """A nameserver, a broker and ``workers`` workers (None: the usable cores), which end with this process.
 
-    ``memory``: MiB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
+    ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
     """
 
-    def __init__(self, workers: int | None = None, memory: int | None = None, task_timeout: float | None = None) -> None:
-        super().__init__(task_timeout=task_timeout)
+    def __init__(self, workers: int | None = None, memory: float | None = None, task_timeout: float | None = None) -> None:
+        super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, once it has begun
         cores = len(os.sched_getaffinity(0))
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
-        self._memory = None if memory is None else integer("pool.memory", memory, 1)
-        if task_timeout is not None:
-            number("pool.task_timeout", task_timeout, above=0.0)
+        self._memory = None if memory is None else max(1, round(number("pool.memory", memory, above=0.0) * 1e9 / 2**20))
         self._cluster: Cluster | None = None
 
     def submit(self, tasks: Sequence[Task]) -> None:

@@ -1,8 +1,7 @@
-"""A cluster of real processes for the tests of a module, and what they ask of it."""
+"""A cluster of real processes for a test, and a pool that uses it."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ pytest.importorskip("grpc", reason="the extra `search` is not installed")
 
 from neuro_cli.broker.broker_pool import BrokerPool
 from neuro_cli.broker.cluster import Cluster
-from neuro_cli.broker.pool import Pool, Result
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,23 +34,3 @@ def pool(cluster) -> Iterator[BrokerPool]:
     made = BrokerPool(cluster.nameserver, patience=60.0)
     yield made
     made.close()
-
-
-def all_results(pool: Pool, count: int, seconds: float = 60.0) -> dict[str, Result]:
-    """``count`` results by id; fails when one comes twice or too few come."""
-    found: dict[str, Result] = {}
-    deadline = time.monotonic() + seconds
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} results; {pool.facts()}"
-        for result in pool.results(1.0):
-            assert result.id not in found, f"the result of {result.id} came twice"
-            found[result.id] = result
-    return found
-
-
-def until(true: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for something; fails when it does not come."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -4,8 +4,8 @@ import random
 import time
 
 import pytest
-from conftest import until
 from trouble import TROUBLE
+from waits import until
 
 from neuro_cli.broker.broker_pool import BrokerPool
 from neuro_cli.broker.cluster import Cluster

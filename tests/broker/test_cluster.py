@@ -7,11 +7,11 @@ from pathlib import Path
 
 import grpc
 import pytest
-from conftest import all_results, until
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from inside import neuro_inside, one_line
 from trouble import TROUBLE
+from waits import all_results, until
 
 from neuro_cli.broker.broker_pool import BrokerPool
 from neuro_cli.broker.embedded import EmbeddedPool

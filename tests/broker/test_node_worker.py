@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import all_results, until
+from waits import all_results, until
 
 from neuro_cli.broker.pool import Task
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from conftest import until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from waits import until
 
 from neuro_cli.broker.cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages

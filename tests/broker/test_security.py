@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from conftest import all_results
+from waits import all_results
 
 from neuro_cli.broker.addresses import check_address, is_loopback
 from neuro_cli.broker.broker_pool import BrokerPool
@@ -92,6 +92,17 @@ def test_a_wrong_setting_is_told_by_its_key(role, section, key, value, said):
     config[section][key] = value
     with pytest.raises(UserError) as refusal:
         serve(config)
+    assert str(refusal.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"nameserver": "here"}, "nameserver=here: must be host:port"), ({"patience": 0}, "patience=0: must be a number > 0"),
+     ({"task_timeout": -1}, "task_timeout=-1: must be a number > 0"), ({"certificates": "none"}, "security.certificates=none")],
+)  # fmt: skip
+def test_a_wrong_setting_of_a_pool_is_told(wrong, said):
+    with pytest.raises(ConfigError) as refusal:
+        BrokerPool(**wrong)
     assert str(refusal.value).startswith(said)
 
 

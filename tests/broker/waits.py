@@ -1,0 +1,26 @@
+"""Waiting for results, and for other things to become true."""
+
+import time
+from collections.abc import Callable
+
+from neuro_cli.broker.pool import Pool, Result
+
+
+def all_results(pool: Pool, count: int, seconds: float = 60.0) -> dict[str, Result]:
+    """``count`` results by id; fails when one comes twice or too few come."""
+    found: dict[str, Result] = {}
+    deadline = time.monotonic() + seconds
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} results; {pool.facts()}"
+        for result in pool.results(1.0):
+            assert result.id not in found, f"the result of {result.id} came twice"
+            found[result.id] = result
+    return found
+
+
+def until(true: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for something; fails when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

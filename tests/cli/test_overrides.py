@@ -5,13 +5,16 @@ import pytest
 from neuro_cli.core.errors import UserError
 from neuro_cli.overrides import checked, groups, parse_plain
 
+# groups that one verb alone has
+VERBS = {"pool": "search", "strategy": "search"}
+
 
 @pytest.mark.parametrize("group", sorted(set(groups()) - {"experiment"}))
 @pytest.mark.parametrize("prefix", ["", "+"])
 def test_the_first_and_the_last_option_are_chosen_with_and_without_a_plus(group, prefix):
     options = groups()[group]
     for option in {options[0], options[-1]}:
-        assert checked("train", [f"{prefix}{group}={option}"])[-1] == f"{group}={option}"
+        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"])[-1] == f"{group}={option}"
 
 
 @pytest.mark.slow
@@ -19,7 +22,7 @@ def test_the_first_and_the_last_option_are_chosen_with_and_without_a_plus(group,
 @pytest.mark.parametrize("prefix", ["", "+"])
 def test_every_option_is_chosen_with_and_without_a_plus(group, prefix):
     for option in groups()[group]:
-        assert checked("train", [f"{prefix}{group}={option}"])[-1] == f"{group}={option}"
+        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"])[-1] == f"{group}={option}"
 
 
 def test_flags_come_first_whatever_the_order():

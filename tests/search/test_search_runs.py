@@ -185,7 +185,7 @@ def test_other_strategies_run_and_resume(folder, strategy):
 def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(folder):
     """Batches of the wide network need more than the workers may take, the others less."""
     run = folder / "memory"
-    search(run, "pool=local", "pool.workers=1", "pool.memory=900", "model.filters=16", "model.input_shape=[1,128,128]")
+    search(run, "pool=local", "pool.workers=1", "pool.memory=0.9", "model.filters=16", "model.input_shape=[1,128,128]")
     errors = [row["error"] for row in candidates(run)]
     assert any("does not fit in memory" in error for error in errors)
     assert not all(errors)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from neuro_cli.broker.pool import Pool, Result, Task
-from neuro_cli.core.checks import integer
+from neuro_cli.core.checks import integer, number
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +48,11 @@ class Child:
 
 
 class LocalPool(Pool):
-    """``workers``: child processes (None: the usable cores). ``memory``: MiB that each may take (None: no limit)."""
+    """``workers``: child processes (None: the usable cores). ``memory``: GB that each may take (None: no limit)."""
 
-    def __init__(self, workers: int | None, memory: int | None) -> None:
+    def __init__(self, workers: int | None, memory: float | None) -> None:
         self.workers = len(os.sched_getaffinity(0)) if workers is None else integer("pool.workers", workers, 1, 1024)
-        self.memory = None if memory is None else integer("pool.memory", memory, 1)
+        self.memory = None if memory is None else number("pool.memory", memory, above=0.0)
         self._waiting: deque[Task] = deque()
         self._submitted: set[str] = set()
         self._tries: dict[str, int] = {}
@@ -120,7 +120,7 @@ class LocalPool(Pool):
     def _start(self) -> Child:
         self._started += 1
         command = [sys.executable, "-m", "neuro_cli.broker.local_child", str(os.getpid())]
-        command += [str(self.memory * 2**20)] if self.memory is not None else []
+        command += [str(int(self.memory * 1e9))] if self.memory is not None else []
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         # a thread an operator: the workers share the cores
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}

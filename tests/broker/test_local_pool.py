@@ -118,7 +118,7 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
-    [((0, None), "pool.workers=0: must be an integer from 1 to 1024"), ((1, 0), "pool.memory=0: must be an integer >= 1")],
+    [((0, None), "pool.workers=0: must be an integer from 1 to 1024"), ((1, 0), "pool.memory=0: must be a number > 0")],
 )
 def test_bad_settings_are_one_line(arguments, line):
     with pytest.raises(ConfigError, match=f"^{line}$"):

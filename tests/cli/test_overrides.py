@@ -70,3 +70,28 @@ def test_plain_arguments_are_parsed_as_hydra_does():
     assert parse_plain("time_limit=null") == ("time_limit", None)
     with pytest.raises(UserError, match="one plain key=value"):
         parse_plain("seed=1,2")
+
+
+def test_a_file_is_an_option_of_its_group(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "found.yaml").write_text("_target_: neuro_cli.model.mnist.MNIST_10K\noutputs: 12\n")
+    first, second = (str(tmp_path / folder / "found.yaml") for folder in ("a", "b"))
+    assert checked("train", [f"model={first}", "model.outputs=11"])[-2:] == ["model=found", "model.outputs=11"]
+    assert checked("train", ["-m", f"+model={first},MNIST_30K,{second}"])[-1] == "model=found,MNIST_30K,found_2"
+
+
+def test_a_file_that_is_no_option_is_refused_in_a_line(tmp_path):
+    (tmp_path / "list.yaml").write_text("[1, 2]")
+    (tmp_path / "bare.yaml").write_text("outputs: 10")
+    (tmp_path / "torn.yaml").write_text("outputs: [")
+    for name, reason in (
+        ("none", "it cannot be read: No such file or directory"),
+        ("list", "an option is a file of keys, _target_ among them"),
+        ("bare", "an option is a file of keys, _target_ among them"),
+        ("torn", "it is no YAML: "),
+    ):
+        with pytest.raises(UserError) as caught:
+            checked("train", [f"model={tmp_path}/{name}.yaml"])
+        assert str(caught.value).startswith(f"model={tmp_path}/{name}.yaml: {reason}")
+        assert "\n" not in str(caught.value)

@@ -1,7 +1,7 @@
 """How modules come from others."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.model.module_cnn import LAYERS
@@ -53,6 +53,7 @@ def test_parents_of_one_length_have_a_child_and_others_two_mutants(first, second
         assert [child[: len(parent)] for child, parent in zip(children, (first, second), strict=True)] == [first, second]
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), SEEDS)
 def test_fresh_modules_are_new_until_none_is_left(layers, longest, rng):
     space = Space(SPACE.layers[: min(layers, 3)], min(longest, 3))

@@ -51,7 +51,7 @@ def found(engine: Engine) -> tuple:
 
 
 @ALL
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**63 - 1), order=st.integers(0, 1000), trainings=st.integers(1, 60))
 def test_a_search_trains_as_many_as_asked_for_and_none_twice(kind, seed, order, trainings):
     told: list[Module] = []
@@ -69,7 +69,7 @@ def test_a_search_trains_as_many_as_asked_for_and_none_twice(kind, seed, order, 
 
 
 @pytest.mark.parametrize("kind", ["generational", "random"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**63 - 1), orders=st.tuples(st.integers(0, 1000), st.integers(0, 1000)))
 def test_the_order_of_arrival_changes_nothing(kind, seed, orders):
     first, second = (searched(kind, seed, order=order) for order in orders)
@@ -81,7 +81,7 @@ def test_steady_state_depends_on_the_order_of_arrival():
 
 
 @ALL
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), order=st.integers(0, 1000), cut=st.integers(0, 40))
 def test_a_search_that_is_told_again_what_was_found_goes_on_as_it_would_have(kind, seed, order, cut):
     whole = searched(kind, seed, order=order)
@@ -95,7 +95,7 @@ def test_a_search_that_is_told_again_what_was_found_goes_on_as_it_would_have(kin
     assert found(resumed) == found(whole)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), trainings=st.integers(1, 50))
 def test_more_trainings_on_resume_are_a_search_with_more_from_the_start(seed, trainings):
     short, long = (searched("generational", seed, count) for count in (trainings, 50))

@@ -28,18 +28,21 @@ class Desk:
         """One connection, from the first byte to its end."""
         channel = Channel(reader, writer, self._node.traffic)
         address = channel.address
+        hello: dict[str, Any] | None = None
         try:
             async with asyncio.timeout(HANDSHAKE):
                 await writer.start_tls(self._tls)
                 hello = await channel.receive()
             await self._serve(channel, hello)
-        except (ssl.SSLError, ConnectionResetError) as error:
-            if not isinstance(error, ConnectionError) or not channel.peer:
-                log.warning("refused %s: it does not know the cluster's secret, or is no peer (%s)", address, _short(error))
         except asyncio.CancelledError:
             pass  # this peer ends
-        except (ConnectionError, TimeoutError) as error:
-            log.debug("%s: %s", address, error)
+        except (ssl.SSLError, ConnectionError, TimeoutError) as error:
+            # whoever cannot finish the handshake may be noticed by its alert, by a reset or by silence, as the race goes
+            if hello is None:
+                why = "it does not know the cluster's secret, is no peer or was cut off"
+                log.warning("refused %s: %s (%s)", address, why, _short(error))
+            else:
+                log.debug("%s: %s", address, error)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             log.warning("%s sent what is no message of this version: %r", channel.peer or address, error)
         finally:

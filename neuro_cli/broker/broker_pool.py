@@ -33,6 +33,8 @@ class BrokerPool(Pool):
     ``task_timeout``: seconds for one attempt of a task, None for no limit.
     """
 
+    own_workers = False
+
     def __init__(
         self,
         nameserver: str = "127.0.0.1:7700",

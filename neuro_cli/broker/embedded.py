@@ -16,6 +16,8 @@ class EmbeddedPool(BrokerPool):
     ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
     """
 
+    own_workers = True
+
     def __init__(self, workers: int | None = None, memory: float | None = None, task_timeout: float | None = None) -> None:
         super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, once it has begun
         cores = len(os.sched_getaffinity(0))

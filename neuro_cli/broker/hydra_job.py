@@ -53,7 +53,8 @@ def _left(folder: Path, begin: list[str]) -> list[str]:
         raise UserError(f"{folder}: an earlier attempt of this job still runs")
     if any((folder / "checkpoints").glob("*")):
         return ["resume", str(folder)]
-    if not (folder / ".hydra").is_dir():  # what a message names is removed only where it was a run
+    # what a message names is removed only where it was a run, or nothing
+    if not (folder / ".hydra").is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder}: it is there already, and no run of neuro")
     shutil.rmtree(folder)
     return begin

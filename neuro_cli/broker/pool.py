@@ -30,7 +30,12 @@ class Result:
 
 
 class Pool(ABC):
-    """A place where tasks are run: child processes of this one, or brokers and their workers."""
+    """A place where tasks are run: child processes of this one, or brokers and their workers.
+
+    ``own_workers``: they come and go with the pool; otherwise they belong to a cluster that serves others too.
+    """
+
+    own_workers = True
 
     @abstractmethod
     def submit(self, tasks: Sequence[Task]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.console import Console
 
-from neuro_cli.broker.local_pool import LocalPool
 from neuro_cli.broker.pool import Pool
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
@@ -29,8 +28,8 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
     role = one_of("role", config.get("role"), ROLES)
     check(config)
     pool = make(config, "pool", Pool)
-    if role == "model" and isinstance(pool, LocalPool):
-        raise ConfigError("role", role, "its candidates are trained by brokers' workers: it needs pool=broker, not pool=local")
+    if role == "model" and pool.own_workers:
+        raise ConfigError("role", role, "its candidates are trained by the workers of a cluster: it needs pool=broker")
     config = completed(config)
     save(config)
     log_to(run, 0)

@@ -48,12 +48,21 @@ def test_a_job_whose_worker_was_lost_goes_on_from_its_checkpoint(tmp_path):
     folder, begin = tmp_path / "run", ["train", "seed=1"]
     assert _left(folder, begin) == begin
     folder.mkdir()
+    assert _left(folder, begin) == begin
+    (folder / ".hydra").mkdir(parents=True)
     (folder / "metrics.csv").touch()
     assert _left(folder, begin) == begin
     assert not folder.exists()  # nothing in it was worth keeping
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "checkpoints" / "1").touch()
     assert _left(folder, begin) == ["resume", str(folder)]
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(UserError, match="it is there already, and no run of neuro"):
+        _left(tmp_path, ["train"])
+    assert (tmp_path / "thesis.tex").exists()
 
 
 def test_a_job_that_still_runs_is_not_begun_a_second_time(tmp_path, monkeypatch):

@@ -58,7 +58,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def finished(folder) -> Path:
     """A search by two workers."""
-    search(folder / "two", "pool=local", "pool.workers=2")
+    search(folder / "two", "pool.workers=2")  # of the cluster that it has by default
     return folder / "two"
 
 
@@ -209,7 +209,14 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
         (["task=lunar_lander"], "task=Reinforcement: a search needs a task of images with classes to train on"),
         (["pool.workers=0", "pool=local"], "pool.workers=0: must be an integer from 1 to 1024"),
         (["role=boss"], "role=boss: must be one of "),
-        (["role=model", "pool=local"], "role=model: its candidates are trained by brokers' workers"),
+        (
+            ["role=model", "pool=local"],
+            "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",
+        ),
+        (
+            ["role=model", "pool=embedded"],
+            "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",
+        ),
         (["training.device=cuda:9"], "device=cuda:9: must be auto, cpu or cuda[:N]"),
     ],
 )

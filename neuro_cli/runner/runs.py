@@ -11,10 +11,11 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.runner.build import OURS, is_ours, make, make_model
+from neuro_cli.runner.build import make, make_model
 from neuro_cli.runner.checkpoint import STATE, Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.runner.identity import refuse_other
 from neuro_cli.runner.members import JointPrediction, load_members
+from neuro_cli.runner.trust import refuse_untrusted
 from neuro_cli.task.base import Task
 
 
@@ -52,16 +53,6 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
     return config
 
 
-def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
-    """Raise UserError when ``config`` names a class that is not ours, torch's, below ``also`` or of a package in ``trust``."""
-    for key, target in _targets(config):
-        package = str(target).split(".")[0]
-        if package not in trust and not is_ours(str(target), (*OURS, *also)):
-            raise UserError(
-                f"{key}._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
-            )
-
-
 def saved_config(run: Path) -> dict[str, Any]:
     """The resolved config in the folder of a run of any verb. Raises UserError for a folder that is no run."""
     resumed = run / ".hydra" / "resumed.yaml"
@@ -78,15 +69,6 @@ def saved_config(run: Path) -> dict[str, Any]:
 def is_search(run: Path) -> bool:
     """Whether the folder is that of an architecture search. Raises UserError for a folder that is no run."""
     return {"strategy", "trainings"} <= saved_config(run).keys()
-
-
-def _targets(node: Any, key: str = "") -> list[tuple[str, str]]:
-    if isinstance(node, list):
-        return [found for place, value in enumerate(node) for found in _targets(value, f"{key}.{place}")]
-    if not isinstance(node, dict):
-        return []
-    own = [(key, node["_target_"])] if "_target_" in node else []
-    return own + [found for name, value in node.items() for found in _targets(value, f"{key}.{name}" if key else str(name))]
 
 
 def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -> Checkpoint:

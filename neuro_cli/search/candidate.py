@@ -15,7 +15,8 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.memory import keep_freed_memory
-from neuro_cli.runner.build import device_of, is_ours, make, value_of
+from neuro_cli.runner.build import device_of, make, value_of
+from neuro_cli.runner.trust import refuse_foreign
 from neuro_cli.search.training import Examples, scores, trained
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification
@@ -32,7 +33,9 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     processors of one kind.
     Raises UserError for a payload that describes no training.
     """
-    refuse_foreign(payload)
+    for part in PARTS:
+        value_of(payload, f"{part}._target_")
+    refuse_foreign(payload, "candidates")
     training = value_of(payload, "training")
     device = device_of(training["device"])
     torch.set_num_threads(training["threads"])
@@ -82,14 +85,6 @@ def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) ->
         raise ConfigError("task", type(made).__name__, "a search needs a task of images with classes to train on")
     data = made.read(input_shape)
     return Examples(data, *hold_out(data, share, "training.validation"))
-
-
-def refuse_foreign(payload: dict[str, Any]) -> None:
-    """Raise UserError when a part of the payload is made by a class that is neither ours nor torch's."""
-    for part in PARTS:
-        target = value_of(payload, f"{part}._target_")
-        if not is_ours(str(target)):
-            raise ConfigError(f"{part}._target_", target, "candidates are made of classes of neuro and torch only")
 
 
 def _no_memory(error: Exception) -> bool:

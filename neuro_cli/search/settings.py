@@ -16,7 +16,8 @@ from neuro_cli.core.schedule import Schedule
 from neuro_cli.model.module_cnn import LAYERS, ModuleCNN, check_layers
 from neuro_cli.runner.build import device_of, make, value_of
 from neuro_cli.runner.identity import flatten
-from neuro_cli.search.candidate import examples_of, refuse_foreign
+from neuro_cli.runner.trust import refuse_foreign
+from neuro_cli.search.candidate import examples_of
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.space import Module, Space, text_of
 from neuro_cli.search.strategy import Strategy
@@ -50,7 +51,7 @@ def check(config: dict[str, Any]) -> None:
             raise ConfigError("layers", f"[{','.join(names)}]", "a layer occurs twice")
     Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
     device_of(value_of(config, "training.device"))
-    refuse_foreign(config)
+    refuse_foreign({part: value_of(config, part) for part in ("task", "model", "training")}, "candidates")
     schedule = Schedule(**value_of(config, "training.lr_schedule"), key=SCHEDULE, generations=1)
     ScheduledOptimizer(make(config["training"], "optimizer", partial), schedule, [nn.Parameter(torch.zeros(1))], OPTIMIZER)
 

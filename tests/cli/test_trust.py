@@ -82,6 +82,15 @@ def test_no_depth_hides_a_target(arguments, key, tmp_path):
         read_config(run, [])
 
 
+def test_an_escaped_interpolation_hides_no_target(tmp_path):
+    """What is escaped once in the file is an interpolation after the first resolution, and would be resolved by the second."""
+    run = run_with(
+        tmp_path, {"_target_": "torch.nn.Sequential", "_args_": [r"\${oc.create:{_target_: os.system, command: true}}"]}
+    )
+    with pytest.raises(UserError, match=r"^model\._args_\.0=.*: an interpolation is not resolved here$"):
+        read_config(run, [])
+
+
 @pytest.mark.parametrize("content", ["{", "\x00\x01", "- a\n- b", "a: ${b", "a: ${nope}", json.dumps({"seed": 1})])
 def test_a_config_that_is_none_of_a_run_is_one_line(content, tmp_path):
     (tmp_path / ".hydra").mkdir()

@@ -88,6 +88,16 @@ def test_a_payload_that_names_a_foreign_class_is_refused(config, part, target):
         train_candidate(wrong)
 
 
+def test_what_is_nested_in_a_payload_is_looked_at_too(config):
+    wrong = payload(config, "3x3")
+    wrong["training"]["optimizer"]["betas"] = [0.9, {"_target_": "os.system", "_args_": ["true"]}]
+    with pytest.raises(UserError, match=r"^training.optimizer.betas.1._target_=os.system: candidates are made"):
+        train_candidate(wrong)
+    wrong["training"]["optimizer"]["betas"] = "${oc.create:{_target_: os.system, _args_: [true]}}"
+    with pytest.raises(UserError, match=r"^training.optimizer.betas=.*: an interpolation is not resolved here$"):
+        train_candidate(wrong)
+
+
 def test_a_payload_without_a_part_is_refused(config):
     wrong = payload(config, "3x3")
     del wrong["training"]

@@ -1,5 +1,6 @@
 """What all tests share: the composed config of a run, and the data beside the checkout when it is there."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from worlds import MPIS, Mpi
+
+# a shell without job control starts what it puts into the background deaf to Ctrl-C, and so would be all that tests start
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # most of their time is of processes that they start, and SLURM's mostly wait: the other worker has the rest meanwhile
 LONG = ("slurm", "runner", "broker", "mpi", "cli", "fabric", "scripts")

@@ -26,7 +26,7 @@ LAYERS: dict[str, tuple[tuple[int, int], ...]] = {
 def check_layers(key: str, names: object) -> tuple[str, ...]:
     """``names`` if they are one or more names of layers. Raises ConfigError."""
     allowed = f"must be a list of {', '.join(LAYERS)}, at least one"
-    if not isinstance(names, list | tuple) or not names:
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
         raise ConfigError(key, names, allowed)
     for name in names:
         if name not in LAYERS:
@@ -53,7 +53,7 @@ class ModuleCNN(nn.Module):
         super().__init__()
         boolean("model.batch_norm", batch_norm)
         names = check_layers("model.module", module)
-        if not isinstance(input_shape, list | tuple) or len(input_shape) != 3:
+        if isinstance(input_shape, str) or not isinstance(input_shape, Sequence) or len(input_shape) != 3:
             raise ConfigError("model.input_shape", input_shape, "must be [channels, height, width]")
         self.input_shape = tuple(integer("model.input_shape", size, 1) for size in input_shape)
         inner, width = self.input_shape[0], integer("model.filters", filters, 1)

@@ -72,14 +72,23 @@ def test_a_replay_and_a_snapshot_in_its_middle_give_the_same_policy_and_statisti
 
 
 def test_two_peers_learn_one_policy(tmp_path):
-    small = ("population=6", "generations=6", "cluster.local_peers=2", "evaluate.every=100", "threads=1", "hydra.run.dir=run")
+    small = (
+        "population=6",
+        "generations=6",
+        "cluster.local_peers=2",
+        "cluster.deadline=60",
+        "evaluate.every=100",
+        "threads=1",
+        "hydra.run.dir=run",
+    )
     done = neuro_inside("evolve", *CARTPOLE, *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     founder, other = (json.loads((tmp_path / run / "summary.json").read_text()) for run in ("run", "run/peers/1"))
     assert founder["parameters_sha256"] == other["parameters_sha256"]
     assert founder["mean_return"] == other["mean_return"] > 5
     rows = [line.split(",") for line in (tmp_path / "run/metrics.csv").read_text().splitlines()]
-    assert float(rows[-1][rows[0].index("environment_steps")]) >= 2 * 6 * 8  # an episode of CartPole has at least 8 steps
+    # an episode of CartPole has at least 8 steps; on a busy machine a peer may miss an iteration, not all of them
+    assert max(float(row[rows[0].index("environment_steps")]) for row in rows[1:]) >= 2 * 6 * 8
     again = neuro_inside("evolve", "export", "run", "from_start=true", cwd=tmp_path)
     assert f"iteration 6, parameters {founder['parameters_sha256'][:16]}" in again.stdout
     exported = load_file(tmp_path / "run/model.safetensors")

@@ -334,6 +334,7 @@ OTHERS = {
     "export": check_export_of_shell,
     "eval": check_eval,
     "npm": check_foreign,
+    "pre-commit": check_foreign,
     "node": check_foreign,
 }
 __all__ = ["StaleError", "UserError", "check"]

@@ -1,13 +1,18 @@
 """Every command of README.md, CONTRIBUTING.md and docs/*.md names verbs, options, keys, files and extras that are there."""
 
+from copy import deepcopy
 from functools import cache
 
 import pytest
 from doc_checks import StaleError, check
 from doc_commands import Command, all_commands, commands_of, lines_of
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import OverrideType
+from omegaconf import OmegaConf
 
 from neuro_cli import overrides
 from neuro_cli.core.errors import UserError
+from neuro_cli.overrides import groups
 from neuro_cli.runner import jobs
 
 COMMANDS = all_commands()
@@ -51,8 +56,27 @@ def needs_a_sweep(multirun: bool) -> None:
 
 
 @cache
-def composed(verb: str, texts: tuple[str, ...], compose=overrides._compose):
+def composed_groups(verb: str, texts: tuple[str, ...], compose=overrides._compose):
     return compose(verb, list(texts))
+
+
+def composed(verb: str, texts: tuple[str, ...]):
+    """As ``overrides._compose``, but Hydra composes a choice of groups once, and plain values are set in a copy of it."""
+    known, parser = groups(), OverridesParser.create()
+    parsed = [parser.parse_override(text) for text in texts]
+    plain = [
+        override.type is OverrideType.CHANGE
+        and not override.is_sweep_override()
+        and override.key_or_group not in known
+        and not override.key_or_group.startswith("hydra")
+        for override in parsed
+    ]
+    rest = tuple(text for text, is_plain in zip(texts, plain, strict=True) if not is_plain)
+    config = deepcopy(composed_groups(verb, rest))
+    for override, is_plain in zip(parsed, plain, strict=True):
+        if is_plain:
+            OmegaConf.update(config, override.key_or_group, override.value(), merge=False)
+    return config
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not of_the_page(command)], ids=str)

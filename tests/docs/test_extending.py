@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from doc_commands import ROOT, commands_of
+from test_commands import of_the_page
 from worlds import clean_environment, needs_mpi
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
@@ -60,7 +61,7 @@ def test_the_page_s_sampler_and_task_train_together(checkout, tmp_path):
 @pytest.mark.slow
 @needs_mpi
 def test_the_commands_of_the_page_run(checkout, tmp_path):
-    lines = [command.words[1:] for command in commands_of("extending.md", PAGE) if command.words[:2] == ("neuro", "train")]
+    lines = [command.words[1:] for command in commands_of("extending.md", PAGE) if of_the_page(command)]
     assert len(lines) == 4
     for number, words in enumerate(lines):
         done = run(checkout, "-m", "neuro_cli", *words, *SMALL, f"hydra.run.dir={number}", cwd=tmp_path)

@@ -48,7 +48,7 @@ def imported(*arguments: str, cwd) -> str:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("train", "--cfg", "job"), ("train", "--help"), ("report", "--help"), ("resume", "--help")],
+    [("--help",), ("train", "--cfg", "job"), ("train", "--help"), ("report", "--help")],
     ids=" ".join,
 )
 def test_a_command_that_trains_nothing_imports_nothing_heavy(arguments, tmp_path):

@@ -12,6 +12,7 @@ from doc_commands import PAGES, ROOT, section_of
 
 from neuro_cli import __version__
 from neuro_cli.overrides import groups
+from neuro_cli.verbs.resume import RESUME_GROUPS, RESUME_KEYS
 
 TEXTS = {page.name: page.read_text() for page in PAGES}
 TABLE = re.compile(r"<!-- options: (.+?) -->\n\| key \| default \| what it is \|\n\|---\|---\|---\|\n((?:\|.*\n)+)")
@@ -130,6 +131,11 @@ def test_the_readme_lists_every_option_of_every_group():
     for group, options in groups().items():
         listed = set(re.findall(r"\w+", rows[group]))
         assert set(options) <= listed, group
+
+
+def test_the_design_lists_what_may_change_on_resume():
+    text = section_of(TEXTS["design.md"], "Run folder")
+    assert [key for key in (*RESUME_KEYS, *RESUME_GROUPS) if f"`{key}`" not in text] == []
 
 
 # ---- troubleshooting

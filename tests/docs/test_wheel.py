@@ -44,7 +44,6 @@ def environment(wheel, tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_the_wheel_has_all_that_runs(wheel):
     there = set(zipfile.ZipFile(wheel).namelist())
     configs = {f"neuro_cli/conf/{path.relative_to(ROOT / 'conf')}" for path in (ROOT / "conf").rglob("*.yaml")}
@@ -57,7 +56,7 @@ def test_the_wheel_has_all_that_runs(wheel):
     assert [name for name in there if name.endswith("licenses/LICENSE")]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # compiles the kernels anew
 def test_the_installed_wheel_trains_outside_the_checkout(environment, tmp_path):
     neuro = str(environment / "bin" / "neuro")
     where = run(str(environment / "bin" / "python"), "-c", "import neuro_cli; print(neuro_cli.__file__)", cwd=tmp_path).stdout

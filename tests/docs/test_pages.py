@@ -1,0 +1,201 @@
+"""What the pages say besides commands: options and defaults, files, links, error texts, groups; citation and licence."""
+
+import ast
+import hashlib
+import re
+from functools import cache
+
+import pytest
+import yaml
+from configs import composed
+from doc_commands import PAGES, ROOT, section_of
+
+from neuro_cli import __version__
+from neuro_cli.overrides import groups
+from neuro_cli.verbs.resume import RESUME_GROUPS, RESUME_KEYS
+
+TEXTS = {page.name: page.read_text() for page in PAGES}
+TABLE = re.compile(r"<!-- options: (.+?) -->\n\| key \| default \| what it is \|\n\|---\|---\|---\|\n((?:\|.*\n)+)")
+ROWS = [
+    (name, context, *re.match(r"\| `(.+?)` \| `(.*?)` \|", row).groups())  # type: ignore[union-attr]
+    for name, text in TEXTS.items()
+    for context, rows in TABLE.findall(text)
+    for row in rows.splitlines()
+]
+LINK = re.compile(r"\]\(([^)#\s]+)\)")
+
+
+def value_at(config, key):
+    for part in key.split("."):
+        config = config[part]
+    return config
+
+
+def test_the_pages_of_systems_have_tables_of_options():
+    pages = {row[0] for row in ROWS}
+    assert pages >= {"darwinn.md", "noise_reuse.md", "distributed_evolution.md", "ensembles.md", "architecture_search.md"}
+
+
+@pytest.mark.parametrize(("page", "context", "key", "default"), ROWS)
+def test_an_option_has_the_default_that_its_page_says(page, context, key, default):
+    verb, *overrides = context.split()
+    config = composed(*overrides, verb=verb)
+    said = yaml.safe_load(default)
+    if isinstance(said, str) and said.startswith("${"):
+        said = value_at(config, said[2:-1])
+    found = value_at(config, key)
+    assert (float(said) if isinstance(found, float) else said) == found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    targets = [target for target in LINK.findall(TEXTS[page.name]) if not target.startswith("http")]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_linked_from_the_readme():
+    linked = set(LINK.findall(TEXTS["README.md"]))
+    assert {f"docs/{page.name}" for page in PAGES if page.parent.name == "docs"} <= linked
+
+
+@pytest.mark.parametrize("page", ["darwinn", "noise_reuse", "distributed_evolution", "ensembles", "architecture_search"])
+def test_a_system_has_its_parts(page):
+    headings = re.findall(r"^## (.+)$", TEXTS[f"{page}.md"], re.MULTILINE)
+    assert {"Method", "Options", "Metrics", "Measured"} <= set(headings)
+    assert any(heading.startswith("What differs from the ") for heading in headings)
+
+
+@pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if "\n## Measured\n" in text])
+def test_what_was_measured_says_machine_and_date(page):
+    text = section_of(TEXTS[page], "Measured")
+    assert re.search(r"Machine: .*cores.*20\d\d-\d\d-\d\d", text)
+
+
+# ---- README
+
+
+def tree() -> dict[str, str]:
+    """Path and comment of every entry of the README's tree."""
+    block = re.search(r"```text\n(.*?)```", section_of(TEXTS["README.md"], "What is where"), re.DOTALL)
+    assert block
+    found, parents = {}, [(-1, "")]
+    for line in block[1].splitlines():
+        names, _, comment = re.sub(r" {2,}(?=\S)", "\0", line.strip()).partition("\0")
+        depth = len(line) - len(line.lstrip())
+        while parents[-1][0] >= depth:
+            parents.pop()
+        for name in names.split():
+            found[parents[-1][1] + name] = comment
+        parents.append((depth, parents[-1][1] + names))
+    return found
+
+
+def tracked_top() -> set[str]:
+    """Names at the top level that git would track."""
+    ignored = {".git", *(line.strip("/*!") for line in (ROOT / ".gitignore").read_text().splitlines())} - {"outputs"}
+    return {
+        path.name + "/" * path.is_dir()
+        for path in ROOT.iterdir()
+        if path.name not in ignored and not path.match("*.egg-info") and not path.name.startswith((".venv", ".coverage"))
+    }
+
+
+def test_the_tree_names_every_file_at_the_top_and_every_package():
+    there = tree()
+    packages = {
+        f"{path.parent.relative_to(ROOT)}/" for path in (ROOT / "neuro_cli").rglob("__init__.py") if "proto" not in path.parts
+    }
+    modules = {f"neuro_cli/{path.name}" for path in (ROOT / "neuro_cli").glob("*.py") if path.name != "__init__.py"}
+    folders = {f"conf/{path.name}/" for path in (ROOT / "conf").iterdir() if path.is_dir()}
+    mentioned = " ".join([*there, *there.values()])
+    missing = [
+        name
+        for name in (tracked_top() | packages | modules | folders)
+        if name not in there
+        and not any(entry.startswith(name) for entry in there)
+        and name.split("neuro_cli/")[-1] not in mentioned
+    ]
+    assert missing == []
+
+
+def test_the_tree_names_nothing_that_is_not_there_and_comments_all():
+    for path, comment in tree().items():
+        assert (ROOT / path).exists(), path
+        assert len(comment) > 5, path
+
+
+def test_the_readme_lists_every_option_of_every_group():
+    table = section_of(TEXTS["README.md"], "Groups and options")
+    rows = dict(re.findall(r"^\| `(\w+)`.*? \| (.*) \|$", table, re.MULTILINE))
+    assert rows.keys() == groups().keys()
+    for group, options in groups().items():
+        listed = set(re.findall(r"\w+", rows[group]))
+        assert set(options) <= listed, group
+
+
+def test_the_design_lists_what_may_change_on_resume():
+    text = section_of(TEXTS["design.md"], "Run folder")
+    assert [key for key in (*RESUME_KEYS, *RESUME_GROUPS) if f"`{key}`" not in text] == []
+
+
+# ---- troubleshooting
+
+
+@cache
+def sources() -> str:
+    """All text of string literals in the package, a literal a line."""
+    texts = []
+    for path in (ROOT / "neuro_cli").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                parts = [part.value if isinstance(part, ast.Constant) else "\0" for part in node.values]
+                texts.append("".join(map(str, parts)))
+    return "\n".join(texts)
+
+
+SYMPTOMS = [
+    piece.strip()
+    for row in re.findall(r"^\| (.+?) \| ", TEXTS["troubleshooting.md"], re.MULTILINE)
+    for symptom in re.findall(r"`([^`]+)`", row)
+    for piece in re.split(r"\(?\.\.\.\)?:?", symptom)
+    if len(piece.strip()) > 7
+]
+
+
+@pytest.mark.parametrize("symptom", dict.fromkeys(SYMPTOMS))
+def test_an_error_text_of_troubleshooting_is_one_of_the_code(symptom):
+    assert symptom in sources()
+
+
+def test_troubleshooting_has_symptoms():
+    assert len(SYMPTOMS) > 25
+
+
+# ---- citing, licence
+
+
+def test_the_citation_file_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == __version__
+    assert citation["license"] == "Apache-2.0"
+    assert {"message", "title", "authors", "type"} <= citation.keys()
+
+
+def test_the_licence_is_the_whole_text():
+    text = " ".join((ROOT / "LICENSE").read_text().split())
+    assert hashlib.sha256(text.encode()).hexdigest() == LICENCE
+    assert text.startswith("Apache License Version 2.0, January 2004")
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+LICENCE = "0ffddef9e48f8a09aed5caf2d44f7ba1c1be2d9b8e0a6f693b1635b2d5566645"
+
+
+def test_hooks_need_no_network():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    assert {repo["repo"] for repo in hooks["repos"]} == {"local"}
+    assert {hook["id"] for repo in hooks["repos"] for hook in repo["hooks"]} == {"ruff", "ruff-format", "mypy"}
+    assert {hook["language"] for repo in hooks["repos"] for hook in repo["hooks"]} == {"system"}

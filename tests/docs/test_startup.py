@@ -1,0 +1,55 @@
+"""What a command imports before it has something to do: the heavy packages wait until they are needed."""
+
+import subprocess
+import sys
+
+import pytest
+from worlds import clean_environment
+
+HEAVY = (
+    "torch",
+    "numba",
+    "torchvision",
+    "grpc",
+    "gymnasium",
+    "matplotlib",
+    "scipy",
+    "sklearn",
+    "wandb",
+    "bokeh",
+    "pysyncobj",
+    "mpi4py.MPI",
+)
+PROGRAM = """
+import sys
+sys.argv = ["neuro", *sys.argv[2:]]
+from neuro_cli.cli import main
+try:
+    main()
+finally:
+    print("imported:", *[name for name in {among!r} if name in sys.modules])
+"""
+
+
+def imported(*arguments: str, cwd, among: tuple[str, ...] = HEAVY) -> str:
+    """The packages ``among`` those given that a command imports, as one line."""
+    program = PROGRAM.format(among=among)
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-", *arguments],
+        cwd=cwd,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].strip()
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("train", "--cfg", "job"), ("report", "--help")], ids=" ".join)
+def test_a_command_that_trains_nothing_imports_nothing_heavy(arguments, tmp_path):
+    assert imported(*arguments, cwd=tmp_path) == "imported:"
+
+
+def test_an_import_would_be_seen(tmp_path):
+    assert imported("train", "--cfg", "job", cwd=tmp_path, among=("hydra", "torch")) == "imported: hydra"

@@ -69,5 +69,3 @@ def _score(row: dict[str, str]) -> float | None:
     except ValueError:
         return None
     return score if np.isfinite(score) else None
-
-

@@ -1,6 +1,6 @@
 """``report.html``: the page of a report, whole in one file; it asks nothing of a network, and its policy forbids it to.
 
-    neuro report outputs/train/<stamp>        neuro report RUN RUN file=both.html
+neuro report outputs/train/<stamp>        neuro report RUN RUN file=both.html
 """
 
 import base64

@@ -3,6 +3,7 @@
 Every renderer has the tags (legend, item, smooth): the page's script shows, hides, colours and smooths by them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ class Legend:
     """What the colours of some figures mean. ``switches``: whether the reader may hide items."""
 
     name: str
+    heading: str
     items: list[Item]
     switches: bool = True
 
@@ -50,8 +52,10 @@ def new_plot(x: str, **options: Any) -> Any:
     """An empty figure: as wide as its place, silent under a finger that scrolls the page."""
     plot = figure(
         height=HEIGHT, sizing_mode="stretch_width", tools="pan,box_zoom,wheel_zoom,reset,save", toolbar_location="above",
-        active_drag=None, active_scroll=None, x_axis_label=x, min_border_right=12, **options,
+        active_drag=None, active_scroll=None, x_axis_label=x, min_border_right=12, min_border_top=8,
+        background_fill_color=None, border_fill_color=None, **options,
     )  # fmt: skip
+    plot.toolbar_inner = True
     plot.toolbar.logo = None
     plot.toolbar.autohide = True
     for side in (plot.x_range, plot.y_range):
@@ -94,9 +98,7 @@ def hover(plot: Any, renderers: list[GlyphRenderer], rows: list[tuple[str, str]]
     fields = {field for _, field in rows}
     told = [("", "$name"), *((what, f"@{field}{{%.6g}}") for what, field in rows)]
     mode = "vline" if len(renderers) <= FEW else "mouse"
-    plot.add_tools(
-        HoverTool(renderers=renderers, tooltips=told, formatters={f"@{field}": NUMBER for field in fields}, mode=mode)
-    )
+    plot.add_tools(HoverTool(renderers=renderers, tooltips=told, formatters={f"@{field}": NUMBER for field in fields}, mode=mode))
 
 
 def tell(plot: Any, lines: list[tuple[GlyphRenderer, Curve]], x: str) -> None:
@@ -107,11 +109,12 @@ def tell(plot: Any, lines: list[tuple[GlyphRenderer, Curve]], x: str) -> None:
     hover(plot, banded, [(x, "x"), ("mean", "y"), ("least", "least"), ("greatest", "most"), ("runs", "runs")])
 
 
-def without_first(total: np.ndarray, plot: Any) -> bool:
-    """Let a first value that dwarfs the others (imports, compilation) stick out of the top; True if it does."""
-    if len(total) < 3 or total[0] <= 3.0 * np.median(total[1:]):
+def without_first(lines: Sequence[np.ndarray], plot: Any) -> bool:
+    """Let first values that dwarf the others (imports, compilation) stick out of the top; True if they do."""
+    long = [line for line in lines if len(line) > 2]
+    if not any(line[0] > 3.0 * np.median(line[1:]) for line in long):
         return False
-    plot.y_range = Range1d(0.0, 1.1 * float(total[1:].max()))
+    plot.y_range = Range1d(0.0, 1.1 * max(float(line[1:].max()) for line in long))
     return True
 
 

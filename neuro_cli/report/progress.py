@@ -70,7 +70,7 @@ def _metric(groups: Sequence[Group], name: str, points: int) -> Picture:
             last.append(_last(group.label, data))
     tell(plot, lines, "generation")
     note = ""
-    if name == "seconds" and any([without_first(data.most, plot) for _, data in lines[:1]]):
+    if name == "seconds" and without_first([data.most for _, data in lines], plot):
         note = "The first generation compiles and warms up; it sticks out of the top."
     return Picture(readable(name), plot, f"{readable(name)} over generations; last: {'; '.join(last)}", note)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, GlyphRenderer, Line, Span
+from bokeh.models import ColumnDataSource, FixedTicker, GlyphRenderer, Line, LogTicker, Span
 
 from neuro_cli.report.palette import colour, dash
 from neuro_cli.report.picture import Item, Legend, Picture, amount, dots, hover, new_plot, whiskers
@@ -17,17 +17,20 @@ WHAT = {"efficiency": "efficiency", "seconds": "seconds a generation"}
 
 
 def legend(rows: Rows, name: str) -> Legend:
-    """An entry for each method and number of members."""
-    return Legend(name, [Item(label, place) for place, label in enumerate(dict.fromkeys(map(_label, rows)))])
+    """An entry for each method."""
+    return Legend(
+        name, "methods", [Item(label, place) for place, label in enumerate(dict.fromkeys(row["method"] for row in rows))]
+    )
 
 
 def pictures(rows: Rows, legend: Legend) -> list[Picture]:
     """Weak before strong, efficiency before seconds, the networks side by side. Rows without numbers are left out."""
+    studies = dict.fromkeys((row["scaling"], row["scale"]) for row in rows)
     made = []
-    for scaling in dict.fromkeys(row["scaling"] for row in rows):
-        for what in WHAT:
+    for what in WHAT:
+        for study in studies:
             for fabric in dict.fromkeys(row["fabric"] for row in rows):
-                here = [row for row in rows if (row["scaling"], row["fabric"]) == (scaling, fabric)]
+                here = [row for row in rows if (row["scaling"], row["scale"], row["fabric"]) == (*study, fabric)]
                 known = [row for row in here if _number(row, f"{what}_middle") is not None]
                 if any(int(row["ranks"]) > 1 for row in known):
                     made.append(_picture(known, what, legend))
@@ -37,15 +40,18 @@ def pictures(rows: Rows, legend: Legend) -> list[Picture]:
 def _picture(rows: Rows, what: str, legend: Legend) -> Picture:
     first = rows[0]
     emulated = any(row.get("emulated") == "True" and row["source"] == MEASURED for row in rows)
-    title = f"{first['scaling']}, {first['fabric']}{' (emulated)' if emulated else ''}: {WHAT[what]}"
+    members = f"{first['scale']} members {'a rank' if first['scaling'] == 'weak' else 'in all'}"
+    title = f"{first['scaling']}, {members}, {first['fabric']}{' (emulated)' if emulated else ''}: {WHAT[what]}"
     plot = new_plot("ranks", x_axis_type="log", **({} if what == "efficiency" else {"y_axis_type": "log"}))
     plot.xaxis.ticker = FixedTicker(ticks=sorted({int(row["ranks"]) for row in rows}))
-    if what == "efficiency":
+    if what == "seconds":
+        plot.yaxis.ticker = LogTicker(mantissas=[1, 2, 5], num_minor_ticks=0, desired_num_ticks=4)
+    else:
         plot.add_layout(Span(location=1.0, dimension="width", line_color="#808080", line_width=0.8))
         plot.y_range.start = 0
     lines, last = [], []
     for item in legend.items:
-        mine = [row for row in rows if _label(row) == item.label]
+        mine = [row for row in rows if row["method"] == item.label]
         if mine:
             lines += _line(plot, legend.name, item, mine, what)
             last.append(f"{item.label} {amount(_number(mine[-1], f'{what}_middle') or 0.0)} at {mine[-1]['ranks']} ranks")
@@ -77,10 +83,6 @@ def _source(rows: Rows, what: str) -> ColumnDataSource:
             for name, some in values.items()
         }
     )
-
-
-def _label(row: dict[str, str]) -> str:
-    return f"{row['method']}, {row['scale']} members {'a rank' if row['scaling'] == 'weak' else 'in all'}"
 
 
 def _number(row: dict[str, str], column: str) -> float | None:

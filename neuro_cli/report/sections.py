@@ -11,7 +11,8 @@ from neuro_cli.report.picture import Item, Legend, Picture, amount
 from neuro_cli.report.tables import Cell, Table
 
 BAND = (
-    "A line is the mean of the runs that differ in their seed only; its band reaches from the least to the greatest value among them."
+    "A line is the mean of the runs that differ in their seed only; its band reaches from the least to the greatest value "
+    "among them. Where some have ended, it is of the others."
 )
 
 
@@ -32,7 +33,9 @@ class Section:
         return ((f"{self.name}-plot-{number}", picture) for number, picture in enumerate(self.pictures))
 
 
-def sections_of(jobs: Sequence[Job], runs: Sequence[Run], groups: Sequence[Group], address: Callable[[Path], str]) -> list[Section]:
+def sections_of(
+    jobs: Sequence[Job], runs: Sequence[Run], groups: Sequence[Group], address: Callable[[Path], str]
+) -> list[Section]:
     """All sections that have something to say."""
     made: list[Section | None] = []
     if runs:
@@ -64,10 +67,12 @@ def _curves(groups: Sequence[Group]) -> Section | None:
 
 
 def _legends(groups: Sequence[Group], columns: Sequence[str]) -> list[Legend]:
-    legends = [Legend(progress.LEGEND, [Item(group.label, place) for place, group in enumerate(groups)])]
+    legends = []
+    if len(groups) > 1:
+        legends.append(Legend(progress.LEGEND, "runs", [Item(group.label, place) for place, group in enumerate(groups)]))
     numbers = sorted({int(match[1]) for match in map(progress.OF_MEMBER.fullmatch, columns) if match})
     if len(groups) == 1 and numbers:
-        legends.append(Legend("members", [Item(f"member {number}", number) for number in numbers]))
+        legends.append(Legend("members", "members", [Item(f"member {number}", number) for number in numbers]))
     return legends
 
 
@@ -75,9 +80,8 @@ def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
     text = [BAND] if any(len(group.runs) > 1 for group in groups) else []
     width = progress.buckets(groups, columns)
     if width > 1:
-        text.append(
-            f"The longest curves are thinned: a point is the mean of {width} generations, the band has the least and greatest of them."
-        )
+        thinned = f"The longest curves are thinned: a point is the mean of {width} generations"
+        text.append(f"{thinned}, and the band has the least and the greatest of them.")
     return text
 
 
@@ -102,7 +106,9 @@ def _bytes(groups: Sequence[Group]) -> Section | None:
     columns = [name for name in progress.columns_of(groups) if name in progress.BYTES]
     if not columns:
         return None
-    section = Section("bytes", "Bytes on the wire", text=["Payload of a generation, counted where collectives are called (rank 0)."])
+    section = Section(
+        "bytes", "Bytes on the wire", text=["Payload of a generation, counted where collectives are called (rank 0)."]
+    )
     same = progress.constants(groups, columns)
     section.text += _sentence(same)
     section.pictures = progress.pictures(groups, [name for name in columns if name not in same])
@@ -119,14 +125,16 @@ def _totals(groups: Sequence[Group], columns: Sequence[str]) -> Table | None:
             sums = [run.metrics[name][run.metrics[name] == run.metrics[name]].sum() for name in columns]
             if len(run.metrics):
                 rows.append([Cell(run.name, run.name), *(Cell(f"{total / 1e6:,.3f}", float(total)) for total in sums)])
-    return Table("Megabytes in all generations", ["run", *(name.replace("bytes_", "") for name in columns)], rows) if rows else None
+    return (
+        Table("Megabytes in all generations", ["run", *(name.replace("bytes_", "") for name in columns)], rows) if rows else None
+    )
 
 
 def _time(groups: Sequence[Group]) -> Section | None:
     phases = split.phases_of(groups)
     if not phases:
         return None
-    found = split.means(groups)
+    found = split.means(groups, phases)
     section = Section("time", "Time of a generation", legends=[split.legend(groups)], pictures=split.pictures(groups))
     section.text = ["Seconds of each phase on top of each other (rank 0); “other” is what is left of the generation."]
     if len(section.pictures) < len(groups):
@@ -151,15 +159,13 @@ def _study(job: Job, number: int) -> Section:
     if path in files and rows:
         legend = scaling.legend(rows, section.name)
         section.legends, section.pictures = [legend], scaling.pictures(rows, legend)
-        section.text.append(
-            "Full marks were measured (median; whiskers from least to greatest), hollow ones are projected by the fabric's cost model."
-        )
+        section.text.append("Full marks are measured (median, whiskers from least to greatest), hollow ones projected.")
     return section
 
 
 def _configuration(runs: Sequence[Run]) -> Section | None:
-    if len(runs) < 2:
-        return None
+    if len(runs) == 1:
+        return Section("configuration", "Configuration", tables=[tables.typed_table(runs[0])])
     table = tables.config_table(runs)
     text = [] if table else ["All runs have the same config."]
     return Section("configuration", "Configuration", text=text, tables=[table] if table else [])
@@ -168,5 +174,5 @@ def _configuration(runs: Sequence[Run]) -> Section | None:
 def _machines(runs: Sequence[Run]) -> Section | None:
     table = tables.machines(runs)
     unknown = [run.name for run in runs if not run.summary]
-    text = [f"Not known before a run's end: {', '.join(unknown)}."] if unknown else []
+    text = [f"No summary yet: {', '.join(unknown)}."] if unknown else []
     return Section("machines", "Machines and versions", text=text, tables=[table] if table else [])

@@ -35,12 +35,11 @@ def phases_of(groups: Sequence[Group]) -> list[str]:
 
 
 def legend(groups: Sequence[Group]) -> Legend:
-    return Legend(LEGEND, [Item(name, place) for place, name in enumerate([*phases_of(groups), REST])], switches=False)
+    return Legend(LEGEND, "phases", [Item(name, place) for place, name in enumerate([*phases_of(groups), REST])], switches=False)
 
 
-def means(groups: Sequence[Group]) -> list[Means]:
+def means(groups: Sequence[Group], phases: Sequence[str]) -> list[Means]:
     """Of each group: the mean over the generations of all its runs."""
-    phases = phases_of(groups)
     found = []
     for group in groups:
         tables = [_parts(run, phases) for run in group.runs if len(run.metrics)]
@@ -72,7 +71,7 @@ def _stack(group: Group, phases: Sequence[str], points: int) -> Picture:
     plot = new_plot("generation", y_axis_label="seconds")
     columns: dict[str, np.ndarray] = {}
     below: np.ndarray | None = None
-    for place, name in enumerate([*phases, REST]):
+    for place in range(len(phases) + 1):
         data = curve([(_generations(run), _parts(run, phases)[:, place]) for run in group.runs], points)
         assert data is not None  # the group has rows
         below = np.zeros(len(data.x)) if below is None else below
@@ -85,8 +84,8 @@ def _stack(group: Group, phases: Sequence[str], points: int) -> Picture:
     _tell(plot, source, [*phases, REST])
     plot.y_range.start = 0
     assert below is not None
-    note = "The first generation sticks out of the top." if without_first(below, plot) else ""
-    shares = ", ".join(f"{name} {amount(value)} s" for mean in means([group]) for name, value in mean.phases.items())
+    note = "The first generation sticks out of the top." if without_first([below], plot) else ""
+    shares = ", ".join(f"{name} {amount(value)} s" for mean in means([group], phases) for name, value in mean.phases.items())
     return Picture(group.label, plot, f"seconds of a generation of {group.label} by phase; means: {shares}", note)
 
 

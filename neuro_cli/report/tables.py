@@ -65,12 +65,12 @@ def final(runs: Sequence[Run], link: Any) -> Table:
             Cell(run.name, run.name, link(run.path)),
             *(cell(run.job.overrides.get(key)) for key in keys),
             Cell(run.job.state, run.job.state, state=run.job.state),
+            Cell(run.job.reason, run.job.reason),
             *(cell(getattr(run.job, name)) for name in names),
             *(cell(run.summary.get(name)) for name in extra),
             *([cell(_megabytes(run))] if sent else []),
-            Cell(run.job.reason, run.job.reason),
         ])  # fmt: skip
-    columns = ["run", *keys, "state", *names, *extra, *(["megabytes sent"] if sent else []), "reason"]
+    columns = ["run", *keys, "state", "reason", *names, *extra, *(["megabytes sent"] if sent else [])]
     return _without_empty(Table("Final figures", [readable(name, keys) for name in columns], rows))
 
 
@@ -107,7 +107,10 @@ def config_table(runs: Sequence[Run]) -> Table | None:
         return None
     note = f"{len(set().union(*(run.config for run in runs))) - len(keys)} further keys have one value in all configs."
     if len(runs) > max(8, len(keys)):
-        rows = [[Cell(run.name, run.name), *(config_cell(keys[key][place], key, run) for key in keys)] for place, run in enumerate(runs)]
+        rows = [
+            [Cell(run.name, run.name), *(config_cell(keys[key][place], key, run) for key in keys)]
+            for place, run in enumerate(runs)
+        ]
         return Table("Configuration: what differs", ["run", *keys], rows, note)
     rows = [
         [Cell(key, key), *(config_cell(value, key, run) for value, run in zip(values, runs, strict=True))]
@@ -116,10 +119,17 @@ def config_table(runs: Sequence[Run]) -> Table | None:
     return Table("Configuration: what differs", ["key", *(run.name for run in runs)], rows, note)
 
 
+def typed_table(run: Run) -> Table:
+    """What was typed for a run."""
+    rows = [[Cell(key, key), Cell(value, value)] for key, value in run.job.overrides.items()]
+    note = "All else has the defaults of the command; .hydra/config.yaml has every key."
+    return Table("Configuration: what was typed", ["key", "value"], rows, note)
+
+
 def config_cell(value: Any, key: str, run: Run) -> Cell:
     """As written; a key that the config has not is told from one that is null."""
     if key not in run.config:
-        return Cell("–", "")
+        return Cell("not there", "")
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return Cell(text, float(value) if number else text)
@@ -140,7 +150,9 @@ def machines(runs: Sequence[Run]) -> Table | None:
 
 def _machine(summary: dict[str, Any]) -> tuple[str, ...]:
     flat = flatten({"versions": summary.get("versions") or {}})
-    facts = [summary.get(name) for name in ("device", "ranks", "threads", "distribution", "git_revision")]
+    facts = [summary.get(name) for name in ("device", "ranks", "threads", "distribution")]
+    revision, _, dirty = str(summary.get("git_revision") or "").partition("-")
+    facts.append(f"{revision[:12]}{' with changes' if dirty else ''}")
     return tuple("" if fact is None else str(fact) for fact in [*facts, *(flat.get(f"versions.{name}") for name in VERSIONS)])
 
 

@@ -66,7 +66,9 @@ class Chromium:
 
     def settle(self) -> None:
         """Two frames later: Bokeh draws in the next one."""
-        self.driver.execute_async_script("requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(arguments[0]), 150))")
+        self.driver.execute_async_script(
+            "requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(arguments[0]), 150))"
+        )
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)

@@ -44,6 +44,8 @@ class Chromium:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = webdriver.ChromeService(shutil.which("chromedriver"))
         self.driver = webdriver.Chrome(options, service)
+        self.driver.get("about:blank")
+        self.requests()  # the browser's own first page
 
     def look(self, size: tuple[int, int], dark: bool) -> None:
         """Be a screen of this size whose reader likes it dark or light."""

@@ -43,8 +43,8 @@ def page(jobs: Sequence[Job], file: Path, title: str) -> str:
     groups = groups_of(runs)
     address = linked(file)
     sections = sections_of(jobs, runs, groups, address)
-    script = _template("page.js")
-    bokeh = _bokeh()
+    script, plots = _template("page.js"), _plots(sections)
+    bokeh = _bokeh() if plots else ""
     states = [run.job.state for run in runs] + [job.state for job in jobs if job.study or job.path is None]
     return _environment().get_template("page.html").render(
         title=title,
@@ -58,7 +58,7 @@ def page(jobs: Sequence[Job], file: Path, title: str) -> str:
         bokeh=bokeh,
         policy=" ".join(f"'sha256-{_digest(text)}'" for text in (bokeh, script)),
         colours=COLOURS,
-        data={"plots": _plots(sections), "colours": COLOURS},
+        data={"plots": plots, "colours": COLOURS},
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from neuro_cli.report.palette import colour, dash
 
 HEIGHT = 250
 MARKED = 40  # with no more points than this, each is marked
+MANY = 24  # with more lines than this, a figure has neither bands nor marks
 FEW = 4  # so many lines are told at once when the pointer is at their height
 NUMBER = "printf"
 
@@ -64,16 +65,16 @@ def new_plot(x: str, **options: Any) -> Any:
     return plot
 
 
-def draw(plot: Any, legend: str, item: Item, data: Curve, step: bool = False) -> GlyphRenderer:
-    """A curve with its band; both can be smoothed in the page, unless it is a ``step``."""
+def draw(plot: Any, legend: str, item: Item, data: Curve, step: bool = False, bare: bool = False) -> GlyphRenderer:
+    """A curve with its band; both can be smoothed in the page, unless it is a ``step``. ``bare``: the line alone."""
     source = ColumnDataSource(data.smaller())
     tags = [legend, item.place, "" if step else "smooth"]
-    if data.has_band:
+    if data.has_band and not bare:
         band = VArea(x="x", y1="least", y2="most", fill_color=colour(item.place), fill_alpha=0.18)
         plot.add_glyph(source, band, name=item.label, tags=[*tags, "band"])
     line = Line(x="x", y="y", line_color=colour(item.place), line_width=1.8, line_dash=dash(item.place))
     renderer = plot.add_glyph(source, line, name=item.label, tags=tags)
-    if len(data.x) <= MARKED:
+    if len(data.x) <= MARKED and not bare:
         dots(plot, legend, item, source)
     return renderer
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from neuro_cli.report.curve import Curve, curve, finite, points_of_each
 from neuro_cli.report.gather import Group, Run
-from neuro_cli.report.picture import Item, Picture, amount, draw, new_plot, tell, without_first
+from neuro_cli.report.picture import MANY, Item, Picture, amount, draw, new_plot, tell, without_first
 
 LEGEND = "runs"
 TIME = ("seconds", "candidates_per_second", "steps_per_second")
@@ -66,7 +66,7 @@ def _metric(groups: Sequence[Group], name: str, points: int) -> Picture:
     for place, group in enumerate(groups):
         data = curve([points_of(run, name) for run in group.runs], points)
         if data is not None:
-            lines.append((draw(plot, LEGEND, Item(group.label, place), data), data))
+            lines.append((draw(plot, LEGEND, Item(group.label, place), data, bare=len(groups) > MANY), data))
             last.append(_last(group.label, data))
     tell(plot, lines, "generation")
     note = ""
@@ -87,7 +87,8 @@ def _members(groups: Sequence[Group], what: str, names: Sequence[str], points: i
             label = f"{group.label}, member {match[1]}"
             # with one group colours are the members', with several the groups'
             colours = Item(label, int(match[1]) if len(groups) == 1 else place)
-            lines.append((draw(plot, LEGEND if len(groups) > 1 else "members", colours, data), data))
+            legend, bare = (LEGEND if len(groups) > 1 else "members"), len(groups) * len(names) > MANY
+            lines.append((draw(plot, legend, colours, data, bare=bare), data))
             last.append(_last(label, data))
     tell(plot, lines, "generation")
     title = f"{readable(what)} of each member"

@@ -7,7 +7,7 @@ from pathlib import Path
 from neuro_cli.report import candidates, progress, scaling, split, tables
 from neuro_cli.report.gather import Group, Run
 from neuro_cli.report.job import Job, results_of
-from neuro_cli.report.picture import Item, Legend, Picture, amount
+from neuro_cli.report.picture import MANY, Item, Legend, Picture, amount
 from neuro_cli.report.tables import Cell, Table
 
 BAND = (
@@ -82,6 +82,8 @@ def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
     if width > 1:
         thinned = f"The longest curves are thinned: a point is the mean of {width} generations"
         text.append(f"{thinned}, and the band has the least and the greatest of them.")
+    if len(groups) > MANY:
+        text.append(f"Bands and marks are left out of figures with more than {MANY} lines; pointing at a line tells its range.")
     return text
 
 

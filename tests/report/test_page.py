@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 from inside import neuro_inside, one_line
-from made_runs import made_run, made_search, made_study
+from made_runs import config, made_run, made_search, made_study
 
 from neuro_cli.report.curve import LEAST, MOST, curve
 from neuro_cli.report.gather import groups_of, runs_of
@@ -199,6 +199,37 @@ def test_a_study_a_search_and_a_cluster(tmp_path):
     cluster = reported(tmp_path / "cluster")
     assert [row["run"] for row in cluster.table(FINAL)] == ["cluster", "cluster/peers/1"]
     assert not any("secret" in str(found["href"]) for found in cluster.all("a"))
+
+
+def test_benchmarks_are_tables_and_need_no_figures(tmp_path):
+    bench = tmp_path / "bench"
+    config(bench, {"what": "noise", "seed": 1}, what="noise")
+    assert "failed" in reported(bench).text
+    lines = [f"fill,{number},2.5,some cpu" for number in range(500)]
+    (bench / "noise.csv").write_text("\n".join(["what,round,nanoseconds,machine", *lines]) + "\n")
+    page = reported(bench)
+    assert "1 finished" in page.text
+    assert [row["round"] for row in page.table("noise.csv")] == [str(number) for number in range(400)]
+    assert (
+        "The first 400 of 500 rows; the file has all. In all rows: what = fill, nanoseconds = 2.5, machine = some cpu."
+        in page.text
+    )
+    assert (tmp_path / "report.html").stat().st_size < 200_000
+
+
+def test_many_lines_are_drawn_without_bands(tmp_path):
+    for number in range(25):
+        made_run(tmp_path / "sweep" / str(number), 900, whole=900, sigma=number)
+    page = reported(tmp_path / "sweep")
+    assert "Bands and marks are left out of figures with more than 24 lines" in page.text
+    glyphs = [renderer["attributes"]["glyph"]["name"] for renderer in _renderers(json.loads(page.scripts[0])["plots"][0])]
+    assert glyphs == ["Line"] * 25
+    assert "Figures of the first 12 of 25 groups; the table has all." in page.text
+    assert len(page.table("Mean seconds of a generation")) == 25
+
+
+def _renderers(plot):
+    return plot["doc"]["roots"][0]["attributes"]["renderers"]
 
 
 def test_eight_long_runs_are_thinned_and_below_3_megabytes(tmp_path):

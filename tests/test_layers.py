@@ -41,6 +41,8 @@ ALLOWED = {
     "grpc_health": BROKER,
     "grpc_reflection": BROKER,
     "google": BROKER,
+    "bokeh": {name for name in MODULES if name.startswith("neuro_cli.report.")},
+    "jinja2": {"neuro_cli.report.page"},
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),

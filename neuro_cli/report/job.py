@@ -1,25 +1,30 @@
 """What a run folder says about its run: what it was, how it stands, what came out."""
 
-import csv
 import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.report.metrics import read_metrics
 from neuro_cli.runner.logs import is_written, messages
 
 FAILED = "failed: "
+STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
 # log lines that say how a run stands; the last of them counts
 TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on): )")
 
 
 @dataclass
 class Job:
-    """One run. ``state``: finished | stopped | failed | running; numbers are None where there are none yet."""
+    """One run. ``state``: finished | stopped | failed | running; numbers are None where there are none yet.
+
+    ``path``: its folder, None for a job that left none. ``study``: it is of ``neuro scale`` or ``neuro bench``.
+    """
 
     name: str
     state: str
@@ -31,13 +36,18 @@ class Job:
     candidates_per_second: float | None = None
     ranks: int | None = None
     reason: str = ""
+    path: Path | None = None
+    study: bool = False
 
 
 def read_job(run: Path, name: str) -> Job:
     """The run in the folder ``run``, called ``name``. Raises UserError for a folder whose files are not neuro's."""
-    config = _config(run)
-    summary = _summary(run / "summary.json")
-    job = Job(name, "running", _overrides(run))
+    config = read_config(run)
+    job = Job(name, "running", _overrides(run), path=run, study=any(key in config for key in STUDIES))
+    if job.study:
+        job.state, job.reason = ("finished", "") if results_of(run) else ("failed", "no results: failed, or still at work")
+        return job
+    summary = read_summary(run)
     if not is_written(run):
         job.state, job.reason = _ended(run, config, summary)
     if summary is not None and job.state in ("finished", "stopped"):
@@ -66,7 +76,13 @@ def _complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
     return bool(summary.get("complete", (summary.get("generations") or 0) >= (config.get("generations") or 0)))
 
 
-def _config(run: Path) -> dict[str, Any]:
+def results_of(study: Path) -> list[Path]:
+    """The CSV files that ``neuro scale`` or ``neuro bench`` left in its folder."""
+    return sorted(path for path in study.glob("*.csv") if path.is_file())
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """The config in the folder ``run``, as of its last session. Raises UserError."""
     resumed = run / ".hydra" / "resumed.yaml"
     path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
     try:
@@ -83,7 +99,9 @@ def _overrides(run: Path) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _summary(path: Path) -> dict[str, Any] | None:
+def read_summary(run: Path) -> dict[str, Any] | None:
+    """The summary in the folder ``run``; None where there is none yet. Raises UserError."""
+    path = run / "summary.json"
     try:
         summary = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -97,16 +115,13 @@ def _measure(job: Job, path: Path, config: dict[str, Any]) -> None:
     """What ``metrics.csv`` tells of a run without a summary."""
     ranks = config.get("ranks")
     job.ranks = ranks if isinstance(ranks, int) else None
-    if not path.exists():
+    metrics = read_metrics(path)
+    whole = np.isfinite(metrics["candidates_per_second"])
+    if not whole.any():
         return
-    with path.open(newline="", errors="replace") as file:
-        rows = [row for row in csv.DictReader(file) if row.get("candidates_per_second")]  # the last line may be torn
-    if not rows:
-        return
-    job.generations = int(rows[-1]["generation"])
-    seconds = [float(row["seconds"]) for row in rows]
-    job.wall_seconds = sum(seconds)
-    job.candidates_per_second = float(rows[-1]["candidates_per_second"])
+    job.generations = int(metrics["generation"][whole][-1])
+    job.wall_seconds = float(np.nansum(metrics["seconds"][whole]))
+    job.candidates_per_second = float(metrics["candidates_per_second"][whole][-1])
     for name in ("test_accuracy", "mean_return"):
-        known = [row[name] for row in rows if row.get(name)]
-        setattr(job, name, float(known[-1]) if known else None)
+        known = metrics[name][np.isfinite(metrics[name])]
+        setattr(job, name, float(known[-1]) if len(known) else None)

@@ -43,7 +43,7 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Job
     ``states``: the scheduler's word for jobs without a result, by number; a job that left no folder is in the table too.
     """
     if _is_run(folder):
-        return [read_job(folder, folder.name)]
+        return [read_job(folder, folder.resolve().name)]
     runs = {path.parent.parent for path in folder.glob("**/.hydra/config.yaml")}
     jobs = {str(run.relative_to(folder)): read_job(run, str(run.relative_to(folder))) for run in runs}
     for number, state in (states or {}).items():

@@ -209,6 +209,7 @@ def extras() -> Iterator[Finding]:
     fixes = {
         "tensorboard": ("logger=tensorboard", "pip install 'neuro-cli[tensorboard]'"),
         "wandb": ("logger=wandb", "pip install wandb"),
+        "bokeh": ("the page of neuro report", "pip install 'neuro-cli[report]'"),
         **{name: (f"task={tasks}", "pip install 'neuro-cli[rl]'") for name, tasks in ENVIRONMENTS.items()},
     }
     for name, (use, fix) in fixes.items():

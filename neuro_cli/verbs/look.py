@@ -1,14 +1,20 @@
 """Verbs that look at what is there: ``neuro evaluate``, ``report``, ``doctor``."""
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from neuro_cli.core.checks import integer
+from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.overrides import parse_plain
 from neuro_cli.verbs.arguments import Parser, names, run_arguments
 from neuro_cli.verbs.table import HELP
 
+if TYPE_CHECKING:
+    from neuro_cli.report.job import Job
+
+PAGE = "report.html"
 EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
 
 
@@ -34,10 +40,42 @@ def evaluate_verb(arguments: list[str]) -> int:
 def report_verb(arguments: list[str]) -> int:
     from neuro_cli.report.sweep import report as table
 
-    parser = Parser("neuro report", description=HELP["report"])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folders of runs and sweeps")
-    table(parser.parse_args(arguments).folders)
+    parser = Parser("neuro report", description=HELP["report"], usage="neuro report RUN ... [file=report.html] [html=false]")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, sweeps, searches, clusters and studies")
+    parser.add_argument("--no-html", action="store_true", help="the table alone, as html=false")
+    options = parser.parse_args(arguments)
+    folders, file, html = [], None, not options.no_html
+    for text in options.runs:
+        key, equals, _ = text.partition("=")
+        if not equals or Path(text).exists():
+            folders.append(Path(text))
+        elif key == "file":
+            file = Path(str(parse_plain(text)[1]))
+        elif key == "html":
+            html = boolean(*parse_plain(text)) and html
+        else:
+            raise ConfigError(*parse_plain(text), "neuro report takes file, html; and there is no folder of this name")
+    if not folders:
+        parser.error("which runs?")
+    jobs = table(folders)
+    if html:
+        _page(jobs, folders, file)
     return 0
+
+
+def _page(jobs: "list[Job]", folders: list[Path], file: Path | None) -> None:
+    """Write the page, in the folder if there is only one, else here, and say where."""
+    missing = [name for name in ("bokeh", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"report.html needs {', '.join(missing)}, not installed here: pip install 'neuro-cli[report]', or html=false"
+        )
+    from neuro_cli.report.page import write_page
+
+    file = file or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
+    title = folders[0].resolve().name if len(folders) == 1 else f"{len(jobs)} runs of {len(folders)} folders"
+    write_page(jobs, file, title)
+    print(f"neuro: {file}, {file.stat().st_size / 1e6:.1f} MB, to be opened in a browser")
 
 
 def doctor_verb(arguments: list[str]) -> int:

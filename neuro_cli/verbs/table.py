@@ -11,7 +11,7 @@ HELP = {
     "search": "Evolve the module of a convolutional network; candidates are trained side by side.",
     "resume": "Go on with a run from its last checkpoint, on any number of ranks.",
     "evaluate": "Score a run's trained network on the test set.",
-    "report": "One table over the runs of sweeps, also as sweep.csv: neuro report outputs/train/<stamp>",
+    "report": "A table over runs, sweeps, searches and studies, sweep.csv, and all of it as one page, report.html.",
     "doctor": "Say what this machine has, what is missing and the command that fixes it.",
     "evolve export": "Write the model of a peer as safetensors, also while the peer works.",
 }

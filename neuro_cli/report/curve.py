@@ -1,0 +1,76 @@
+"""Curves of a bounded number of points: a long one is cut into buckets of generations, of which least and greatest stay.
+
+Legend: R runs, B buckets that hold something.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+POINTS = 40_000  # in all curves of a page
+MOST, LEAST = 400, 40  # of one curve
+
+Points = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """``x`` (B,): the mean place of a bucket's values; ``mean``: over the runs, of each run's mean in the bucket.
+
+    ``least``, ``most``: of all values of all runs in the bucket; ``runs``: how many have some. ``width``: places in a bucket.
+    """
+
+    x: np.ndarray
+    mean: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+    runs: np.ndarray
+    width: int
+
+    @property
+    def has_band(self) -> bool:
+        return bool((self.least < self.most).any())
+
+    def smaller(self) -> dict[str, np.ndarray]:
+        """The columns of a plot, in 32 bits; of a band only where there is one."""
+        columns = {"x": self.x, "y": self.mean}
+        if self.has_band:
+            columns |= {"least": self.least, "most": self.most, "runs": self.runs}
+        return {name: values.astype(np.float32) for name, values in columns.items()}
+
+
+def points_of_each(curves: int) -> int:
+    """How many points each of so many curves may have."""
+    return min(MOST, max(LEAST, POINTS // max(1, curves)))
+
+
+def curve(runs: Sequence[Points], points: int) -> Curve | None:
+    """One curve of R runs' places (whole numbers from 0) and finite values; None when there is no value."""
+    known = [(places.astype(np.int64), values) for places, values in runs if len(places)]
+    if not known:
+        return None
+    width = math.ceil((1 + max(int(places.max()) for places, _ in known)) / points)
+    size = 1 + max(int(places.max()) for places, _ in known) // width
+    places, means, counts = np.zeros(size), np.full((len(known), size), np.nan), np.zeros(size)
+    least, most = np.full(size, np.inf), np.full(size, -np.inf)
+    for mine, (where, values) in zip(means, known, strict=True):
+        buckets = where // width
+        count = np.bincount(buckets, minlength=size)
+        np.divide(np.bincount(buckets, values, size), count, out=mine, where=count > 0)
+        places += np.bincount(buckets, where, size)
+        counts += count
+        np.minimum.at(least, buckets, values)
+        np.maximum.at(most, buckets, values)
+    some = counts > 0
+    return Curve(
+        (places[some] / counts[some]), np.nanmean(means[:, some], axis=0), least[some], most[some],
+        np.isfinite(means[:, some]).sum(0), width,
+    )  # fmt: skip
+
+
+def finite(places: np.ndarray, values: np.ndarray) -> Points:
+    """The points that have a finite value."""
+    known = np.isfinite(values)
+    return places[known], values[known]

@@ -1,0 +1,70 @@
+"""``metrics.csv`` read back as columns of numbers, also while it is written and where lines of it are damaged."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """``columns``: by name, (G,) float64 in the order of the file, NaN where there is no finite number.
+
+    ``damaged``: how many lines are no row of this file; they are left out. A torn last line of a run at work is none.
+    """
+
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    damaged: int = 0
+
+    def __len__(self) -> int:
+        return len(self["generation"])
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A column; of one that is not there, as many NaN as there are rows."""
+        if name in self.columns:
+            return self.columns[name]
+        return np.full(len(self.columns["generation"]) if self.columns else 0, np.nan)
+
+    def measured(self) -> list[str]:
+        """The columns that have a number anywhere, in the order of the file, without the generation."""
+        return [name for name, values in self.columns.items() if name != "generation" and np.isfinite(values).any()]
+
+
+def read_metrics(path: Path) -> Metrics:
+    """The rows of ``path`` with ascending generations; none without the file or its header."""
+    head, *lines = _lines(path) or [""]
+    names = next(csv.reader([head]), [])
+    if "generation" not in names or len(set(names)) < len(names):
+        return Metrics(damaged=len(lines) + bool(head))
+    rows, damaged, last = [], 0, -1.0
+    for values in _numbers(lines, len(names)):
+        generation = values[names.index("generation")] if values else np.nan
+        if values is None or not generation > last:
+            damaged += 1
+        else:
+            rows.append(values)
+            last = generation
+    table = np.array(rows, np.float64).reshape(-1, len(names))
+    table[~np.isfinite(table)] = np.nan
+    return Metrics(dict(zip(names, table.T, strict=True)), damaged)
+
+
+def _lines(path: Path) -> list[str]:
+    """Whole lines: the last one may be torn."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return content[: content.rfind(b"\n") + 1].decode("utf-8", "replace").splitlines()
+
+
+def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
+    """The cells of every line; None for a line that has others."""
+    for line in lines:
+        cells = line.split(",")
+        try:
+            yield [float(cell) if cell else np.nan for cell in cells] if len(cells) == width else None
+        except ValueError:
+            yield None

@@ -1,0 +1,87 @@
+"""``report.html``: the page of a report, whole in one file; it asks nothing of a network, and its policy forbids it to.
+
+neuro report outputs/train/<stamp>        neuro report RUN RUN file=both.html
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bokeh.embed import json_item
+from bokeh.resources import Resources
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from neuro_cli import __version__
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.report.files import folders, linked
+from neuro_cli.report.gather import groups_of, runs_of
+from neuro_cli.report.job import Job
+from neuro_cli.report.palette import COLOURS
+from neuro_cli.report.sections import Section, sections_of
+
+GENERATOR = f"neuro {__version__}"
+MARK = b'<meta name="generator" content="neuro '
+ORDER = ("failed", "running", "stopped", "finished")
+
+
+def write_page(jobs: Sequence[Job], file: Path, title: str) -> None:
+    """Write the page of ``jobs`` to ``file``, over an older page there. Raises UserError, also for a file of another kind."""
+    try:
+        if file.exists() and MARK not in file.read_bytes()[:2000]:
+            raise ConfigError("file", file, "is there and is no page of neuro report; give another name")
+        file.write_text(page(jobs, file, title), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def page(jobs: Sequence[Job], file: Path, title: str) -> str:
+    """The HTML text. ``file``: where it will lie, since its links are relative to that."""
+    runs = runs_of(jobs)
+    groups = groups_of(runs)
+    address = linked(file)
+    sections = sections_of(jobs, runs, groups, address)
+    script, plots = _template("page.js"), _plots(sections)
+    bokeh = _bokeh() if plots else ""
+    states = [run.job.state for run in runs] + [job.state for job in jobs if job.study or job.path is None]
+    return _environment().get_template("page.html").render(
+        title=title,
+        generator=GENERATOR,
+        made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        states=[(state, states.count(state)) for state in ORDER if state in states],
+        sections=sections,
+        folders=folders(runs, address),
+        style=_template("page.css"),
+        script=script,
+        bokeh=bokeh,
+        policy=" ".join(f"'sha256-{_digest(text)}'" for text in (bokeh, script)),
+        colours=COLOURS,
+        data={"plots": plots, "colours": COLOURS},
+    )  # fmt: skip
+
+
+def _plots(sections: Sequence[Section]) -> list[Any]:
+    return [json_item(picture.plot, place) for section in sections for place, picture in section.placed()]
+
+
+def _bokeh() -> str:
+    """Bokeh's own script, without widgets and tables."""
+    scripts = Resources(mode="inline", components=["bokeh"], log_level="warn").js_raw
+    return "\n".join(scripts).replace("\r\n", "\n")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _environment() -> Environment:
+    loader = PackageLoader("neuro_cli.report", "template")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.policies["json.dumps_kwargs"] = {"sort_keys": False}  # Bokeh's JSON names an object where it first stands
+    return made
+
+
+def _template(name: str) -> str:
+    return (Path(__file__).parent / "template" / name).read_text(encoding="utf-8")

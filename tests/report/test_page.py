@@ -1,0 +1,347 @@
+"""The page of ``neuro report``, read back from its HTML: what stands there, where links lead, that nothing breaks out of it."""
+
+import fcntl
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+from inside import neuro_inside, one_line
+from made_runs import config, made_run, made_search, made_study
+
+from neuro_cli.report.curve import LEAST, MOST, curve
+from neuro_cli.report.gather import groups_of, runs_of
+from neuro_cli.report.metrics import read_metrics
+from neuro_cli.report.page import write_page
+from neuro_cli.report.sweep import read_jobs
+
+FINAL = "Final figures"
+VOID = ("meta", "link", "input", "br", "img")
+
+
+class Page(HTMLParser):
+    """Elements by tag, the text outside of scripts, the rows of tables, and the scripts; all elements are closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.tables: list[tuple[list[str], list[list[str]]]] = []  # caption in pieces, rows
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "table":
+            self.tables.append(([], []))
+        if tag == "tr":
+            self.tables[-1][1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][1][-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if "script" in self._open:
+            self.scripts.append(data)
+        elif "style" not in self._open:
+            self.words.append(data.strip())
+            if {"td", "th"} & set(self._open):
+                self.tables[-1][1][-1][-1] += data.strip()
+            if "caption" in self._open:
+                self.tables[-1][0].append(data.strip())
+
+    @property
+    def text(self) -> str:
+        return " ".join(word for word in self.words if word)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def plots(self) -> list[str]:
+        """What the figures show, in words."""
+        return [str(found["aria-label"]) for found in self.all("div") if found.get("class") == "plot"]
+
+    def table(self, caption: str) -> list[dict[str, str]]:
+        """The rows of the table with this caption, by the names of its columns."""
+        head, *rows = next(rows for words, rows in self.tables if "".join(words) == caption)
+        return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def reported(*folders: Path, file: Path | None = None) -> Page:
+    """The page of these folders; it lies beside the first."""
+    jobs = [job for folder in folders for job in read_jobs(folder)]
+    file = file or folders[0].parent / "report.html"
+    write_page(jobs, file, folders[0].name)
+    return Page(file.read_text())
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory) -> Path:
+    """Two algorithms, two seeds each: one failed, one was stopped."""
+    folder = tmp_path_factory.mktemp("runs") / "sweep"
+    made_run(folder / "0", 10, algo="openai_es", seed=1)
+    made_run(folder / "1", 10, algo="openai_es", seed=2)
+    made_run(folder / "2", 4, "failed: task.root=/x: gone", algo="snes", seed=1, finished=False)
+    made_run(folder / "3", 6, "stopped after generation 6 (SIGTERM)", algo="snes", seed=2)
+    return folder
+
+
+def test_a_sweep_on_a_page(sweep):
+    page = reported(sweep)
+    table = page.table(FINAL)
+    assert [(row["run"], row["algo"], row["seed"], row["state"]) for row in table] == [
+        ("0", "openai_es", "1", "finished"),
+        ("1", "openai_es", "2", "finished"),
+        ("2", "snes", "1", "failed"),
+        ("3", "snes", "2", "stopped"),
+    ]
+    assert [row["reason"] for row in table[2:]] == ["task.root=/x: gone", "stopped after generation 6 (SIGTERM)"]
+    assert [row["generations"] for row in table] == ["10", "10", "4", "6"]
+    assert "1 failed 1 stopped 2 finished" in page.text
+    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "candidates per second", "bytes sent"]
+    assert [told.partition(" over ")[0] for told in page.plots()[:6]] == metrics
+    assert all("algo=openai_es (2 seeds)" in told and "algo=snes (2 seeds)" in told for told in page.plots()[:6])
+    assert [told.partition(" by ")[0] for told in page.plots()[6:]] == [
+        f"seconds of a generation of algo={name} (2 seeds)" for name in ("openai_es", "snes")
+    ]
+    assert "same in every generation of every run: bytes received 1,000." in page.text
+    assert [(row["key"], row["0"], row["3"]) for row in page.table("Configuration: what differs")] == [
+        ("seed", "1", "2"),
+        ("algo", "openai_es", "snes"),
+    ]
+    assert page.table("Device and versions")[0]["device"] == "cpu"
+
+
+def test_every_figure_has_its_data_and_every_link_its_file(sweep):
+    page = reported(sweep)
+    data = json.loads(page.scripts[0])
+    places = [found["id"] for found in page.all("div") if found.get("class") == "plot"]
+    assert [plot["target_id"] for plot in data["plots"]] == places
+    links = [str(found["href"]) for found in page.all("a") if not str(found["href"]).startswith("#")]
+    assert all(link.startswith("./sweep/") for link in links)
+    assert all((sweep.parent / unquote(link)).exists() for link in links)
+    assert "./sweep/0/checkpoints/00000010.safetensors" in links
+    assert not any("member-" in link for link in links)
+    anchors = [str(found["href"])[1:] for found in page.all("a") if str(found["href"]).startswith("#")]
+    assert set(anchors) <= {found.get("id") for found in page.all("section")}
+
+
+def test_a_page_asks_for_nothing_outside_of_it(sweep):
+    page = reported(sweep)
+    assert not [found for tag, found in page.elements if "src" in found or (tag == "link" and found["href"] != "data:,")]
+    policy = next(found["content"] for found in page.all("meta") if found.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "http" not in policy
+
+
+def test_names_of_runs_and_values_are_no_markup(tmp_path):
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    made_run(
+        folder / "<b>0", 5, "failed: </script><script>alert(2)</script>", finished=False, seed=1, algo="</script><script>alert(3)"
+    )
+    made_run(folder / "'\"1", 5, seed=1, algo="snes", whole=5)
+    page = reported(folder)
+    assert len(page.all("script")) == 3
+    assert page.all("img") == page.all("b") == []
+    row = page.table(FINAL)[1]
+    assert (row["run"], row["algo"], row["reason"]) == (
+        "<b>0", "</script><script>alert(3)", "</script><script>alert(2)</script>",
+    )  # fmt: skip
+    links = [unquote(str(found["href"])) for found in page.all("a") if not str(found["href"]).startswith("#")]
+    assert all((tmp_path / link).exists() for link in links)
+
+
+def test_a_run_at_work_and_damaged_lines(tmp_path):
+    run = made_run(tmp_path / "run", 6, finished=False)
+    lines = (run / "metrics.csv").read_text().splitlines()
+    lines[2] = "2,0.5,oops" + ",1" * 10
+    lines[4] = "4,0.5"
+    (run / "metrics.csv").write_text("\n".join([*lines, "7,0.1"]))  # at work: the last line is half there
+    with (run / "log.txt").open("a") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        page = reported(run)
+    assert "1 running" in page.text
+    assert page.table(FINAL)[0]["state"] == "running"
+    assert page.table(FINAL)[0]["generations"] == "6"
+    assert "Lines of metrics.csv that could not be read and are left out: run (2)." in page.text
+    (run / "metrics.csv").write_text("")
+    assert "No generation is on file yet." in reported(run).text
+
+
+def test_a_study_a_search_and_a_cluster(tmp_path):
+    study = reported(made_study(tmp_path / "study"))
+    assert [told.partition(";")[0] for told in study.plots()] == [
+        "weak, 4 members a rank, native: efficiency",
+        "weak, 4 members a rank, native: seconds a generation",
+    ]
+    assert "semi_updates 0.5 at 4 ranks" in study.plots()[0]
+    assert len(study.table("scaling.csv")) == 6
+    assert "machine = some cpu" in study.text
+    search = reported(made_search(tmp_path / "search"))
+    assert any(told.startswith("best validation accuracy so far; last: search 0.9") for told in search.plots())
+    assert [row["module"] for row in search.table("The 10 best by validation")] == ["3x3 5x5", "3x3"]
+    assert "Candidates that failed: search 1; candidates.csv says why." in search.text
+    made_run(tmp_path / "cluster", 5, whole=5)
+    made_run(tmp_path / "cluster" / "peers" / "1", 5, whole=5, threads=1)
+    (tmp_path / "cluster" / "secret").write_text("x")
+    cluster = reported(tmp_path / "cluster")
+    assert [row["run"] for row in cluster.table(FINAL)] == ["cluster", "cluster/peers/1"]
+    assert not any("secret" in str(found["href"]) for found in cluster.all("a"))
+
+
+def test_benchmarks_are_tables_and_need_no_figures(tmp_path):
+    bench = tmp_path / "bench"
+    config(bench, {"what": "noise", "seed": 1}, what="noise")
+    assert "failed" in reported(bench).text
+    lines = [f"fill,{number},2.5,some cpu" for number in range(500)]
+    (bench / "noise.csv").write_text("\n".join(["what,round,nanoseconds,machine", *lines]) + "\n")
+    page = reported(bench)
+    assert "1 finished" in page.text
+    assert [row["round"] for row in page.table("noise.csv")] == [str(number) for number in range(400)]
+    assert (
+        "The first 400 of 500 rows; the file has all. In all rows: what = fill, nanoseconds = 2.5, machine = some cpu."
+        in page.text
+    )
+    assert (tmp_path / "report.html").stat().st_size < 200_000
+
+
+def test_many_lines_are_drawn_without_bands(tmp_path):
+    for number in range(25):
+        made_run(tmp_path / "sweep" / str(number), 900, whole=900, sigma=number)
+    page = reported(tmp_path / "sweep")
+    assert "Bands and marks are left out of figures with more than 24 lines" in page.text
+    glyphs = [renderer["attributes"]["glyph"]["name"] for renderer in _renderers(json.loads(page.scripts[0])["plots"][0])]
+    assert glyphs == ["Line"] * 25
+    assert "Figures of the first 12 of 25 groups; the table has all." in page.text
+    assert len(page.table("Mean seconds of a generation")) == 25
+
+
+def _renderers(plot):
+    return plot["doc"]["roots"][0]["attributes"]["renderers"]
+
+
+def test_eight_long_runs_are_thinned_and_below_3_megabytes(tmp_path):
+    for number in range(8):
+        made_run(tmp_path / "sweep" / str(number), 2_000, whole=2_000, sigma=number)
+    page = reported(tmp_path / "sweep")
+    assert (tmp_path / "report.html").stat().st_size < 3e6
+    assert "a point is the mean of 6 generations, and the band has the least and the greatest of them." in page.text
+    sizes = {column["shape"][0] for column in _arrays(json.loads(page.scripts[0]))}
+    assert 2_000 / 7 < max(sizes) <= MOST
+
+
+def _arrays(node):
+    if isinstance(node, dict):
+        if node.get("type") == "ndarray":
+            yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for entry in node:
+            yield from _arrays(entry)
+
+
+def test_a_bucket_keeps_least_and_greatest_and_runs_weigh_the_same():
+    generations = np.arange(1, 1001)
+    spike = np.where(generations == 500, 7.0, 1.0)
+    short = np.where(generations[:100] == 50, -5.0, 3.0)
+    found = curve([(generations, spike), (generations[:100], short)], LEAST)
+    assert found is not None
+    assert len(found.x) <= LEAST
+    assert found.most.max() == 7.0
+    assert found.least.min() == -5.0
+    assert found.runs[0] == 2
+    assert found.runs[-1] == 1
+    assert found.mean[0] == 2.0  # of the two runs
+    assert found.mean[-1] == 1.0
+    assert (np.diff(found.x) > 0).all()
+    assert curve([(np.array([]), np.array([]))], LEAST) is None
+
+
+def test_short_curves_stay_as_they_are():
+    places, values = np.array([10, 20, 30]), np.array([0.1, 0.3, 0.2])
+    found = curve([(places, values)], LEAST)
+    assert found is not None
+    assert found.x.tolist() == [10, 20, 30]
+    assert found.mean.tolist() == values.tolist()
+    assert not found.has_band
+
+
+def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
+    made_run(tmp_path / "0", 2, seed=1)
+    made_run(tmp_path / "1", 2, seed=2)
+    made_run(tmp_path / "2", 2, seed=1, sigma=0.5)
+    groups = groups_of(runs_of(read_jobs(tmp_path)))
+    assert [[run.name for run in group.runs] for group in groups] == [["0", "1"], ["2"]]
+    assert [group.label for group in groups] == ["0 (2 seeds)", "2"]  # the first typed no sigma
+
+
+@pytest.mark.parametrize(
+    ("content", "generations", "damaged"),
+    [
+        ("", [], 0),
+        ("generation,a\n", [], 0),
+        ("generation,a\n1,2\n2,\n3,nan\n", [1, 2, 3], 0),
+        ("generation,a\n1,2\n2,x\n2,1\n2,1\n1,1\n\n3,4", [1, 2], 4),
+        ("generation,a\n1,2\n\x00\xff,2\n7,1,1\n9,1\n", [1, 9], 2),
+        ("no head\n1,2\n", [], 2),
+        ("generation,generation\n1,2\n", [], 2),
+    ],
+)
+def test_metrics_are_read_line_by_line(tmp_path, content, generations, damaged):
+    (tmp_path / "metrics.csv").write_text(content, encoding="latin-1")
+    found = read_metrics(tmp_path / "metrics.csv")
+    assert found["generation"].tolist() == generations
+    assert found.damaged == damaged
+    assert not np.isinf(found["a"]).any()
+    assert len(read_metrics(tmp_path / "nowhere.csv")) == 0
+
+
+def test_the_command_says_where_the_page_is(tmp_path):
+    made_run(tmp_path / "run", 3)
+    made_run(tmp_path / "more", 3, seed=2)
+    done = neuro_inside("report", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("neuro: run/report.html, ")
+    again = neuro_inside("report", "run", "file=pages.html", cwd=tmp_path)
+    assert "neuro: pages.html, " in again.stdout
+    both = neuro_inside("report", "run", "more", cwd=tmp_path)
+    assert "neuro: report.html, " in both.stdout
+    assert "2 runs of 2 folders" in Page((tmp_path / "report.html").read_text()).text
+    for words in (("html=false",), ("--no-html",)):
+        alone = neuro_inside("report", "more", *words, cwd=tmp_path)
+        assert "run  " in alone.stdout
+        assert "report.html" not in alone.stdout
+    assert not (tmp_path / "more" / "report.html").exists()
+
+
+def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
+    made_run(tmp_path / "run", 3)
+    (tmp_path / "mine.html").write_text("mine")
+    told = one_line(neuro_inside("report", "run", "file=mine.html", cwd=tmp_path))
+    assert told == "file=mine.html: is there and is no page of neuro report; give another name"
+    assert (tmp_path / "mine.html").read_text() == "mine"
+    assert "no/where.html: cannot be written" in one_line(neuro_inside("report", "run", "file=no/where.html", cwd=tmp_path))
+    assert "neuro report takes file, html" in one_line(neuro_inside("report", "run", "flie=x", cwd=tmp_path))
+    assert "html=3: must be true or false" in one_line(neuro_inside("report", "run", "html=3", cwd=tmp_path))
+    monkeypatch.setattr("neuro_cli.verbs.look.find_spec", lambda name: None if name == "bokeh" else name)
+    told = one_line(neuro_inside("report", "run", cwd=tmp_path))
+    assert told == "report.html needs bokeh, not installed here: pip install 'neuro-cli[report]', or html=false"
+
+
+def test_a_table_needs_no_library_of_figures():
+    asking = (
+        "import neuro_cli.verbs.look, neuro_cli.report.sweep, sys; sys.exit('bokeh' in sys.modules or 'torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", asking], timeout=60).returncode == 0

@@ -1,0 +1,127 @@
+"""The page of ``neuro report`` in a real browser: drawn on every kind of screen, in silence, and its controls at work."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import DESKTOP, PHONE, Chromium, needs_chromium
+from made_runs import made_run, made_search, made_study
+
+from neuro_cli.report.page import write_page
+from neuro_cli.report.palette import COLOURS
+from neuro_cli.report.sweep import read_jobs
+
+pytestmark = needs_chromium
+
+HOSTILE = "<img src=x onerror=window.broken=1>"
+
+# of every figure: its place, its width, how many colours it has, and whether one of them is the one asked for
+LOOK = """
+const colour = arguments[0].match(/[0-9a-f]{2}/gi).map((digits) => parseInt(digits, 16));
+const canvases = (root) => [...root.querySelectorAll("*")].flatMap((element) =>
+  [...(element.tagName === "CANVAS" ? [element] : []), ...(element.shadowRoot ? canvases(element.shadowRoot) : [])]);
+return [...document.querySelectorAll(".plot")].map((plot) => {
+  const seen = new Set();
+  for (const canvas of canvases(plot)) {
+    if (!canvas.width || !canvas.height) continue;
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const pixels = new Uint32Array(copy.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+    for (const pixel of pixels) seen.add(pixel);
+  }
+  const wanted = (255 << 24 | colour[2] << 16 | colour[1] << 8 | colour[0]) >>> 0;
+  return [plot.id, plot.getBoundingClientRect().width, seen.size, seen.has(wanted)];
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Path:
+    """Runs with seeds and with a hostile name, a search and a study."""
+    folder = tmp_path_factory.mktemp("browsed")
+    for seed in (1, 2):
+        made_run(folder / "runs" / f"a{seed}", 60, whole=60, algo="openai_es", seed=seed)
+    made_run(folder / "runs" / HOSTILE, 60, whole=60, algo=HOSTILE, seed=1)
+    made_search(folder / "runs" / "search")
+    made_study(folder / "study")
+    write_page([*read_jobs(folder / "runs"), *read_jobs(folder / "study")], folder / "report.html", HOSTILE)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Chromium]:
+    chromium = Chromium(tmp_path_factory.mktemp("chromium"))
+    yield chromium
+    chromium.close()
+
+
+@pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["desktop", "phone"])
+def test_figures_are_drawn_and_nothing_is_asked_for(browser, page, size, dark, tmp_path):
+    browser.look(size, dark)
+    browser.open(page)
+    check(browser, size, dark, tmp_path / "page.png")
+    browser.look(size, not dark)  # the reader changes the preference while the page is open
+    browser.settle()
+    check(browser, size, not dark, tmp_path / "other.png")
+    assert browser.errors() == []
+    assert browser.requests() == {page.as_uri()}
+    assert browser.run("return window.broken") is None
+
+
+def check(browser, size, dark, picture):
+    found = browser.run(LOOK, COLOURS[0][dark])
+    assert len(found) == int(browser.run("return document.documentElement.dataset.ready")) > 10
+    assert [look for look in found if look[2] < 20 or not 200 < look[1] < size[0]] == []
+    assert [place for place, _, _, drawn in found if not drawn and place.startswith("curves")] == []
+    assert browser.run("return document.documentElement.scrollWidth") == size[0]
+    ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 23, 28)" if dark else "rgb(255, 255, 255)")
+    browser.picture(picture)
+    assert picture.stat().st_size > 20_000
+
+
+def test_the_reader_hides_smooths_and_sorts(browser, page):
+    browser.look(DESKTOP, False)
+    browser.open(page)
+    lines = "Bokeh.documents[0].roots()[0].renderers.filter((line) => line.tags[1] === 0 && line.tags[3] !== 'band')"
+    ends = f"return {lines}.map((line) => [line.visible, line.data_source.data.y[59] - line.data_source.data.y[58]])[0]"
+    shown, rise = browser.run(ends)
+    browser.run(
+        "const slider = document.getElementById('smoothing'); slider.value = 0.9; slider.dispatchEvent(new Event('input'));"
+        "document.querySelector('input[data-legend=runs][data-item=\"0\"]').click()"
+    )
+    hidden, flatter = browser.run(ends)
+    assert (shown, hidden) == (True, False)
+    assert 0 < abs(flatter) < abs(rise)
+    # the colour of a line that is hidden is gone from the figure
+    browser.settle()
+    assert browser.run(LOOK, COLOURS[0][0])[0][3] is False
+    assert browser.run(LOOK, COLOURS[1][0])[0][3] is True
+    head = "document.querySelectorAll('#results th button')"
+    rows = "return [...document.querySelectorAll('#results tbody tr')].map((row) => row.cells[0].innerText)"
+    before = browser.run(rows)
+    browser.run(f"{head}[0].click()")
+    assert browser.run("return document.querySelector('#results th').ariaSort") == "ascending"
+    assert browser.run(rows) == sorted(before)
+    browser.run(f"{head}[0].click()")
+    assert browser.run(rows) == sorted(before)[::-1]
+    assert browser.errors() == []
+
+
+def test_what_the_pointer_tells_is_text(browser, page):
+    from selenium.webdriver import ActionChains
+
+    browser.look(DESKTOP, False)
+    browser.open(page)
+    assert browser.errors() == []
+    plot = browser.run("const plot = document.querySelector('.plot'); plot.scrollIntoView(); return plot")
+    ActionChains(browser.driver).move_to_element(plot).perform()
+    texts = """
+    const text = (root) => [...root.querySelectorAll("*")].map((element) => element.shadowRoot
+      ? element.shadowRoot.textContent + text(element.shadowRoot) : "").join(" ");
+    return text(document);
+    """
+    browser.wait("(() => {" + texts + "})().includes('generation')")
+    assert HOSTILE in browser.run(texts)
+    assert browser.run("return window.broken") is None
+    assert browser.errors() == []

@@ -4,7 +4,8 @@
     python scripts/results.py                             fill the tables
     python scripts/results.py --check                     exit code 1 where a table is not what its file says
 
-A table stands between `<!-- results:NAME -->` and `<!-- /results -->`; NAME is an entry, or `summary` for a line an entry.
+A table stands between `<!-- results:NAME -->` and `<!-- /results -->`. NAME is an entry, `summary` for a line an entry, or one of
+GROUPS for the headlines of some entries.
 """
 
 import argparse
@@ -14,11 +15,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from neuro_cli.reproduce.markdown import facts, summary, table
+from neuro_cli.reproduce.markdown import facts, headlines, summary, table
 from neuro_cli.reproduce.results import Result, read_results
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "docs" / "results"
+GROUPS = {"speed": ("nes_table",), "scaling": ("darwinn",), "learning": ("nes_appendix", "ensemble", "distributed", "search")}
 BLOCK = re.compile(r"(<!-- results:(\w+) -->\n).*?(<!-- /results -->)", re.DOTALL)
 
 
@@ -29,11 +31,14 @@ def main() -> int:
     options = parser.parse_args()
     if options.folder is not None and not options.check:
         keep(options.folder)
-    stale = [
-        path
-        for path in pages()
-        if (text := path.read_text(encoding="utf-8")) != (new := filled(text, path)) and not write(path, new, options.check)
-    ]
+    stale = []
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        new = filled(text, path)
+        if new != text and options.check:
+            stale.append(path)
+        elif new != text:
+            path.write_text(new, encoding="utf-8")
     for path in stale:
         print(f"{path.relative_to(ROOT)}: its tables are not what docs/results says", file=sys.stderr)
     return 1 if stale else 0
@@ -64,22 +69,17 @@ def filled(text: str, path: Path) -> str:
 
 def block(name: str, path: Path) -> str:
     """What stands between the marks of ``name`` in the file ``path``."""
-    if name == "summary":
-        tables = {file.stem: read_results(file) for file in sorted(KEPT.glob("*.csv"))}
-        return summary(tables, {entry: link(entry, path) for entry in tables})
+    if name == "summary" or name in GROUPS:
+        chosen = [file for file in sorted(KEPT.glob("*.csv")) if file.stem.startswith(GROUPS.get(name, ""))]
+        tables = {file.stem: read_results(file) for file in chosen}
+        links = {entry: link(entry, path) for entry in tables}
+        return summary(tables, links) if name == "summary" else headlines(tables, links)
     results: list[Result] = read_results(KEPT / f"{name}.csv")
     return f"{table(results)}\n\n{facts(results)}"
 
 
 def link(entry: str, path: Path) -> str:
     return os.path.relpath(KEPT / f"{entry}.md", path.parent)
-
-
-def write(path: Path, text: str, check: bool) -> bool:
-    """Write unless only asked; whether it was written."""
-    if not check:
-        path.write_text(text, encoding="utf-8")
-    return not check
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ def judge(value: float, expectations: Sequence[Expectation], references: Mapping
         elif expectation.holds(value, reference):
             held += 1
         else:
-            broken.append(f"not {expectation}")
+            target = expectation.times * reference
+            broken.append(f"not {expectation}" + ("" if expectation.of == target else f" = {target:.4g}"))
     if broken:
         return Verdict(NOT_REPRODUCED, "; ".join(broken + skipped))
     return Verdict(REPRODUCED if held else NOT_MEASURABLE, "; ".join(skipped))

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from neuro_cli.reproduce.entry import Entry
-from neuro_cli.reproduce.expectation import VERDICTS
+from neuro_cli.reproduce.expectation import REFERENCE, VERDICTS
 from neuro_cli.reproduce.results import Result, shown, spread
+
+FEW = 3
 
 
 def page(entry: Entry, results: Sequence[Result]) -> str:
@@ -47,6 +49,26 @@ def summary(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) ->
         for name, results in tables.items()
     ]
     return markdown(("entry", "size", "verdicts", "date"), [(name, size, words, date[0]) for name, size, words, date in lines])
+
+
+def headlines(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) -> str:
+    """Of each entry the rows with a published value, or the first few that were judged where no value is known."""
+    lines = []
+    for name, results in tables.items():
+        judged = [result for result in results if result.verdict != REFERENCE]
+        chosen = [result for result in judged if result.published is not None] or judged[:FEW]
+        lines += [
+            (
+                f"[{name}]({links[name]})",
+                result.row,
+                result.quantity,
+                shown(result.published),
+                spread(result),
+                verdict_words(result),
+            )
+            for result in chosen
+        ]
+    return markdown(("entry", "row", "what", "published", "measured", "verdict"), lines)
 
 
 def counts(results: Sequence[Result]) -> str:

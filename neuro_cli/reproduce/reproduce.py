@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from neuro_cli.reproduce.cell import Cell, Record, StoppedError, all_of
-from neuro_cli.reproduce.entry import SIZES, Entry
+from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.expectation import FAILED, NOT_REPRODUCED, REPRODUCED
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
 from neuro_cli.reproduce.needs import missing
@@ -25,17 +25,6 @@ from neuro_cli.runner.bench_table import wide_console
 from neuro_cli.runner.checkpoint import write_atomically
 
 STYLES = {REPRODUCED: "green", NOT_REPRODUCED: "red", FAILED: "red"}
-
-
-def show_entries(entries: Sequence[Entry]) -> None:
-    """Print the list of entries."""
-    table = Table(
-        "entry", "what", "source", *(f"{size}, minutes" for size in SIZES), title="neuro reproduce table=ENTRY size=quick|full"
-    )
-    for entry in entries:
-        source = entry.source.partition(". ")[0]
-        table.add_row(entry.name, escape(entry.title), escape(source), *(f"{entry.minutes[size]:g}" for size in SIZES))
-    wide_console().print(table)
 
 
 def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
@@ -89,4 +78,4 @@ def _show(entry: Entry, results: Sequence[Result]) -> None:
     console.print(f"{entry.name}: {counts(results)}", highlight=False)
 
 
-__all__ = ["StoppedError", "reproduce", "show_entries"]
+__all__ = ["StoppedError", "reproduce"]

@@ -9,8 +9,8 @@ from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.overrides import config_folder, parse_plain
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, read_entry
-from neuro_cli.sweep import INTERRUPTED
 
+INTERRUPTED = 130  # exit code
 DEFAULTS: dict[str, Any] = {"table": None, "size": "quick", "folder": None, "root": "data"}
 USAGE = """usage: neuro reproduce [table=ENTRY|all|FILE.yaml size=quick|full folder=FOLDER root=FOLDER]
 
@@ -24,13 +24,13 @@ def reproduce_verb(arguments: list[str]) -> int:
     if any(argument in ("--help", "-h") for argument in arguments):
         print(USAGE)
         return 0
-    from neuro_cli.reproduce.reproduce import StoppedError, reproduce, show_entries
-
     options = _options(arguments)
     size = one_of("size", options["size"], SIZES)
     if options["table"] is None:
         if len(arguments) > 0:
             raise ConfigError("table", None, f"which one? {nearest('', [*entries_in(_tables()), 'all'])}")
+        from neuro_cli.reproduce.listing import show_entries
+
         show_entries([read_entry(path, size) for path in entries_in(_tables()).values()])
         return 0
     if launched():
@@ -40,6 +40,8 @@ def reproduce_verb(arguments: list[str]) -> int:
     folder = Path(str(options["folder"] or Path("outputs", "reproduce", stamp)))
     if folder.exists() and not folder.is_dir():
         raise ConfigError("folder", folder, "there is a file of that name")
+    from neuro_cli.reproduce.reproduce import StoppedError, reproduce
+
     try:
         return reproduce(entries, folder, Path(str(options["root"])))
     except StoppedError:

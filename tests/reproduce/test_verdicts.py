@@ -21,7 +21,7 @@ from neuro_cli.reproduce.expectation import (
     Expectation,
     judge,
 )
-from neuro_cli.reproduce.markdown import counts, facts, summary, table
+from neuro_cli.reproduce.markdown import counts, facts, headlines, summary, table
 from neuro_cli.reproduce.measured import measured
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.results import Result, read_results, shown, spread, write_results
@@ -173,6 +173,10 @@ def test_markdown_shows_both_sides_and_the_verdict():
         summary({"t": RESULTS}, {"t": "results/t.md"}).splitlines()[2]
         == f"| [t](results/t.md) | quick | {counts(RESULTS)} | today |"
     )
+    rows = [line.split(" | ")[1] for line in headlines({"t": RESULTS}, {"t": "t.md"}).splitlines()[2:]]
+    assert rows == ["iid", "gpu", "bad"]
+    unknown = [replace(result, published=None) for result in RESULTS]
+    assert len(headlines({"t": unknown}, {"t": "t.md"}).splitlines()) == 2 + 3
     told = facts(RESULTS)
     assert told.count("neuro bench") == 1
     assert "neuro x" not in told  # it never ran

@@ -20,11 +20,18 @@ def test_tables_are_what_the_files_say(path):
     assert RESULTS["filled"](text, path) == text
 
 
-def test_the_readme_has_the_summary_of_all_kept_entries():
-    text = (ROOT / "README.md").read_text()
-    block = RESULTS["block"]("summary", ROOT / "README.md")
-    assert block in text
+def test_readme_and_docs_have_tables_and_all_kept_entries_are_in_the_summary():
+    marked = [path.name for path in RESULTS["pages"]() if RESULTS["BLOCK"].search(path.read_text())]
+    assert {"README.md", "reproduce.md"} <= set(marked)
+    block = RESULTS["block"]("summary", ROOT / "docs" / "reproduce.md")
+    assert block in (ROOT / "docs" / "reproduce.md").read_text()
     assert len(block.splitlines()) == 2 + len(list((ROOT / "docs" / "results").glob("*.csv"))) > 2
+
+
+def test_every_kept_entry_is_of_one_group():
+    entries = [path.stem for path in (ROOT / "conf" / "table").glob("*.yaml")]
+    for entry in entries:
+        assert sum(entry.startswith(names) for names in RESULTS["GROUPS"].values()) == 1
 
 
 def test_a_folder_is_kept_and_a_stale_table_is_found(tmp_path):

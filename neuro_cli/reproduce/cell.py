@@ -26,11 +26,11 @@ from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.report.job import read_job
 from neuro_cli.reproduce.entry import Run
 from neuro_cli.reproduce.needs import has_gpu
-from neuro_cli.runner.bench_table import machine
+from neuro_cli.runner.bench_table import processor
 from neuro_cli.runner.checkpoint import STATE, write_atomically
 from neuro_cli.runner.logs import is_written
 from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.summary import git_revision
+from neuro_cli.runner.summary import git_revision, versions
 
 RESUMED = ("train", "search")  # verbs whose interrupted runs `neuro resume` goes on with
 PATIENCE = 90.0  # seconds to end after being asked
@@ -148,10 +148,13 @@ class Cell:
 
 
 def machine_words(gpu: bool) -> str:
-    """The machine and the versions, a GPU's name first."""
+    """The machine and what computed on it; threads and ranks are in the command."""
     import torch
 
-    return (f"{torch.cuda.get_device_name()}, " if gpu else "no GPU, ") + machine(torch.get_num_threads())
+    accelerator = torch.cuda.get_device_name() if gpu else "no GPU"
+    cores = f"{len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}"
+    computed = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
+    return f"{processor()}, {cores}, {accelerator}, {computed}"
 
 
 def last_words(terminal: Path) -> str:

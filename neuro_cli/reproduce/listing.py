@@ -21,6 +21,4 @@ def show_entries(entries: Sequence[Entry]) -> None:
     if not console.is_terminal:
         console.width = max(console.width, WIDTH)
     console.print(table)
-    console.print(
-        "neuro reproduce table=ENTRY size=quick|full, or table=all; neuro reproduce --help", markup=False, highlight=False
-    )
+    print("neuro reproduce table=ENTRY size=quick|full, or table=all; neuro reproduce --help says more")

@@ -10,31 +10,24 @@ import json
 import os
 import re
 import shlex
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.report.job import read_job
+from neuro_cli.reproduce.command import PATIENCE, POLL, last_words, run_command
 from neuro_cli.reproduce.entry import Run
 from neuro_cli.reproduce.needs import has_gpu
 from neuro_cli.runner.bench_table import processor
 from neuro_cli.runner.checkpoint import STATE, write_atomically
 from neuro_cli.runner.logs import is_written
-from neuro_cli.runner.stop import StopRequest
 from neuro_cli.runner.summary import git_revision, versions
 
 RESUMED = ("train", "search")  # verbs whose interrupted runs `neuro resume` goes on with
-PATIENCE = 90.0  # seconds to end after being asked
-POLL = 0.1
 PLAIN = re.compile(r"[\w./:@%+~-]+")  # what Hydra takes without quotes
 
 
@@ -51,10 +44,6 @@ class Record:
     machine: str
     git_revision: str | None
     gpu: bool
-
-
-class StoppedError(Exception):
-    """The command was asked to stop: what is finished is kept."""
 
 
 class Cell:
@@ -93,7 +82,8 @@ class Cell:
         self.folder.mkdir(parents=True, exist_ok=True)
         arguments, run = self._next(failed=record is not None)
         begun = time.monotonic()
-        code = self._run(arguments)
+        print(f"  {shlex.join(['neuro', *arguments])}", flush=True)
+        code = run_command(arguments, self._terminal)
         record = self._ended(run, code, time.monotonic() - begun)
         write_atomically(self._path, (json.dumps(asdict(record), indent=1) + "\n").encode())
         return record
@@ -113,23 +103,6 @@ class Cell:
         number = 0 if last is None else _number(last, self.run.name)
         run = self.folder / (f"{self.run.name}_{number + 1}" if number else self.run.name)
         return [self.run.verb, *self.overrides, f"hydra.run.dir={quoted(str(run))}"], run
-
-    def _run(self, arguments: Sequence[str]) -> int:
-        """The exit code of ``neuro ARGUMENTS``. Raises StoppedError when this process is asked to stop meanwhile."""
-        print(f"  {shlex.join(['neuro', *arguments])}", flush=True)
-        with StopRequest(None) as stop, self._terminal.open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "neuro_cli", *arguments],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, preexec_fn=_end_with_us,
-            )  # fmt: skip
-            try:
-                while process.poll() is None and not stop.wanted():
-                    time.sleep(POLL)
-            finally:
-                _end(process)
-            if stop.wanted():
-                raise StoppedError
-            return process.returncode
 
     @property
     def _terminal(self) -> Path:
@@ -157,12 +130,6 @@ def machine_words(gpu: bool) -> str:
     return f"{processor()}, {cores}, {accelerator}, {computed}"
 
 
-def last_words(terminal: Path) -> str:
-    """The last line that a command printed."""
-    lines = terminal.read_text(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("neuro: error: ") if lines else "it said nothing"
-
-
 def quoted(text: str) -> str:
     """``text`` as one value of Hydra's grammar."""
     return text if PLAIN.fullmatch(text) else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -187,24 +154,6 @@ def _wait_for(run: Path) -> None:
         if time.monotonic() > deadline:
             raise UserError(f"{run}: another process works on this run")
         time.sleep(POLL)
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ask for its end if it goes on, then enforce it: its own session, so its group and no other."""
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _end_with_us() -> None:
-    if sys.platform == "linux":
-        die_with_parent(signal.SIGTERM)
 
 
 def all_of(runs: Sequence[Run], folder: Path, root: Path) -> Mapping[str, Cell]:

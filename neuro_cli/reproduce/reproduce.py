@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from neuro_cli.reproduce.cell import Cell, Record, StoppedError, all_of
+from neuro_cli.reproduce.cell import Cell, Record, all_of
+from neuro_cli.reproduce.command import StoppedError
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.expectation import FAILED, NOT_REPRODUCED, REPRODUCED
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
@@ -42,7 +43,8 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
         _show(*found[-1])
         write_page(folder, found)
     failed = sum(result.verdict == FAILED for _, results in found for result in results)
-    print(f"neuro: results in {folder}" + (f"; {failed} rows failed: the same command tries them again" if failed else ""))
+    again = f"; {failed} row{'s' * (failed > 1)} failed: the same command tries them again" if failed else ""
+    print(f"neuro: results in {folder}{again}")
     return 1 if failed else 0
 
 

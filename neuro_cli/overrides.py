@@ -25,6 +25,9 @@ from neuro_cli.runner import jobs, slurm
 # what tells a folder that a run or a sweep has written to
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
+# folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
+NO_GROUPS = ("hydra", "table")
+
 
 def config_folder() -> Path:
     """``conf/`` inside the installed package, else the checkout's."""
@@ -34,7 +37,7 @@ def config_folder() -> Path:
 
 def groups() -> dict[str, list[str]]:
     """Every config group and its options."""
-    folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name != "hydra")
+    folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name not in NO_GROUPS)
     return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
 
 

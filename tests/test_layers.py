@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runner",),
     ("report", "evolve", "broker"),
     ("search",),
+    ("reproduce",),
     ("overrides", "sweep"),
     ("verbs",),
     ("cli",),

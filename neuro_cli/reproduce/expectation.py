@@ -1,0 +1,73 @@
+"""What a published figure says of a measured value, and what comes of holding the two together.
+
+An expectation is a bound: at most or at least so many times the published value, another row's, or a number; or near it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
+NOT_MEASURABLE, FAILED, REFERENCE = "not measurable here", "failed", "reference"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, NOT_MEASURABLE, FAILED, REFERENCE)
+KINDS = {"at_most": "≤", "at_least": "≥", "near": "≈"}
+PUBLISHED = "published"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """``kind``: at_most | at_least | near; ``of``: ``published``, the name of a row, or a number.
+
+    ``times``: factor of that; ``within``: relative deviation that ``near`` allows; ``gpu``: judged on a GPU only.
+    """
+
+    kind: str
+    of: str | float
+    times: float = 1.0
+    within: float = 0.0
+    gpu: bool = False
+
+    def holds(self, value: float, reference: float) -> bool:
+        """Whether ``value`` is as expected of ``reference``; both may be infinite."""
+        target = self.times * reference
+        if self.kind == "near":
+            return abs(value - target) <= self.within * abs(target)
+        return value <= target if self.kind == "at_most" else value >= target
+
+    def __str__(self) -> str:
+        of = f"{self.of:g}" if isinstance(self.of, float) else "published" if self.of == PUBLISHED else f"“{self.of}”"
+        target = of if self.times == 1.0 else f"{self.times:g} x {of}"
+        allowed = f" ± {self.within:.0%}" if self.kind == "near" else ""
+        return f"{KINDS[self.kind]} {target}{allowed}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``word``: one of ``VERDICTS``; ``reason``: why, empty where the word says all."""
+
+    word: str
+    reason: str = ""
+
+
+def judge(value: float, expectations: Sequence[Expectation], references: Mapping[str, float | None], gpu: bool) -> Verdict:
+    """Hold ``value`` against all expectations. ``references``: published value and rows by name, None where there is none.
+
+    One that fails outweighs others that cannot be judged; without expectations the value is a reference for other rows.
+    """
+    if not expectations:
+        return Verdict(REFERENCE)
+    broken, skipped, held = [], [], 0
+    for expectation in expectations:
+        reference = expectation.of if isinstance(expectation.of, float) else references[expectation.of]
+        if expectation.gpu and not gpu:
+            skipped.append(f"{expectation} is for a GPU, there is none")
+        elif reference is None or math.isnan(reference):
+            skipped.append(f"{expectation} is not judged, that was not measured")
+        elif expectation.holds(value, reference):
+            held += 1
+        else:
+            target = expectation.times * reference
+            broken.append(f"not {expectation}" + ("" if expectation.of == target else f" = {target:.4g}"))
+    if broken:
+        return Verdict(NOT_REPRODUCED, "; ".join(broken + skipped))
+    return Verdict(REPRODUCED if held else NOT_MEASURABLE, "; ".join(skipped))

@@ -1,0 +1,87 @@
+"""Tables of results as Markdown: of one entry, and a line an entry over several."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from neuro_cli.reproduce.entry import Entry
+from neuro_cli.reproduce.expectation import REFERENCE, VERDICTS
+from neuro_cli.reproduce.results import Result, shown, spread
+
+FEW = 3
+
+
+def page(entry: Entry, results: Sequence[Result]) -> str:
+    """The file NAME.md."""
+    published = f"Source: {entry.source}"
+    parts = [f"# {entry.name}: {entry.title}", published, entry.note, f"![published and measured]({entry.name}.svg)"]
+    return "\n\n".join([*filter(None, parts), table(results), facts(results)]) + "\n"
+
+
+def table(results: Sequence[Result]) -> str:
+    """Published and measured side by side, a line a row."""
+    head = ("row", "what", "published", "measured", "expected", "verdict")
+    lines = [
+        (result.row, result.quantity, shown(result.published), spread(result), result.expected, verdict_words(result))
+        for result in results
+    ]
+    return markdown(head, lines)
+
+
+def verdict_words(result: Result) -> str:
+    """``not measurable here: there is no GPU``."""
+    return f"{result.verdict}: {result.reason}" if result.reason else result.verdict
+
+
+def facts(results: Sequence[Result]) -> str:
+    """Which commands, when, by what, on what."""
+    first = f"- `neuro reproduce table={results[0].table} size={results[0].size}`, which ran"
+    commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
+    machines = [f"- {machine}" for machine in _distinct(result.machine for result in results)]
+    dates = " and ".join(_distinct(result.date for result in results)) or "never"
+    revisions = ", ".join(_distinct(result.git_revision for result in results)) or "not known"
+    return "\n".join([first, *commands, *machines, f"- {dates}; git revision {revisions}"])
+
+
+def summary(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) -> str:
+    """A line an entry: how many of its rows have which verdict. ``links``: where each entry's page is."""
+    lines = [
+        (f"[{name}]({links[name]})", results[0].size, counts(results), _distinct(r.date for r in results)[-1:] or [""])
+        for name, results in tables.items()
+    ]
+    return markdown(("entry", "size", "verdicts", "date"), [(name, size, words, date[0]) for name, size, words, date in lines])
+
+
+def headlines(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) -> str:
+    """Of each entry the rows with a published value, or the first few that were judged where no value is known."""
+    lines = []
+    for name, results in tables.items():
+        judged = [result for result in results if result.verdict != REFERENCE]
+        chosen = [result for result in judged if result.published is not None] or judged[:FEW]
+        lines += [
+            (
+                f"[{name}]({links[name]})",
+                result.row,
+                result.quantity,
+                shown(result.published),
+                spread(result),
+                verdict_words(result),
+            )
+            for result in chosen
+        ]
+    return markdown(("entry", "row", "what", "published", "measured", "verdict"), lines)
+
+
+def counts(results: Sequence[Result]) -> str:
+    """``3 reproduced, 1 not measurable here``; rows that others refer to are not counted."""
+    words = Counter(result.verdict for result in results)
+    return ", ".join(f"{words[verdict]} {verdict}" for verdict in VERDICTS[:-1] if words[verdict])
+
+
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(filter(None, texts)))

@@ -1,0 +1,79 @@
+"""A row's number out of the files of a run: a column of a CSV file, or a key of a JSON file."""
+
+import csv
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.reproduce.entry import Row
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value with the least and the most that it is the middle of."""
+
+    value: float
+    least: float
+    most: float
+
+
+def measured(row: Row, folders: Sequence[Path]) -> Measured:
+    """The number of ``row`` from the first of ``folders`` that has its file. Raises UserError where it is not there."""
+    path = next((folder / row.file for folder in folders if (folder / row.file).is_file()), None)
+    if path is None:
+        raise UserError(f"{row.name}: the run left no {row.file}")
+    if path.suffix == ".json":
+        value = _number(_at(json.loads(path.read_bytes()), row.value), f"{row.name}: {path.name}: {row.value}")
+        return Measured(value, value, value)
+    with path.open(newline="", encoding="utf-8") as file:
+        chosen = [line for line in csv.DictReader(file) if _fits(line, row.where)]
+    if not chosen:
+        raise UserError(f"{row.name}: {path.name} has no row with {_words(row.where)}")
+    values = [_value(line, row, path) for line in chosen]
+    # a middle that is a measured value, since infinite ones (never reached) have no mean with finite ones
+    middle = statistics.fmean(values) if row.reduce == "mean" else _median(values)
+    if row.spread is None:
+        return Measured(middle, min(values), max(values))
+    least, most = ([_column(line, name, row, path) for line in chosen] for name in row.spread)
+    return Measured(middle, min(least), max(most))
+
+
+def _median(values: Sequence[float]) -> float:
+    return statistics.median(values) if all(map(math.isfinite, values)) else statistics.median_high(values)
+
+
+def _value(line: Mapping[str, str], row: Row, path: Path) -> float:
+    return math.inf if row.never and _fits(line, row.never) else _column(line, row.value, row, path)
+
+
+def _column(line: Mapping[str, str], name: str, row: Row, path: Path) -> float:
+    return _number(line.get(name), f"{row.name}: {path.name}: {name}")
+
+
+def _number(value: Any, where: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UserError(f"{where}: no number there, but {value!r}") from None
+    if math.isnan(number):
+        raise UserError(f"{where}: not a number")
+    return number
+
+
+def _at(node: Any, key: str) -> Any:
+    for part in key.split("."):
+        node = node.get(part) if isinstance(node, dict) else None
+    return node
+
+
+def _fits(line: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+    return all(line.get(column) == str(value) for column, value in where.items())
+
+
+def _words(where: Mapping[str, Any]) -> str:
+    return ", ".join(f"{column}={value}" for column, value in where.items())

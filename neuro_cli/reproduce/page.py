@@ -1,0 +1,48 @@
+"""All entries of a command as one HTML page that needs no network: figures inline, light and dark, wide and narrow."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from neuro_cli import __version__
+from neuro_cli.reproduce.entry import Entry
+from neuro_cli.reproduce.markdown import counts
+from neuro_cli.reproduce.results import Result, shown, spread
+from neuro_cli.runner.checkpoint import write_atomically
+
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class Section:
+    """An entry with its results; ``figure``: its SVG."""
+
+    entry: Entry
+    results: Sequence[Result]
+    figure: Markup
+    counts: str
+
+
+def write_page(folder: Path, found: Sequence[tuple[Entry, Sequence[Result]]]) -> None:
+    """Write ``folder``/index.html over the entries ``found``, whose files are in ``folder``/NAME."""
+    sections = [
+        Section(entry, results, _inline(folder / entry.name / f"{entry.name}.svg", entry.name), counts(results))
+        for entry, results in found
+    ]
+    environment = Environment(loader=PackageLoader("neuro_cli.reproduce", "."), autoescape=True, undefined=StrictUndefined)
+    template = environment.get_template("page.html.j2")
+    text = template.render(sections=sections, shown=shown, spread=spread, version=__version__)
+    write_atomically(folder / PAGE, text.encode())
+
+
+def _inline(svg: Path, name: str) -> Markup:
+    """The SVG element; its ids get the entry's name, since all are of one document then."""
+    text = svg.read_text(encoding="utf-8")
+    text = text[text.index("<svg") :]
+    for pattern, replacement in ((r'\bid="', f'id="{name}-'), (r"url\(#", f"url(#{name}-"), (r'href="#', f'href="#{name}-')):
+        text = re.sub(pattern, replacement, text)
+    return Markup(text)  # our own file: matplotlib escapes what it writes

@@ -1,0 +1,83 @@
+"""``neuro reproduce``: a published table or figure run again here, published and measured side by side.
+
+    FOLDER/NAME/NAME.csv .md .png .svg    an entry; FOLDER/NAME/runs: its commands and their run folders
+    FOLDER/index.html                     all entries of the command
+
+Cells that have finished are kept: the same command on the same folder goes on.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from neuro_cli.reproduce.cell import Cell, Record, all_of
+from neuro_cli.reproduce.command import StoppedError
+from neuro_cli.reproduce.entry import Entry
+from neuro_cli.reproduce.expectation import FAILED, NOT_REPRODUCED, REPRODUCED
+from neuro_cli.reproduce.markdown import counts, page, verdict_words
+from neuro_cli.reproduce.needs import missing
+from neuro_cli.reproduce.page import write_page
+from neuro_cli.reproduce.plot import plot
+from neuro_cli.reproduce.results import Result, results_of, shown, spread, write_results
+from neuro_cli.runner.bench_table import wide_console
+from neuro_cli.runner.checkpoint import write_atomically
+
+STYLES = {REPRODUCED: "green", NOT_REPRODUCED: "red", FAILED: "red"}
+
+
+def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
+    """Run what is not finished, write all outputs, and return the exit code: 1 where something failed.
+
+    ``root``: the folder of data sets. Raises UserError, StoppedError.
+    """
+    for entry in entries:  # before the first command runs, not after hours
+        for cell in all_of(entry.runs, folder / entry.name, root).values():
+            cell.record()
+    found: list[tuple[Entry, list[Result]]] = []
+    for entry in entries:
+        print(f"neuro: {entry.name}, size={entry.size}: {entry.title} (about {entry.minutes[entry.size]:g} min)", flush=True)
+        found.append((entry, _entry(entry, folder / entry.name, root)))
+        _show(*found[-1])
+        write_page(folder, found)
+    failed = sum(result.verdict == FAILED for _, results in found for result in results)
+    again = f"; {failed} row{'s' * (failed > 1)} failed: the same command tries them again" if failed else ""
+    print(f"neuro: results in {folder}{again}")
+    return 1 if failed else 0
+
+
+def _entry(entry: Entry, folder: Path, root: Path) -> list[Result]:
+    cells = all_of(entry.runs, folder, root)
+    reasons = {name: missing(cell.run.needs, root) for name, cell in cells.items()}
+    records = {name: _played(cell) for name, cell in cells.items() if not reasons[name]}
+    results = results_of(entry, cells, records, reasons)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_results(folder / f"{entry.name}.csv", results)
+    plot(entry.title, results, folder / entry.name)
+    write_atomically(folder / f"{entry.name}.md", page(entry, results).encode())
+    return results
+
+
+def _played(cell: Cell) -> Record:
+    done = cell.record()
+    if done is not None and done.finished:
+        print(f"  {cell.run.name}: finished {done.date}", flush=True)
+        return done
+    record = cell.play()
+    print(f"  {cell.run.name}: {record.line or 'finished'} after {record.seconds:.0f} s", flush=True)
+    return record
+
+
+def _show(entry: Entry, results: Sequence[Result]) -> None:
+    table = Table("row", "published", "measured", "expected", "verdict", title=f"{entry.name}: {escape(entry.title)}")
+    for result in results:
+        verdict = f"[{STYLES.get(result.verdict, 'default')}]{escape(verdict_words(result))}[/]"
+        table.add_row(escape(result.row), shown(result.published), spread(result), escape(result.expected), verdict)
+    console: Console = wide_console()
+    console.print(table)
+    console.print(f"{entry.name}: {counts(results)}", highlight=False)
+
+
+__all__ = ["StoppedError", "reproduce"]

@@ -1,0 +1,140 @@
+"""The rows of an entry with published and measured values side by side and their verdicts; as CSV, and read back."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.reproduce.cell import Cell, Record
+from neuro_cli.reproduce.entry import Entry, Row
+from neuro_cli.reproduce.expectation import FAILED, NOT_MEASURABLE, PUBLISHED, VERDICTS, Verdict, judge
+from neuro_cli.reproduce.measured import Measured, measured
+from neuro_cli.runner.checkpoint import write_atomically
+
+
+@dataclass(frozen=True)
+class Result:
+    """A line of the table. Numbers are None where there is none; ``expected`` is empty for a row that others refer to."""
+
+    table: str
+    size: str
+    row: str
+    quantity: str
+    published: float | None
+    measured: float | None
+    least: float | None
+    most: float | None
+    expected: str
+    verdict: str
+    reason: str
+    command: str
+    date: str
+    git_revision: str
+    machine: str
+
+
+NUMBERS = ("published", "measured", "least", "most")
+COLUMNS = tuple(field.name for field in fields(Result))
+
+
+def results_of(
+    entry: Entry, cells: Mapping[str, Cell], records: Mapping[str, Record], reasons: Mapping[str, str]
+) -> list[Result]:
+    """All rows. ``records``: of the cells that were run; ``reasons``: why the others cannot be run here."""
+    values: dict[str, Measured] = {}
+    troubles: dict[str, Verdict] = {}
+    for row in entry.rows:
+        record = records.get(row.run)
+        if record is None:
+            troubles[row.name] = Verdict(NOT_MEASURABLE, reasons[row.run])
+        elif not record.finished:
+            troubles[row.name] = Verdict(FAILED, record.line)
+        else:
+            try:
+                values[row.name] = measured(row, cells[row.run].folders(record))
+            except UserError as error:
+                troubles[row.name] = Verdict(FAILED, str(error))
+    others = {row.name: values[row.name].value if row.name in values else None for row in entry.rows}
+    lines = []
+    for row in entry.rows:
+        record = records.get(row.run)
+        verdict = troubles.get(row.name) or judge(
+            values[row.name].value, row.expect, {PUBLISHED: row.published, **others}, record is not None and record.gpu
+        )
+        lines.append(_line(entry, row, values.get(row.name), verdict, cells[row.run].command, record))
+    return lines
+
+
+def _line(entry: Entry, row: Row, found: Measured | None, verdict: Verdict, command: str, record: Record | None) -> Result:
+    return Result(
+        table=entry.name,
+        size=entry.size,
+        row=row.name,
+        quantity=row.quantity,
+        published=row.published,
+        measured=None if found is None else found.value,
+        least=None if found is None else found.least,
+        most=None if found is None else found.most,
+        expected="; ".join(map(str, row.expect)),
+        verdict=verdict.word,
+        reason=verdict.reason,
+        command=command,
+        date="" if record is None else record.date,
+        git_revision="" if record is None else record.git_revision or "",
+        machine="" if record is None else record.machine,
+    )
+
+
+def write_results(path: Path, results: Sequence[Result]) -> None:
+    """Write the CSV file: numbers in full, empty where there is none."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(result) for result in results)
+    write_atomically(path, text.getvalue().encode())
+
+
+def read_results(path: Path) -> list[Result]:
+    """The rows of a CSV file of :func:`write_results`. Raises UserError for another file."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise UserError(f"{path}: not a table of neuro reproduce")
+            results = [_read(line) for line in reader]
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: not a table of neuro reproduce: {error}") from error
+    if any(result.verdict not in VERDICTS for result in results):
+        raise UserError(f"{path}: not a table of neuro reproduce: a verdict is none of {', '.join(VERDICTS)}")
+    return results
+
+
+def _read(line: Mapping[str, str]) -> Result:
+    values: dict[str, Any] = {**line, **{name: _number(line[name]) for name in NUMBERS}}
+    return Result(**values)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def shown(value: float | None) -> str:
+    """A number as tables show it; empty for none."""
+    if value is None:
+        return ""
+    if math.isinf(value):
+        return "not reached"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value == 0 or abs(value) < 0.01 else f"{value:.4g}"
+
+
+def spread(result: Result) -> str:
+    """The measured value, with the least and the most where they differ."""
+    if result.least == result.most:
+        return shown(result.measured)
+    return f"{shown(result.measured)} ({shown(result.least)} to {shown(result.most)})"

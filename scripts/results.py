@@ -1,0 +1,86 @@
+"""Keeps the outcome of `neuro reproduce` in docs/results/ and the tables of README and docs that are made of it.
+
+    python scripts/results.py outputs/reproduce/STAMP     copy CSV, Markdown and SVG of its entries, then fill the tables
+    python scripts/results.py                             fill the tables
+    python scripts/results.py --check                     exit code 1 where a table is not what its file says
+
+A table stands between `<!-- results:NAME -->` and `<!-- /results -->`. NAME is an entry, `summary` for a line an entry, or one of
+GROUPS for the headlines of some entries.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from neuro_cli.reproduce.markdown import facts, headlines, summary, table
+from neuro_cli.reproduce.results import Result, read_results
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "docs" / "results"
+GROUPS = {"speed": ("nes_table",), "scaling": ("darwinn",), "learning": ("nes_appendix", "ensemble", "distributed", "search")}
+BLOCK = re.compile(r"(<!-- results:(\w+) -->\n).*?(<!-- /results -->)", re.DOTALL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, help="of neuro reproduce")
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    options = parser.parse_args()
+    if options.folder is not None and not options.check:
+        keep(options.folder)
+    stale = []
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        new = filled(text, path)
+        if new != text and options.check:
+            stale.append(path)
+        elif new != text:
+            path.write_text(new, encoding="utf-8")
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: its tables are not what docs/results says", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def keep(folder: Path) -> None:
+    """Copy the small files of every entry in ``folder``."""
+    found = sorted(folder.glob("*/*.csv"))
+    found = [path for path in found if path.stem == path.parent.name]
+    if not found:
+        sys.exit(f"{folder}: no entry of neuro reproduce there")
+    KEPT.mkdir(exist_ok=True)
+    for path in found:
+        read_results(path)
+        for suffix in (".csv", ".md", ".svg"):
+            shutil.copyfile(path.with_suffix(suffix), KEPT / f"{path.stem}{suffix}")
+
+
+def pages() -> list[Path]:
+    """The files that may have tables."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def filled(text: str, path: Path) -> str:
+    """``text`` of the file ``path`` with every table made anew from docs/results."""
+    return BLOCK.sub(lambda match: f"{match[1]}{block(match[2], path)}\n{match[3]}", text)
+
+
+def block(name: str, path: Path) -> str:
+    """What stands between the marks of ``name`` in the file ``path``."""
+    if name == "summary" or name in GROUPS:
+        chosen = [file for file in sorted(KEPT.glob("*.csv")) if file.stem.startswith(GROUPS.get(name, ""))]
+        tables = {file.stem: read_results(file) for file in chosen}
+        links = {entry: link(entry, path) for entry in tables}
+        return summary(tables, links) if name == "summary" else headlines(tables, links)
+    results: list[Result] = read_results(KEPT / f"{name}.csv")
+    return f"{table(results)}\n\n{facts(results)}"
+
+
+def link(entry: str, path: Path) -> str:
+    return os.path.relpath(KEPT / f"{entry}.md", path.parent)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""``scripts/results.py``: the tables of README and docs are those of the files that ``neuro reproduce`` left."""
+
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from worlds import clean_environment
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "results.py"
+RESULTS = runpy.run_path(str(SCRIPT))
+
+
+@pytest.mark.parametrize("path", RESULTS["pages"](), ids=lambda path: path.name)
+def test_tables_are_what_the_files_say(path):
+    text = path.read_text()
+    assert RESULTS["filled"](text, path) == text
+
+
+def test_readme_and_docs_have_tables_and_all_kept_entries_are_in_the_summary():
+    marked = [path.name for path in RESULTS["pages"]() if RESULTS["BLOCK"].search(path.read_text())]
+    assert {"README.md", "reproduce.md"} <= set(marked)
+    block = RESULTS["block"]("summary", ROOT / "docs" / "reproduce.md")
+    assert block in (ROOT / "docs" / "reproduce.md").read_text()
+    assert len(block.splitlines()) == 2 + len(list((ROOT / "docs" / "results").glob("*.csv"))) > 2
+
+
+def test_every_kept_entry_is_of_one_group():
+    entries = [path.stem for path in (ROOT / "conf" / "table").glob("*.yaml")]
+    for entry in entries:
+        assert sum(entry.startswith(names) for names in RESULTS["GROUPS"].values()) == 1
+
+
+def test_a_folder_is_kept_and_a_stale_table_is_found(tmp_path):
+    """On a copy of the repository's pages."""
+    kept = sorted((ROOT / "docs" / "results").glob("*.csv"))[0]
+    entry = kept.stem
+    for folder in ("scripts", "docs", f"out/{entry}"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    for suffix in (".csv", ".md", ".svg"):
+        shutil.copy(kept.with_suffix(suffix), tmp_path / "out" / entry)
+    page = tmp_path / "docs" / "page.md"
+    (tmp_path / "README.md").write_text("<!-- results:summary -->\n<!-- /results -->\n")
+    page.write_text(f"before\n<!-- results:{entry} -->\nold\n<!-- /results -->\nafter\n")
+    assert script(tmp_path, "out").returncode == 0
+    assert f"[{entry}](docs/results/{entry}.md)" in (tmp_path / "README.md").read_text()
+    text = page.read_text()
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("<!-- /results -->\nafter\n")
+    assert script(tmp_path, "--check").returncode == 0
+    page.write_text(text.replace("reproduced", "replicated"))
+    refused = script(tmp_path, "--check")
+    assert refused.returncode == 1
+    assert "docs/page.md: its tables are not what docs/results says" in refused.stderr
+    assert "no entry of neuro reproduce there" in script(tmp_path, "docs").stderr
+
+
+def script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(folder / "scripts" / "results.py"), *arguments]
+    return subprocess.run(command, cwd=folder, env=clean_environment(), capture_output=True, text=True)

@@ -43,7 +43,7 @@ ALLOWED = {
     "grpc_reflection": BROKER,
     "google": BROKER,
     "bokeh": {name for name in MODULES if name.startswith("neuro_cli.report.")},
-    "jinja2": {"neuro_cli.report.page"},
+    "jinja2": {"neuro_cli.report.page", "neuro_cli.reproduce.page"},
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),

@@ -5,6 +5,7 @@ pages, which the system clears one by one; that can be a third of the time of a 
 """
 
 import ctypes
+import gc
 import logging
 import sys
 
@@ -18,3 +19,11 @@ def keep_freed_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is None or not (mallopt(_TRIM_THRESHOLD, 2**31 - 1) and mallopt(_MMAP_THRESHOLD, 2**30)):
         log.info("freed memory goes back to the system between layers (no glibc here)")
+
+
+def give_back_memory() -> None:
+    """Hand what is free back to the system, what only cycles refer to included: after an allocation that failed."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

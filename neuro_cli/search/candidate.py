@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.memory import give_back_memory, keep_freed_memory
 from neuro_cli.runner.build import device_of, make, value_of
 from neuro_cli.runner.trust import refuse_foreign
 from neuro_cli.search.training import Examples, scores, trained
@@ -48,6 +48,8 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
         if not _no_memory(error):
             raise
         found = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
+    if "error" in found:
+        give_back_memory()  # the next candidate in this process must not find it in pieces
     return {**found, "seconds": time.perf_counter() - begun}
 
 

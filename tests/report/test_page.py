@@ -18,6 +18,7 @@ from neuro_cli.report.gather import groups_of, runs_of
 from neuro_cli.report.metrics import read_metrics
 from neuro_cli.report.page import write_page
 from neuro_cli.report.sweep import read_jobs
+from neuro_cli.report.tables import Cell, cell
 
 FINAL = "Final figures"
 VOID = ("meta", "link", "input", "br", "img")
@@ -199,6 +200,27 @@ def test_a_study_a_search_and_a_cluster(tmp_path):
     cluster = reported(tmp_path / "cluster")
     assert [row["run"] for row in cluster.table(FINAL)] == ["cluster", "cluster/peers/1"]
     assert not any("secret" in str(found["href"]) for found in cluster.all("a"))
+    (tmp_path / "all").mkdir()
+    (tmp_path / "cluster").rename(tmp_path / "all" / "cluster")
+    assert [row["run"] for row in reported(tmp_path / "all").table(FINAL)] == ["cluster", "cluster/peers/1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "key"),
+    [
+        (None, "", ""),
+        (True, "true", "True"),
+        (12345, "12,345", 12345),
+        (0.123456, "0.1235", 0.123456),
+        ("0.30000000000000004", "0.30000000000000004", 0.30000000000000004),
+        ("1e-3", "1e-3", 0.001),
+        ("2026_11_21", "2026_11_21", "2026_11_21"),
+        ("-infinity", "-infinity", "-infinity"),
+        ("[1,2]", "[1,2]", "[1,2]"),
+    ],
+)
+def test_what_was_typed_stays_as_it_is_and_is_sorted_as_what_it_is(value, text, key):
+    assert cell(value) == Cell(text, key)
 
 
 def test_benchmarks_are_tables_and_need_no_figures(tmp_path):

@@ -174,6 +174,7 @@ def test_a_run_at_work_and_damaged_lines(tmp_path):
         fcntl.flock(log, fcntl.LOCK_EX)
         page = reported(run)
     assert "1 running" in page.text
+    assert [found["id"] for found in page.all("input")] == ["smoothing", "bands"]  # one line needs no switch
     assert page.table(FINAL)[0]["state"] == "running"
     assert page.table(FINAL)[0]["generations"] == "6"
     assert "Lines of metrics.csv that could not be read and are left out: run (2)." in page.text

@@ -39,13 +39,13 @@ class Group:
 
 def runs_of(jobs: Sequence[Job]) -> list[Run]:
     """The jobs that have a folder, studies aside; after a peer of ``neuro evolve`` those that it started beside itself."""
-    found = []
+    found, known = [], {job.path for job in jobs}
     for job in jobs:
         if job.path is None or job.study:
             continue
         found.append(_run(job, job.path))
-        peers = sorted(job.path.glob("peers/*/.hydra/config.yaml"), key=lambda path: path.parents[1].name.zfill(9))
-        for folder in (path.parents[1] for path in peers):
+        peers = [path.parents[1] for path in job.path.glob("peers/*/.hydra/config.yaml")]
+        for folder in sorted(set(peers) - known, key=lambda folder: folder.name.zfill(9)):
             found.append(_run(read_job(folder, f"{job.name}/peers/{folder.name}"), folder))
     return found
 

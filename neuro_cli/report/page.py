@@ -30,11 +30,16 @@ ORDER = ("failed", "running", "stopped", "finished")
 def write_page(jobs: Sequence[Job], file: Path, title: str) -> None:
     """Write the page of ``jobs`` to ``file``, over an older page there. Raises UserError, also for a file of another kind."""
     try:
-        if file.exists() and MARK not in file.read_bytes()[:2000]:
+        if file.exists() and not _is_page(file):
             raise ConfigError("file", file, "is there and is no page of neuro report; give another name")
         file.write_text(page(jobs, file, title), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _is_page(file: Path) -> bool:
+    with file.open("rb") as there:
+        return MARK in there.read(2000)
 
 
 def page(jobs: Sequence[Job], file: Path, title: str) -> str:

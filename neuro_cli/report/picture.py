@@ -121,4 +121,4 @@ def without_first(lines: Sequence[np.ndarray], plot: Any) -> bool:
 
 def amount(value: float) -> str:
     """A number for reading."""
-    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) < 1e15 and value == round(value) else f"{value:.4g}"

@@ -1,6 +1,7 @@
 """The tables of the page, as plain cells: the template draws them, its script sorts them."""
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from neuro_cli.runner.identity import flatten
 
 Rows = Sequence[dict[str, str]]
 SHOWN = 400  # rows of a table
+NUMBER = re.compile(r"[-+]?\d{1,18}(\.\d*)?([eE][-+]?\d{1,2})?")
 VERSIONS = ("neuro", "python", "torch", "numpy", "numba", "mpi")
 
 
@@ -85,7 +87,7 @@ def readable(name: str, keys: Iterable[str] = ()) -> str:
 
 
 def cell(value: Any) -> Cell:
-    """A value of a config, a summary or a CSV file."""
+    """A value of a summary, or a text as it was typed; one that is a number is sorted as one."""
     if value is None or value == "":
         return Cell("")
     if isinstance(value, bool):
@@ -93,11 +95,13 @@ def cell(value: Any) -> Cell:
     if isinstance(value, int | float):
         return Cell(amount(value), value)
     text = str(value)
-    try:
-        number = float(text)
-    except ValueError:
-        return Cell(text, text)
-    return Cell(amount(number) if len(text) > 8 and number == number else text, number)
+    return Cell(text, float(text) if NUMBER.fullmatch(text) else text)
+
+
+def csv_cell(text: str) -> Cell:
+    """Of a CSV file: all digits of a fraction are for programs."""
+    found = cell(text)
+    return Cell(amount(found.key), found.key) if isinstance(found.key, float) and len(text) > 8 else found
 
 
 def config_table(runs: Sequence[Run]) -> Table | None:
@@ -173,7 +177,7 @@ def rows_table(caption: str, rows: Rows) -> Table:
     same = ", ".join(f"{name} = {rows[0][name]}" for name in fixed if rows[0][name])
     if same:
         notes.append(f"In all rows: {same}.")
-    cells = [[cell(row[name]) for name in shown] for row in rows[:SHOWN]]
+    cells = [[csv_cell(row[name]) for name in shown] for row in rows[:SHOWN]]
     return Table(caption, shown, cells, " ".join(notes))
 
 

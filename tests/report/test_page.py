@@ -18,6 +18,7 @@ from neuro_cli.report.gather import groups_of, runs_of
 from neuro_cli.report.metrics import read_metrics
 from neuro_cli.report.page import write_page
 from neuro_cli.report.sweep import read_jobs
+from neuro_cli.report.tables import Cell, cell
 
 FINAL = "Final figures"
 VOID = ("meta", "link", "input", "br", "img")
@@ -173,6 +174,7 @@ def test_a_run_at_work_and_damaged_lines(tmp_path):
         fcntl.flock(log, fcntl.LOCK_EX)
         page = reported(run)
     assert "1 running" in page.text
+    assert [found["id"] for found in page.all("input")] == ["smoothing", "bands"]  # one line needs no switch
     assert page.table(FINAL)[0]["state"] == "running"
     assert page.table(FINAL)[0]["generations"] == "6"
     assert "Lines of metrics.csv that could not be read and are left out: run (2)." in page.text
@@ -199,6 +201,27 @@ def test_a_study_a_search_and_a_cluster(tmp_path):
     cluster = reported(tmp_path / "cluster")
     assert [row["run"] for row in cluster.table(FINAL)] == ["cluster", "cluster/peers/1"]
     assert not any("secret" in str(found["href"]) for found in cluster.all("a"))
+    (tmp_path / "all").mkdir()
+    (tmp_path / "cluster").rename(tmp_path / "all" / "cluster")
+    assert [row["run"] for row in reported(tmp_path / "all").table(FINAL)] == ["cluster", "cluster/peers/1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "key"),
+    [
+        (None, "", ""),
+        (True, "true", "True"),
+        (12345, "12,345", 12345),
+        (0.123456, "0.1235", 0.123456),
+        ("0.30000000000000004", "0.30000000000000004", 0.30000000000000004),
+        ("1e-3", "1e-3", 0.001),
+        ("2026_11_21", "2026_11_21", "2026_11_21"),
+        ("-infinity", "-infinity", "-infinity"),
+        ("[1,2]", "[1,2]", "[1,2]"),
+    ],
+)
+def test_what_was_typed_stays_as_it_is_and_is_sorted_as_what_it_is(value, text, key):
+    assert cell(value) == Cell(text, key)
 
 
 def test_benchmarks_are_tables_and_need_no_figures(tmp_path):
@@ -219,7 +242,8 @@ def test_benchmarks_are_tables_and_need_no_figures(tmp_path):
 
 def test_many_lines_are_drawn_without_bands(tmp_path):
     for number in range(25):
-        made_run(tmp_path / "sweep" / str(number), 900, whole=900, sigma=number)
+        made_run(tmp_path / "sweep" / str(number), 30, whole=30, sigma=number, seed=1)
+    made_run(tmp_path / "sweep" / "25", 30, whole=30, sigma=0, seed=2)  # with the first: a band
     page = reported(tmp_path / "sweep")
     assert "Bands and marks are left out of figures with more than 24 lines" in page.text
     glyphs = [renderer["attributes"]["glyph"]["name"] for renderer in _renderers(json.loads(page.scripts[0])["plots"][0])]

@@ -36,7 +36,7 @@ examples
   neuro train +algo=snes model=MNIST_30K task=mnist task.download=true
   mpiexec -n 2 neuro train distribution=chromosome_updates
   neuro train -m algo=openai_es,snes seed=1,2            a sweep
-  neuro train -m hydra/launcher=slurm ranks=2 seed=1,2   its jobs on SLURM
+  neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
   neuro resume outputs/train/<stamp>
 
 A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback. Exit codes: 0 done, 2 bad input, 1 failed."""

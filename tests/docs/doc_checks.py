@@ -22,7 +22,9 @@ from neuro_cli import overrides
 from neuro_cli.algo.base import Algorithm
 from neuro_cli.algo.ensemble import Ensemble
 from neuro_cli.core.errors import UserError
+from neuro_cli.distribution.local import Local
 from neuro_cli.distribution.method import Method
+from neuro_cli.distribution.single_graph import SingleGraph
 from neuro_cli.evolve.evolve import check as check_cluster
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
@@ -40,7 +42,6 @@ from neuro_cli.verbs.table import MODULES
 
 # what a reader puts something of their own in the place of
 PLACES = {
-    "ranks=N": "ranks=2",
     "<stamp>": "stamp",
     "RUN": "outputs/train/stamp",
     "HOST:PORT": "host:7700",
@@ -186,6 +187,8 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
     if isinstance(algo, Ensemble):
         kinds_of(config)
     if verb == "train":
+        if (config["ranks"] or 1) > 1 and isinstance(make(config, "distribution", Method), (Local, SingleGraph)):
+            raise StaleError(f"neuro train ranks={config['ranks']}: its distribution is for one process")
         make(config, "sampler", Sampler).check(config["population"])
         check_task(config, getattr(algo, "uses_gradient", False))
     elif verb == "scale":

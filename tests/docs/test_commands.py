@@ -1,5 +1,6 @@
 """Every command of README.md, CONTRIBUTING.md and docs/*.md names verbs, options, keys, files and extras that are there."""
 
+import re
 from copy import deepcopy
 from functools import cache
 
@@ -11,6 +12,7 @@ from hydra.core.override_parser.types import OverrideType
 from omegaconf import OmegaConf
 
 from neuro_cli import overrides
+from neuro_cli.cli import help_text
 from neuro_cli.core.errors import UserError
 from neuro_cli.overrides import groups
 from neuro_cli.runner import jobs
@@ -87,6 +89,14 @@ def test_a_command_of_the_pages_would_work(command, tmp_path):
         pytest.fail(f"{command.place}: {command.text.strip()}\n{error}")
 
 
+def test_the_examples_of_the_help_would_work(tmp_path):
+    examples = help_text().partition("\nexamples\n")[2].partition("\n\n")[0].splitlines()
+    assert len(examples) > 4
+    for example in examples:
+        words = re.split(r" {2,}", example.strip())[0].split()  # the comment stands apart
+        check(tuple(words), tmp_path)
+
+
 def test_the_pages_have_commands():
     pages = {command.place.split(":")[0] for command in COMMANDS}
     assert {"README.md", "darwinn.md", "cluster.md", "extending.md", "troubleshooting.md"} <= pages
@@ -107,6 +117,7 @@ def test_what_is_not_run_is_still_in_a_page(pattern):
         "neuro train +alg=snes",
         "neuro train algo.sigm=0.1",
         "neuro train population=127",
+        "neuro train ranks=2",
         "neuro train task=lunar_lander algo=sgd model=mlp_policy",
         "neuro train -m algo=snes,openai_ess",
         "neuro train algo.sigma=-1",

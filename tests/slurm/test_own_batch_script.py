@@ -1,0 +1,65 @@
+"""The batch script of docs/cluster.md on a real SLURM: announced, it stops with a checkpoint; queued again, it goes on."""
+
+import csv
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
+SMALL = "population=8 batch_size=16 threads=1 generations=400 evaluate.every=400 checkpoint.every=400"
+
+
+def script() -> str:
+    """The page's script for two ranks."""
+    found = re.search(r"^    #!/bin/bash\n(?:    .*\n)+", PAGE.read_text(), re.MULTILINE)
+    assert found
+    text = re.sub(r"^    ", "", found[0], flags=re.MULTILINE)
+    small = text.replace("--ntasks=16 --cpus-per-task=4", "--ntasks=2 --cpus-per-task=1").replace("ranks=16", "ranks=2")
+    assert small.count("=2 ") == 2
+    return small.replace("population=1024", SMALL)
+
+
+def generations(run: Path) -> list[int]:
+    """Of the rows of ``metrics.csv``."""
+    if not (run / "metrics.csv").exists():
+        return []
+    with (run / "metrics.csv").open() as file:
+        return [int(row["generation"]) for row in csv.DictReader(file)]
+
+
+def wait(wanted, what: str) -> None:
+    deadline = time.monotonic() + 240
+    while not wanted():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+def test_the_script_of_the_page_stops_and_goes_on(slurm, tmp_path):
+    environment = slurm | {"PATH": f"{Path(sys.executable).parent}:{slurm['PATH']}"}
+    run = tmp_path / "outputs" / "train" / "mine"
+
+    def ask(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    (tmp_path / "job.sh").write_text(script())
+    job = ask("sbatch", "--parsable", "--output=job.log", "--open-mode=append", "job.sh")
+    try:
+        wait(lambda: len(generations(run)) > 5, "no rows")
+        ask("scancel", "--batch", "--signal=USR2", job)  # what SLURM sends before the end of the time
+        wait(lambda: not ask("squeue", "-h", "-t", "pending,running,completing", "-j", job), "it does not end")
+        before = generations(run)
+        assert 5 < len(before) < 400
+        assert (run / "checkpoints" / f"{before[-1]:08d}.safetensors").exists()
+        ask("scontrol", "requeue", job)
+        wait(lambda: generations(run)[-1:] == [400], "it does not go on to its end")
+    finally:
+        subprocess.run(["scancel", job], env=environment, capture_output=True, timeout=60)
+    assert generations(run) == list(range(1, 401))
+    assert f"SLURM started this job again (1): it goes on after generation {before[-1]}" in (run / "log.txt").read_text()

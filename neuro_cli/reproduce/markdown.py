@@ -37,7 +37,7 @@ def facts(results: Sequence[Result]) -> str:
     first = f"- `neuro reproduce table={results[0].table} size={results[0].size}`, which ran"
     commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
     machines = [f"- {machine}" for machine in _distinct(result.machine for result in results)]
-    dates = " and ".join(_distinct(result.date for result in results)) or "never"
+    dates = ", ".join(sorted(_distinct(result.date for result in results))) or "never"
     revisions = ", ".join(_distinct(result.git_revision for result in results)) or "not known"
     return "\n".join([first, *commands, *machines, f"- {dates}; git revision {revisions}"])
 
@@ -45,10 +45,10 @@ def facts(results: Sequence[Result]) -> str:
 def summary(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) -> str:
     """A line an entry: how many of its rows have which verdict. ``links``: where each entry's page is."""
     lines = [
-        (f"[{name}]({links[name]})", results[0].size, counts(results), _distinct(r.date for r in results)[-1:] or [""])
+        (f"[{name}]({links[name]})", results[0].size, counts(results), max(result.date for result in results))
         for name, results in tables.items()
     ]
-    return markdown(("entry", "size", "verdicts", "date"), [(name, size, words, date[0]) for name, size, words, date in lines])
+    return markdown(("entry", "size", "verdicts", "date"), lines)
 
 
 def headlines(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) -> str:

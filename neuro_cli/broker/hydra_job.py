@@ -13,6 +13,7 @@ from typing import Any
 
 from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.quote import quoted
 from neuro_cli.runner.logs import is_written
 
 VERBS = ("train", "bench", "scale")
@@ -32,7 +33,7 @@ def run_job(payload: dict[str, Any]) -> dict[str, Any]:
         raise UserError(f"verb={verb}: a job of a sweep is one of {', '.join(VERBS)}")
     if not cwd.is_dir():
         raise UserError(f"{cwd}: there is no such folder on this worker's machine; the machines of a sweep share their files")
-    begin = [verb, *payload["overrides"], f"hydra.run.dir={_quoted(folder)}", f"hydra.job.num={payload['number']}"]
+    begin = [verb, *payload["overrides"], f"hydra.run.dir={quoted(str(folder))}", f"hydra.job.num={payload['number']}"]
     command = [sys.executable, "-m", "neuro_cli", *_left(folder, begin)]
     done = subprocess.run(command, cwd=cwd, env=os.environ | {JOB_VARIABLE: "1"}, capture_output=True, text=True)
     if done.returncode:
@@ -58,8 +59,3 @@ def _left(folder: Path, begin: list[str]) -> list[str]:
         raise UserError(f"{folder}: it is there already, and no run of neuro")
     shutil.rmtree(folder)
     return begin
-
-
-def _quoted(path: Path) -> str:
-    """A path as a value of an override."""
-    return "'" + str(path).replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -9,7 +9,7 @@ from neuro_cli.report.curve import MOST, curve
 from neuro_cli.report.gather import Group, Run
 from neuro_cli.report.picture import Item, Picture, amount, dots, draw, hover, new_plot, tell
 from neuro_cli.report.progress import LEGEND
-from neuro_cli.report.tables import Rows, read_rows
+from neuro_cli.report.tables import Rows, number, read_rows
 
 FILE = "candidates.csv"
 SCORE = "validation_accuracy"
@@ -21,7 +21,7 @@ COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, "test_accuracy"
 def trained(run: Run) -> Rows:
     """The candidates that have a score, in their order; none of a run that is no search."""
     rows = [row for row in read_rows(run.path / FILE) if row.get("candidate", "").isdigit()]
-    return [row for row in rows if _score(row) is not None]
+    return [row for row in rows if number(row, SCORE) is not None]
 
 
 def failures(run: Run) -> int:
@@ -61,11 +61,3 @@ def best_of(runs: Sequence[Run]) -> Rows:
 def _scores(run: Run) -> tuple[np.ndarray, np.ndarray]:
     rows = trained(run)
     return np.array([int(row["candidate"]) for row in rows]), np.array([float(row[SCORE]) for row in rows])
-
-
-def _score(row: dict[str, str]) -> float | None:
-    try:
-        score = float(row.get(SCORE) or "nan")
-    except ValueError:
-        return None
-    return score if np.isfinite(score) else None

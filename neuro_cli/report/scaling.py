@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource, FixedTicker, GlyphRenderer, Line, Log
 
 from neuro_cli.report.palette import colour, dash
 from neuro_cli.report.picture import Item, Legend, Picture, amount, dots, hover, new_plot, whiskers
-from neuro_cli.report.tables import Rows
+from neuro_cli.report.tables import Rows, number
 
 FILE = "scaling.csv"
 IDEAL = {"weak": "weak scaling: t1 / tN, members grow with the ranks", "strong": "strong scaling: t1 / (N tN), the same members"}
@@ -31,7 +31,7 @@ def pictures(rows: Rows, legend: Legend) -> list[Picture]:
         for study in studies:
             for fabric in dict.fromkeys(row["fabric"] for row in rows):
                 here = [row for row in rows if (row["scaling"], row["scale"], row["fabric"]) == (*study, fabric)]
-                known = [row for row in here if _number(row, f"{what}_middle") is not None]
+                known = [row for row in here if number(row, f"{what}_middle") is not None]
                 if any(int(row["ranks"]) > 1 for row in known):
                     made.append(_picture(known, what, legend))
     return made
@@ -54,7 +54,7 @@ def _picture(rows: Rows, what: str, legend: Legend) -> Picture:
         mine = [row for row in rows if row["method"] == item.label]
         if mine:
             lines += _line(plot, legend.name, item, mine, what)
-            last.append(f"{item.label} {amount(_number(mine[-1], f'{what}_middle') or 0.0)} at {mine[-1]['ranks']} ranks")
+            last.append(f"{item.label} {amount(number(mine[-1], f'{what}_middle') or 0.0)} at {mine[-1]['ranks']} ranks")
     hover(plot, lines, [("ranks", "x"), ("median", "y"), ("least", "least"), ("greatest", "most")])
     note = IDEAL.get(first["scaling"], "") if what == "efficiency" else ""
     return Picture(title, plot, f"{title}; {'; '.join(last)}", note)
@@ -75,7 +75,7 @@ def _line(plot: Any, name: str, item: Item, rows: Rows, what: str) -> list[Glyph
 
 def _source(rows: Rows, what: str) -> ColumnDataSource:
     columns = {"x": "ranks", "y": f"{what}_middle", "least": f"{what}_least", "most": f"{what}_most"}
-    values = {name: [_number(row, column) for row in rows] for name, column in columns.items()}
+    values = {name: [number(row, column) for row in rows] for name, column in columns.items()}
     middle = values["y"]  # where a spread is not known there is none
     return ColumnDataSource(
         {
@@ -83,14 +83,6 @@ def _source(rows: Rows, what: str) -> ColumnDataSource:
             for name, some in values.items()
         }
     )
-
-
-def _number(row: dict[str, str], column: str) -> float | None:
-    try:
-        value = float(row.get(column) or "nan")
-    except ValueError:
-        return None
-    return value if np.isfinite(value) else None
 
 
 def whole(rows: Rows) -> Sequence[dict[str, str]]:

@@ -1,6 +1,7 @@
 """The tables of the page, as plain cells: the template draws them, its script sorts them."""
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,15 @@ def read_rows(path: Path) -> Rows:
             return [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
         except csv.Error:
             return []
+
+
+def number(row: dict[str, str], column: str) -> float | None:
+    """A cell of a row; None where it is no finite number."""
+    try:
+        value = float(row.get(column) or "nan")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def final(runs: Sequence[Run], link: Any) -> Table:

@@ -18,6 +18,7 @@ from pathlib import Path
 from string import Template
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.quote import quoted
 from neuro_cli.report.job import read_job
 from neuro_cli.reproduce.command import PATIENCE, POLL, last_words, run_command
 from neuro_cli.reproduce.entry import Run
@@ -28,7 +29,6 @@ from neuro_cli.runner.logs import is_written
 from neuro_cli.runner.summary import git_revision, versions
 
 RESUMED = ("train", "search")  # verbs whose interrupted runs `neuro resume` goes on with
-PLAIN = re.compile(r"[\w./:@%+~-]+")  # what Hydra takes without quotes
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,6 @@ def machine_words(gpu: bool) -> str:
     cores = f"{len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}"
     computed = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
     return f"{processor()}, {cores}, {accelerator}, {computed}"
-
-
-def quoted(text: str) -> str:
-    """``text`` as one value of Hydra's grammar."""
-    return text if PLAIN.fullmatch(text) else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _placed(override: str, places: Mapping[str, str]) -> str:

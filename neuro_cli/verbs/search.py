@@ -39,7 +39,7 @@ def search_verb(arguments: list[str]) -> int:
     more = {"certs": certs_verb, "plot": plot_verb, "status": status_verb}
     if arguments and arguments[0] in more:
         return more[arguments[0]](arguments[1:])
-    if "role=model" in arguments and not any(argument.startswith("pool=") for argument in arguments):
+    if "role=model" in arguments and not any(argument.lstrip("+").startswith("pool=") for argument in arguments):
         arguments = [*arguments, "pool=broker"]  # the process of a cluster that has no workers of its own
     return hydra_verb(search_main)(arguments)
 

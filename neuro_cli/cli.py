@@ -6,6 +6,8 @@ Under an MPI launcher rank 0 runs this; the other ranks wait for what it hands o
 """
 
 import logging
+import os
+import select
 import signal
 import sys
 
@@ -28,7 +30,7 @@ usage: neuro VERB [group=option ...] [key=value ...]
 verbs
 {verbs}
 
-groups of neuro train
+groups (neuro VERB --help: those of a verb, and all its keys)
 {options}
 
 examples
@@ -56,6 +58,20 @@ def dispatch(arguments: list[str]) -> int:
     return verb(name)(rest)
 
 
+def _nobody_reads() -> int:
+    """As a shell counts it, the exit code when what reads our output has gone (``neuro --help | head``); 0 when it is there."""
+    try:
+        terminal = sys.stdout.fileno()
+        poll = select.poll()
+    except (OSError, AttributeError):  # a stream of somebody who runs us in his process; a system without poll
+        return 0
+    poll.register(terminal, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return 0
+    os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)  # Python flushes once more at its end
+    return 128 + signal.SIGPIPE
+
+
 def main() -> None:
     """Entry point of the console script."""
     logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
@@ -75,8 +91,11 @@ def main() -> None:
             sys.exit(follow(world))
     try:
         code = dispatch(sys.argv[1:])
+        sys.stdout.flush()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BrokenPipeError as error:
+        code = _nobody_reads() or report(error)
     except Exception as error:
         from neuro_cli.verbs.hydra_job import mendable
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
@@ -39,6 +40,29 @@ def groups() -> dict[str, list[str]]:
     """Every config group and its options."""
     folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name not in NO_GROUPS)
     return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+
+
+def groups_of(verb: str) -> set[str]:
+    """The groups that a verb's config is composed of: those in its defaults list, and in the lists of the files named there."""
+    found: set[str] = set()
+    file = OmegaConf.load(config_folder() / f"{verb}.yaml")
+    for entry in OmegaConf.select(file, "defaults", default=[]):
+        if entry == "_self_":
+            continue
+        if isinstance(entry, str):
+            found |= groups_of(entry)
+        else:
+            found.add(str(next(iter(entry))).removeprefix("override ").partition("@")[0])
+    return {name for name in found if not name.startswith("hydra/")}
+
+
+def groups_help(verb: str) -> str:
+    """A line for each group of a verb, with the options that Hydra finds: the user's folders (--config-dir) may have more."""
+    hydra = GlobalHydra.instance().hydra
+    assert hydra is not None
+    others = {*NO_GROUPS, *groups()} - groups_of(verb)
+    names = [name for name in sorted(hydra.list_all_config_groups()) if name.partition("/")[0] not in others]
+    return "\n".join(f"{name}: {', '.join(sorted(hydra.config_loader.get_group_options(name)))}" for name in names)
 
 
 def checked(verb: str, arguments: list[str]) -> list[str]:

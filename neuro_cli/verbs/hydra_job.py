@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.errors import BAD_INPUT, UserError, report
-from neuro_cli.overrides import checked, config_folder, with_members
+from neuro_cli.overrides import checked, config_folder, groups_help, with_members
 from neuro_cli.runner import slurm, stop
 from neuro_cli.sweep import INTERRUPTED, swept
 
@@ -31,6 +31,7 @@ def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
         name = main.__name__.removesuffix("_main")
         sys.argv = [f"neuro {name}", *checked(name, arguments)]
         GlobalHydra.instance().clear()
+        OmegaConf.register_new_resolver("groups_help", groups_help, replace=True)  # for hydra.help in conf/command.yaml
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
         return swept(main)
 

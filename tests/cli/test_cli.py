@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from worlds import mostly_own, neuro
 
 from neuro_cli import load
 from neuro_cli.core.errors import UserError
-from neuro_cli.overrides import groups
+from neuro_cli.overrides import groups, groups_of
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 
@@ -30,10 +33,35 @@ def test_help_lists_every_verb_and_every_option(folder):
         assert f"\n  {verb} " in general
     own = neuro_inside("train", "--help", cwd=folder).stdout
     for group, options in groups().items():
+        line = f"\n{group}: {', '.join(options)}\n"
+        assert (line in own) == (group in groups_of("train"))
         for option in options:
             assert option in general
-            assert option in own
-        assert group in own
+    assert "\ntable: " not in own
+
+
+def test_help_of_a_verb_lists_its_own_groups_and_those_of_the_users_folder(tmp_path):
+    assert groups_of("search") == {"task", "model", "strategy", "pool", "logger"}
+    assert groups_of("evolve") == groups_of("train") | {"election", "selection"}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "one.yaml").write_text("a: 1\n")
+    done = neuro_inside("search", "--config-dir", str(tmp_path), "--help", cwd=tmp_path).stdout
+    listed = done.split("== Config")[0]
+    assert "\nmine: one\n" in listed
+    assert "\npool: " in listed
+    assert "\nsampler: " not in listed
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    for arguments in (["--help"], ["train", "--help"]):
+        with subprocess.Popen(
+            [sys.executable, "-m", "neuro_cli", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == b""
+        assert process.returncode == 128 + signal.SIGPIPE
 
 
 def test_cfg_job_prints_the_config_with_the_choices(folder):

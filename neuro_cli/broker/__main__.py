@@ -13,7 +13,7 @@ from neuro_cli.fabric.emulation.kernel import die_with_parent
 def main() -> int:
     """The exit code."""
     config = json.loads(sys.argv[1])
-    if config.get("with_parent") and sys.platform == "linux":
+    if config.get("with_parent"):
         die_with_parent(signal.SIGKILL)
     logging.basicConfig(level=config.get("log", "WARNING"), format="neuro: %(message)s")
     try:

@@ -26,8 +26,8 @@ ERROR_BYTES = 16384  # of an error's text, its end
 
 def main() -> None:
     """Do tasks until the input ends."""
+    die_with_parent(signal.SIGKILL)
     if sys.platform == "linux":
-        die_with_parent(signal.SIGKILL)
         _be_killed_first()
     faulthandler.enable()
     told = json.loads(sys.argv[1])

@@ -34,8 +34,7 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    if sys.platform == "linux":
-        die_with_parent(signal.SIGKILL)
+    die_with_parent(signal.SIGKILL)
     if os.getppid() != int(sys.argv[1]):
         sys.exit(1)  # the owner ended before this process could ask to end with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: the pool's owner decides

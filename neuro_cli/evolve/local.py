@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class LocalPeers:
                         stdout=terminal,
                         stderr=terminal,
                         start_new_session=True,  # the terminal's Ctrl-C reaches them through us
-                        preexec_fn=_end_with_us,
+                        preexec_fn=partial(die_with_parent, signal.SIGTERM),
                     )
                 )
 
@@ -64,8 +65,3 @@ class LocalPeers:
     def _last_words(self, number: int) -> str:
         lines = (self._folder / str(number) / TERMINAL).read_text(errors="replace").splitlines()
         return lines[-1] if lines else f"see {self._folder / str(number)}"
-
-
-def _end_with_us() -> None:
-    if sys.platform == "linux":
-        die_with_parent(signal.SIGTERM)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from neuro_cli.fabric.emulation.kernel import die_with_parent
@@ -28,8 +29,12 @@ def run_command(arguments: Sequence[str], terminal: Path) -> int:
     with StopRequest(None) as stop, terminal.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "neuro_cli", *arguments],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, preexec_fn=_end_with_us,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            preexec_fn=partial(die_with_parent, signal.SIGTERM),
+        )
         try:
             while process.poll() is None and not stop.wanted():
                 time.sleep(POLL)
@@ -57,8 +62,3 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _end_with_us() -> None:
-    if sys.platform == "linux":
-        die_with_parent(signal.SIGTERM)

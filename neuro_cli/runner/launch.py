@@ -112,8 +112,7 @@ class Start:
 
     def _end_with_us(self) -> None:
         """The world is asked to stop when the process that waits for it is killed: no ranks that nobody waits for."""
-        if sys.platform == "linux":
-            die_with_parent(self.launcher.passed_on(signal.SIGTERM))
+        die_with_parent(self.launcher.passed_on(signal.SIGTERM))
 
 
 def launcher() -> str:

@@ -9,10 +9,10 @@ import csv
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
@@ -53,7 +53,12 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
     with terminal.open("wb") as output:
         begun = time.monotonic()
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, preexec_fn=_end_with_us
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            preexec_fn=partial(die_with_parent, signal.SIGTERM),
         )
     try:
         while seen.ended == "itself":
@@ -100,11 +105,6 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
             os.killpg(process.pid, signal.SIGKILL)  # its own session, so its group and no other
         process.wait()
     return True
-
-
-def _end_with_us() -> None:
-    if sys.platform == "linux":
-        die_with_parent(signal.SIGTERM)
 
 
 class Rows:

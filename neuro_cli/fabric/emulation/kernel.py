@@ -56,7 +56,9 @@ def setns(descriptor: int, kind: int) -> None:
 
 
 def die_with_parent(signal: int) -> None:
-    """Get ``signal`` when the parent process ends, whatever ends it; now, if it has ended already."""
+    """Get ``signal`` when the parent process ends, whatever ends it; now, if it has ended already. Only Linux has that."""
+    if sys.platform != "linux":
+        return
     parent = os.getppid()
     _call("prctl", _PR_SET_PDEATHSIG, signal, 0, 0, 0)
     if os.getppid() != parent:

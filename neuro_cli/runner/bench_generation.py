@@ -112,4 +112,4 @@ def _print(config: dict[str, Any], workers: list[Worker], run: Path) -> None:
     for other in workers[1:]:
         console.print(first.ratio_to(other))
     console.print(machine(config["threads"]))
-    console.print(f"neuro: results in {run / 'bench.csv'}")
+    print(f"neuro: results in {run / 'bench.csv'}")

@@ -71,7 +71,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], thre
     console = wide_console()
     console.print(table)
     console.print(machine(threads))
-    console.print(f"neuro: results in {path}")
+    print(f"neuro: results in {path}")
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]], threads: int) -> None:

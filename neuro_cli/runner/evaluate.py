@@ -33,8 +33,11 @@ def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[
             metrics = task.summarise(sums_over_chunks(task, model, world, threads))
     finally:
         threads.close()
-    table = Table("metric", "value", title=f"{run}, generation {checkpoint.generation}")
+    table = Table("metric", "value")
     for name, value in metrics.items():
         table.add_row(name, f"{value:.4f}")
-    Console().print(table)
+    console = Console()
+    # not the table's title, which would be broken at its width; a folder's brackets are no markup
+    console.print(f"{run}, generation {checkpoint.generation}", markup=False, highlight=False, soft_wrap=True)
+    console.print(table)
     return metrics

@@ -1,11 +1,11 @@
-"""Keeps the outcome of `neuro reproduce` in docs/results/ and the tables of README and docs that are made of it.
+"""Keeps the outcome of `neuro reproduce` in docs/results/SIZE/ and the tables of README and docs that are made of it.
 
     python scripts/results.py outputs/reproduce/STAMP     copy CSV, Markdown and SVG of its entries, then fill the tables
     python scripts/results.py                             fill the tables
     python scripts/results.py --check                     exit code 1 where a table is not what its file says
 
-A table stands between `<!-- results:NAME -->` and `<!-- /results -->`. NAME is an entry, `summary` for a line an entry, or one of
-GROUPS for the headlines of some entries.
+A table stands between `<!-- results:NAME -->` and `<!-- /results -->`. NAME is an entry, `summary` for a line for each kept file,
+or one of GROUPS for the headlines of some entries. Where an entry is kept in both sizes, the full one is shown.
 """
 
 import argparse
@@ -20,7 +20,15 @@ from neuro_cli.reproduce.results import Result, read_results
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "docs" / "results"
-GROUPS = {"speed": ("nes_table",), "scaling": ("darwinn",), "learning": ("nes_appendix", "ensemble", "distributed", "search")}
+# headlines on a page of docs, and the entries there, by how their names begin
+GROUPS = {
+    "speed": "nes_table",
+    "correlation": "nes_appendix",
+    "scaling": "darwinn",
+    "ensembles": "ensemble",
+    "evolution": "distributed",
+    "search": "search",
+}
 BLOCK = re.compile(r"(<!-- results:(\w+) -->\n).*?(<!-- /results -->)", re.DOTALL)
 
 
@@ -50,11 +58,11 @@ def keep(folder: Path) -> None:
     found = [path for path in found if path.stem == path.parent.name]
     if not found:
         sys.exit(f"{folder}: no entry of neuro reproduce there")
-    KEPT.mkdir(exist_ok=True)
     for path in found:
-        read_results(path)
+        place = KEPT / read_results(path)[0].size
+        place.mkdir(parents=True, exist_ok=True)
         for suffix in (".csv", ".md", ".svg"):
-            shutil.copyfile(path.with_suffix(suffix), KEPT / f"{path.stem}{suffix}")
+            shutil.copyfile(path.with_suffix(suffix), place / f"{path.stem}{suffix}")
 
 
 def pages() -> list[Path]:
@@ -69,17 +77,21 @@ def filled(text: str, path: Path) -> str:
 
 def block(name: str, path: Path) -> str:
     """What stands between the marks of ``name`` in the file ``path``."""
-    if name == "summary" or name in GROUPS:
-        chosen = [file for file in sorted(KEPT.glob("*.csv")) if file.stem.startswith(GROUPS.get(name, ""))]
-        tables = {file.stem: read_results(file) for file in chosen}
-        links = {entry: link(entry, path) for entry in tables}
-        return summary(tables, links) if name == "summary" else headlines(tables, links)
-    results: list[Result] = read_results(KEPT / f"{name}.csv")
+    kept = {file: read_results(file) for file in sorted(KEPT.glob("*/*.csv"), key=lambda file: (file.stem, file.parent.name))}
+    if name == "summary":
+        return summary({link(file, path): results for file, results in kept.items()})
+    best: dict[str, Path] = {}
+    for file in kept:  # "full" comes before "quick"
+        best.setdefault(file.stem, file)
+    if name in GROUPS:
+        return headlines({link(file, path): kept[file] for stem, file in best.items() if stem.startswith(GROUPS[name])})
+    results: list[Result] = kept[best[name]]
     return f"{table(results)}\n\n{facts(results)}"
 
 
-def link(entry: str, path: Path) -> str:
-    return os.path.relpath(KEPT / f"{entry}.md", path.parent)
+def link(file: Path, page: Path) -> str:
+    """The way from a page to what is said of a kept file."""
+    return os.path.relpath(file.with_suffix(".md"), page.parent)
 
 
 if __name__ == "__main__":

@@ -42,24 +42,24 @@ def facts(results: Sequence[Result]) -> str:
     return "\n".join([first, *commands, *machines, f"- {dates}; git revision {revisions}"])
 
 
-def summary(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) -> str:
-    """A line an entry: how many of its rows have which verdict. ``links``: where each entry's page is."""
+def summary(pages: Mapping[str, Sequence[Result]]) -> str:
+    """A line for each of ``pages`` (an address and the results there): how many of its rows have which verdict."""
     lines = [
-        (f"[{name}]({links[name]})", results[0].size, counts(results), max(result.date for result in results))
-        for name, results in tables.items()
+        (f"[{results[0].table}]({address})", results[0].size, counts(results), max(result.date for result in results))
+        for address, results in pages.items()
     ]
     return markdown(("entry", "size", "verdicts", "date"), lines)
 
 
-def headlines(tables: Mapping[str, Sequence[Result]], links: Mapping[str, str]) -> str:
+def headlines(pages: Mapping[str, Sequence[Result]]) -> str:
     """Of each entry the rows with a published value, or the first few that were judged where no value is known."""
     lines = []
-    for name, results in tables.items():
+    for address, results in pages.items():
         judged = [result for result in results if result.verdict != REFERENCE]
         chosen = [result for result in judged if result.published is not None] or judged[:FEW]
         lines += [
             (
-                f"[{name}]({links[name]})",
+                f"[{result.table}]({address}), {result.size}",
                 result.row,
                 result.quantity,
                 shown(result.published),

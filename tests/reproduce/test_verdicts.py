@@ -169,14 +169,11 @@ def test_markdown_shows_both_sides_and_the_verdict():
     assert lines[4] == "| ddpg | minutes |  | not reached (3 to not reached) |  | reference |"
     assert lines[5] == "| gpu | times | 2 |  | ≤ published | not measurable here: there is no GPU |"
     assert counts(RESULTS) == "1 reproduced, 1 not reproduced, 1 not measurable here, 1 failed"
-    assert (
-        summary({"t": RESULTS}, {"t": "results/t.md"}).splitlines()[2]
-        == f"| [t](results/t.md) | quick | {counts(RESULTS)} | today |"
-    )
-    rows = [line.split(" | ")[1] for line in headlines({"t": RESULTS}, {"t": "t.md"}).splitlines()[2:]]
+    assert summary({"results/t.md": RESULTS}).splitlines()[2] == f"| [t](results/t.md) | quick | {counts(RESULTS)} | today |"
+    rows = [line.split(" | ")[1] for line in headlines({"t.md": RESULTS}).splitlines()[2:]]
     assert rows == ["iid", "gpu", "bad"]
     unknown = [replace(result, published=None) for result in RESULTS]
-    assert len(headlines({"t": unknown}, {"t": "t.md"}).splitlines()) == 2 + 3
+    assert len(headlines({"t.md": unknown}).splitlines()) == 2 + 3
     told = facts(RESULTS)
     assert told.count("neuro bench") == 1
     assert "neuro x" not in told  # it never ran

@@ -22,10 +22,11 @@ def test_tables_are_what_the_files_say(path):
 
 def test_readme_and_docs_have_tables_and_all_kept_entries_are_in_the_summary():
     marked = [path.name for path in RESULTS["pages"]() if RESULTS["BLOCK"].search(path.read_text())]
-    assert {"README.md", "reproduce.md"} <= set(marked)
+    pages = "README reproduce noise_reuse darwinn ensembles distributed_evolution architecture_search"
+    assert set(marked) == {f"{name}.md" for name in pages.split()}
     block = RESULTS["block"]("summary", ROOT / "docs" / "reproduce.md")
     assert block in (ROOT / "docs" / "reproduce.md").read_text()
-    assert len(block.splitlines()) == 2 + len(list((ROOT / "docs" / "results").glob("*.csv"))) > 2
+    assert len(block.splitlines()) == 2 + len(list((ROOT / "docs" / "results").glob("*/*.csv"))) > 2
 
 
 def test_every_kept_entry_is_of_one_group():
@@ -36,8 +37,8 @@ def test_every_kept_entry_is_of_one_group():
 
 def test_a_folder_is_kept_and_a_stale_table_is_found(tmp_path):
     """On a copy of the repository's pages."""
-    kept = sorted((ROOT / "docs" / "results").glob("*.csv"))[0]
-    entry = kept.stem
+    kept = sorted((ROOT / "docs" / "results").glob("*/*.csv"))[0]
+    entry, size = kept.stem, kept.parent.name
     for folder in ("scripts", "docs", f"out/{entry}"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(SCRIPT, tmp_path / "scripts")
@@ -47,7 +48,7 @@ def test_a_folder_is_kept_and_a_stale_table_is_found(tmp_path):
     (tmp_path / "README.md").write_text("<!-- results:summary -->\n<!-- /results -->\n")
     page.write_text(f"before\n<!-- results:{entry} -->\nold\n<!-- /results -->\nafter\n")
     assert script(tmp_path, "out").returncode == 0
-    assert f"[{entry}](docs/results/{entry}.md)" in (tmp_path / "README.md").read_text()
+    assert f"[{entry}](docs/results/{size}/{entry}.md) | {size} | " in (tmp_path / "README.md").read_text()
     text = page.read_text()
     assert "old" not in text
     assert text.startswith("before\n")

@@ -1,3 +1,5 @@
+"""Parameters as one vector: order, ties, buffers, and what is refused."""
+
 import pytest
 import torch
 from torch import nn

@@ -1,3 +1,5 @@
+"""Schedules of a step size: warm-up, shapes, ends."""
+
 import pytest
 
 from neuro_cli.core.errors import ConfigError

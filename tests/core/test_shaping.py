@@ -1,3 +1,5 @@
+"""Fitness shaping against its formulas, and what does not depend on scale or order."""
+
 import numpy as np
 import pytest
 from hypothesis import given

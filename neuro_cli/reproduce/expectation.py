@@ -52,11 +52,12 @@ class Verdict:
 def judge(value: float, expectations: Sequence[Expectation], references: Mapping[str, float | None], gpu: bool) -> Verdict:
     """Hold ``value`` against all expectations. ``references``: published value and rows by name, None where there is none.
 
-    One that fails outweighs others that cannot be judged; without expectations the value is a reference for other rows.
+    One that fails outweighs others that cannot be judged, and one that cannot be judged outweighs those that hold: a row is
+    reproduced when all of it is. Without expectations the value is a reference for other rows.
     """
     if not expectations:
         return Verdict(REFERENCE)
-    broken, skipped, held = [], [], 0
+    broken, skipped, held = [], [], []
     for expectation in expectations:
         reference = expectation.of if isinstance(expectation.of, float) else references[expectation.of]
         if expectation.gpu and not gpu:
@@ -64,10 +65,12 @@ def judge(value: float, expectations: Sequence[Expectation], references: Mapping
         elif reference is None or math.isnan(reference):
             skipped.append(f"{expectation} is not judged, that was not measured")
         elif expectation.holds(value, reference):
-            held += 1
+            held.append(f"{expectation} holds")
         else:
             target = expectation.times * reference
             broken.append(f"not {expectation}" + ("" if expectation.of == target else f" = {target:.4g}"))
     if broken:
         return Verdict(NOT_REPRODUCED, "; ".join(broken + skipped))
-    return Verdict(REPRODUCED if held else NOT_MEASURABLE, "; ".join(skipped))
+    if skipped:
+        return Verdict(NOT_MEASURABLE, "; ".join(skipped + held))
+    return Verdict(REPRODUCED)

@@ -12,6 +12,7 @@ import pytest
 from doc_checks import BEST, NET, placed
 from doc_commands import ROOT, Command, all_commands, commands_of, section_of
 from inside import neuro_inside
+from PIL import Image
 from test_commands import NOT_RUN, of_the_page
 from worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
@@ -120,6 +121,16 @@ OTHERS = [
 KEEP_OUT = [pattern for pattern in NOT_RUN if pattern != "task.download=true"]
 
 
+def images(folder: Path) -> None:
+    """Ten classes of grey images, each of a brightness, in the layout of ``task=image_folder``."""
+    for part, count in (("train", 12), ("test", 4)):
+        for kind in range(10):
+            place = folder / part / f"class{kind}"
+            place.mkdir(parents=True)
+            for number in range(count):
+                Image.new("L", (16, 16), 20 * kind + number).save(place / f"{number}.png")
+
+
 @pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("command", OTHERS, ids=str)
@@ -139,6 +150,8 @@ def test_a_command_runs(command, tmp_path, request):
     best = tmp_path / "outputs" / "search" / "stamp" / "best"
     best.mkdir(parents=True)
     (best / "best_1.yaml").write_text(BEST)
+    if "task.root=FOLDER" in words:
+        images(tmp_path / "FOLDER")
     if {"--help", "--cfg"} & set(words):
         done = neuro_inside(*words, cwd=tmp_path)
     else:

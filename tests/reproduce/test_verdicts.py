@@ -59,7 +59,7 @@ def test_near_is_a_relative_deviation(reference, within, share):
 
 
 @given(st.lists(st.sampled_from(["holds", "breaks", "for a GPU", "unmeasured"]), max_size=6), st.booleans())
-def test_one_broken_expectation_outweighs_all_others(kinds, gpu):
+def test_a_row_is_reproduced_when_all_that_is_expected_of_it_is_judged_and_holds(kinds, gpu):
     made = {
         "holds": Expectation("at_most", 2.0),
         "breaks": Expectation("at_least", 2.0),
@@ -73,10 +73,12 @@ def test_one_broken_expectation_outweighs_all_others(kinds, gpu):
     elif "breaks" in judged:
         assert verdict.word == NOT_REPRODUCED
         assert "not ≥ 2" in verdict.reason
-    elif judged:
+    elif len(judged) == len(kinds):
         assert verdict.word == REPRODUCED
+        assert verdict.reason == ""
     else:
         assert verdict.word == NOT_MEASURABLE
+        assert verdict.reason.count(" holds") == len(judged)
     assert ("that was not measured" in verdict.reason) == ("unmeasured" in kinds)
 
 

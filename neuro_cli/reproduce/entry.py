@@ -4,7 +4,7 @@ An entry has a source, published values, runs (commands of other verbs), and row
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,8 @@ def read_entry(path: Path, size: str) -> Entry:
     minutes = _node(node["minutes"], f"{where}: minutes", SIZES)
     entry = Entry(path.stem, size, str(node["title"]), _text(node["source"]), _text(node.get("note")), minutes, runs, rows)
     _check(entry, where)
-    return entry
+    used = {row.run for row in rows}
+    return replace(entry, runs=tuple(run for run in runs if run.name in used))  # a size may need some of them only
 
 
 def _check(entry: Entry, where: str) -> None:

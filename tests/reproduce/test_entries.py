@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.overrides import checked, config_folder
@@ -71,6 +72,15 @@ def test_quick_is_a_part_of_full_and_short(name):
     assert {row.name for row in quick.rows} <= {row.name for row in full.rows}
     assert quick.minutes["quick"] <= 5
     assert any(row.expect for row in quick.rows)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_size_has_the_runs_that_its_rows_need(name):
+    quick, full = (read_entry(ENTRIES[name], size) for size in SIZES)
+    for entry in (quick, full):
+        assert {run.name for run in entry.runs} == {row.run for row in entry.rows}
+    listed = yaml.safe_load(ENTRIES[name].read_text())["runs"]
+    assert {run.name for run in full.runs} == set(listed)  # none is there for nothing
 
 
 @pytest.mark.parametrize("size", SIZES)

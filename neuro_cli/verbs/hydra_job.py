@@ -31,7 +31,8 @@ def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
         name = main.__name__.removesuffix("_main")
         sys.argv = [f"neuro {name}", *checked(name, arguments)]
         GlobalHydra.instance().clear()
-        OmegaConf.register_new_resolver("groups_help", groups_help, replace=True)  # for hydra.help in conf/command.yaml
+        # for hydra.help in conf/command.yaml; not by hydra.job.name, which a user may change
+        OmegaConf.register_new_resolver("groups_help", lambda: groups_help(name), replace=True)
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
         return swept(main)
 

@@ -45,7 +45,7 @@ def test_help_of_a_verb_lists_its_own_groups_and_those_of_the_users_folder(tmp_p
     assert groups_of("evolve") == groups_of("train") | {"election", "selection"}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "one.yaml").write_text("a: 1\n")
-    done = neuro_inside("search", "--config-dir", str(tmp_path), "--help", cwd=tmp_path).stdout
+    done = neuro_inside("search", "--config-dir", str(tmp_path), "hydra.job.name=own", "--help", cwd=tmp_path).stdout
     listed = done.split("== Config")[0]
     assert "\nmine: one\n" in listed
     assert "\npool: " in listed

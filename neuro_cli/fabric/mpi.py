@@ -16,6 +16,7 @@ from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.fabric.base import Arrived, Exchange, World
 
 FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
+LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
 
 # what the launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
@@ -189,6 +190,8 @@ class MpiWorld(World):
         sys.stderr.flush()
         if self.size == 1:
             raise SystemExit(code)
+        # what was printed is with the launcher's proxy, which forgets what it has not passed on when it is told to end all
+        time.sleep(LAST_WORDS)
         self._comm.Abort(code)
 
     def _count(self, sent: int, received: int) -> None:

@@ -37,7 +37,6 @@ ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
     "hydra": HYDRA,
     "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.report.job", "neuro_cli.evolve.local"},
-    "pysyncobj": {"neuro_cli.election.raft", "neuro_cli.election.plain"},
     "grpc": BROKER,
     "grpc_health": BROKER,
     "grpc_reflection": BROKER,

@@ -4,6 +4,7 @@ All methods are called on one thread (the network's). A peer is named by ``ident
 anew whenever a process starts or joins again, so no peer ever comes back with less memory than its name had.
 """
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -11,6 +12,9 @@ from typing import Any, Protocol
 
 class Host(Protocol):
     """What an election needs of the peer it works for."""
+
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""
 
     def send(self, peer: str, message: dict[str, Any]) -> None:
         """Hand a message of plain data to the network; it may be lost."""
@@ -21,6 +25,9 @@ class Host(Protocol):
     def position(self) -> tuple[int, bytes]:
         """How many iterations this peer has, and the hash of all of them."""
 
+    def has(self, position: int, head: bytes) -> bool:
+        """Whether this peer's first ``position`` iterations are there and, as far as it can tell, the ones called ``head``."""
+
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         """What is committed goes up to ``position``, ``head``, and this peer has less or another: fetch it."""
 
@@ -29,9 +36,12 @@ class Host(Protocol):
 
 
 class Election(ABC):
-    """Base of the elections."""
+    """Base of the elections. ``draw``: where the times between elections are drawn from."""
 
     name = ""
+
+    def __init__(self) -> None:
+        self.draw = random.Random()
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
         """Take part as ``me``, beside ``members`` (all of them, ``me`` included); ``term``: of who lets us in.
@@ -87,7 +97,7 @@ class Election(ABC):
 
     @abstractmethod
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """A message that :meth:`Host.send` of another peer sent."""
+        """A message that :meth:`Host.send` of another peer sent. Raises ValueError for what no peer of this version sends."""
 
     @abstractmethod
     def connected(self, peer: str, there: bool) -> None:

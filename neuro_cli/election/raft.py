@@ -1,10 +1,8 @@
-"""Raft by pysyncobj (Ongaro and Ousterhout 2014): a majority commits, and what it committed no later leader loses.
+"""Raft (Ongaro and Ousterhout 2014): a majority commits, and what it committed no later leader loses.
 
-The library brings the algorithm; what it would put on the wire or on the disk by itself is replaced:
-
-- its transport by ours, which is authenticated and encrypted, and its pickles by plain data;
-- its journal by memory. A process that died never comes back under its old name: it joins as a new member that remembers
-  nothing, so that nothing has to survive on a disk (term, vote and log of a member live exactly as long as its name).
+The algorithm is :mod:`neuro_cli.election.raft_replica`, which knows neither clock nor network; this module feeds it with both.
+It is our own because what we need is not what a library offers: members that come and go without a disk, a snapshot that
+points to a ledger kept elsewhere, our authenticated transport, and a replica that a simulation drives through any schedule.
 """
 
 import logging
@@ -12,266 +10,193 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import pysyncobj.serializer
-import pysyncobj.syncobj
-from pysyncobj import SyncObj, SyncObjConf, SyncObjConsumer, replicated
-from pysyncobj.config import FAIL_REASON
-from pysyncobj.node import Node
-from pysyncobj.transport import Transport
-
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.election.base import Election, Host
-from neuro_cli.election.plain import PlainPickle
+from neuro_cli.election.raft_replica import Replica, Timing
 
 log = logging.getLogger(__name__)
 
-# no byte of a peer may reach an unpickler
-pysyncobj.syncobj.pickle = PlainPickle
-pysyncobj.serializer.pickle = PlainPickle
-logging.getLogger("pysyncobj").setLevel(logging.ERROR)
-LOG, DEADLINE = "_SyncObj__raftLog", "_SyncObj__raftElectionDeadline"
-FOREVER = 1e9  # seconds
+MOST_ASKERS = 64
 
 
 class Raft(Election):
-    """``heartbeat``, ``timeout_min``, ``timeout_max`` in seconds; ``keep``: entries of the library's log before it is cut."""
+    """``heartbeat``, ``timeout_min``, ``timeout_max`` in seconds; ``keep``: applied entries beyond which half are dropped."""
 
     name = "raft"
 
     def __init__(self, heartbeat: float, timeout_min: float, timeout_max: float, keep: int) -> None:
-        self._heartbeat = number("election.heartbeat", heartbeat, above=0.0)
-        self._shortest = number("election.timeout_min", timeout_min, above=3 * heartbeat)
-        self._longest = number("election.timeout_max", timeout_max)
+        super().__init__()
+        number("election.heartbeat", heartbeat, above=0.0)
+        number("election.timeout_min", timeout_min, above=3 * heartbeat)
+        number("election.timeout_max", timeout_max)
         self._keep = integer("election.keep", keep, 10)
-        if self._longest <= self._shortest:
+        if timeout_max <= timeout_min:
             raise ConfigError("election.timeout_max", timeout_max, f"must be > timeout_min={timeout_min:g}")
-        self._raft: SyncObj | None = None
+        self._timing = Timing(heartbeat, timeout_min, timeout_max)
+        self._replica: Replica | None = None
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
         super().start(host, me, members, term, newcomer)
-        others = [Node(peer) for peer in members if peer != me]
-        self._link = _Link(self, [node.id for node in others])
-        self._changes: deque[tuple[str, str, Callable[[bool], None]]] = deque()
-        self._changing = False
-        conf = SyncObjConf(
-            autoTick=False,
-            dynamicMembershipChange=True,
-            appendEntriesUseBatch=False,  # with batches every commit would wait for a heartbeat
-            appendEntriesPeriod=self._heartbeat,
-            appendEntriesBatchSizeBytes=2**20,
-            raftMinTimeout=self._shortest,
-            raftMaxTimeout=self._longest,
-            connectionTimeout=self._longest,
-            # without a majority a leader commits nothing, but it may remove the dead one of an even number: see can_remove
-            leaderFallbackTimeout=FOREVER,
-            logCompactionMinEntries=self._keep,
-            logCompactionMinTime=FOREVER,
-            useFork=False,
-            commandsWaitLeader=False,
-        )
-        self._commits = _Commits(host)
-        self._raft = SyncObj(Node(me), others, conf, [self._commits], transport=self._link, nodeClass=Node)
-        if newcomer:  # the leader's first word sets it
-            setattr(self._raft, DEADLINE, float("inf"))
+        # a newcomer is a member from the entry on that says so, which its log has not yet
+        known = tuple(sorted(set(members) - {me} if newcomer else members))
+        base = 0 if newcomer else 1  # where a cluster begins there is a ledger that a newcomer has to have: its first snapshot
+        self._replica = Replica(me, known, term, base, self._timing, self.draw, host.has, host.position(), host.now())
+        self._applied = base
+        self._there: set[str] = set()
+        self._wanted: set[str] = set()
+        self._askers: list[str] = []  # who wants our vote is to get it, also one that our log does not know yet
+        self._changes: deque[tuple[bool, str, Callable[[bool], None]]] = deque()
+        # index of the entry that changes the members, when it was proposed, the members before
+        self._change: tuple[int, float, tuple[str, ...], Callable[[bool], None]] | None = None
+        self._applying = False
+        self._settle()
 
     @property
-    def _sync(self) -> SyncObj:
-        assert self._raft is not None, "start comes first"
-        return self._raft
+    def replica(self) -> Replica:
+        """The state machine behind. Only after :meth:`start`."""
+        assert self._replica is not None, "start comes first"
+        return self._replica
 
     @property
     def leader(self) -> str | None:
-        node = self._sync._getLeader()
-        return None if node is None else str(node.id)
+        return self.replica.leader
 
     @property
     def term(self) -> int:
-        return int(self._sync.raftCurrentTerm)
+        return self.replica.term
 
     @property
     def members(self) -> list[str]:
-        return sorted([self.me, *(node.id for node in self._sync.otherNodes)])
+        """Those of a change that is not committed yet too, the peer that it removes included: it may be taken back."""
+        return sorted({self.me}.union(*self.replica.memberships))
 
     @property
     def can_commit(self) -> bool:
-        return bool(self._sync._isLeader() and self._sync.hasQuorum)
+        return self.replica.leads and self.replica.successor is None and self._suffices(set(self.replica.members))
 
     def can_remove(self, peer: str) -> bool:
         """A change of the members counts from the moment it is in the log, so those who stay are to agree (Ongaro 2014, 4.1).
 
         The leader of two may so remove the other: a majority of two and one of one have a member in common.
         """
-        staying = set(self.members) - {peer}
-        return bool(self._sync._isLeader() and len(self._link.there & staying) + 1 > len(staying) / 2)
+        return self.replica.leads and self._suffices(set(self.replica.members) - {peer})
+
+    def _suffices(self, members: set[str]) -> bool:
+        return 2 * (len(self._there & members) + 1) > len(members)
 
     @property
     def needed(self) -> int:
-        return len(self.members) // 2 + 1
+        return len(self.replica.members) // 2 + 1
 
     def propose(self, content: bytes) -> None:
-        self._commits.commit(content)
+        self.replica.propose(content, self.host.now())
+        self._settle()
 
     def add(self, peer: str, done: Callable[[bool], None]) -> None:
-        self._changes.append(("add", peer, done))
+        self._enqueue(True, peer, done)
 
     def remove(self, peer: str, done: Callable[[bool], None]) -> None:
-        self._changes.append(("remove", peer, done))
+        self._enqueue(False, peer, done)
+
+    def _enqueue(self, enters: bool, peer: str, done: Callable[[bool], None]) -> None:
+        if any((enters, peer) == queued[:2] for queued in self._changes):
+            done(False)
+        else:
+            self._changes.append((enters, peer, done))
 
     def resign(self) -> None:
-        if self._sync._isLeader():
-            self._sync.transferLeadership()
+        self.replica.transfer(self._there, self.host.now())
+        self._settle()
 
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        self._link.receive(peer, message)
-
-    def connected(self, peer: str, there: bool) -> None:
-        self._link.connected(peer, there)
-
-    def tick(self) -> None:
-        if self._raft is not None:
-            self._sync.doTick(0.0)
-            if not self._sync.otherNodes:
-                self._sync.doTick(0.0)  # nobody's answer is needed: what the first put into the log the second commits
-            self._change()
-
-    def _change(self) -> None:
-        """Begin the next change of the members: one at a time, as Raft's single-server changes must be."""
-        if not self._sync._isLeader():
-            # the library may never say what became of a change of a leader that was deposed
-            self._changing = False
-            while self._changes:
-                self._changes.popleft()[2](False)
-            return
-        if self._changing or not self._changes:
-            return
-        what, peer, done = self._changes.popleft()
-        there = peer in self.members
-        if there == (what == "add"):
-            done(True)
-            return
-        self._changing = True
-
-        def ended(_: Any, reason: int) -> None:
-            self._changing = False
-            if reason == FAIL_REASON.REQUEST_DENIED:  # the leader's first entry is not committed yet
-                self._changes.append((what, peer, done))
-            else:
-                done(reason == FAIL_REASON.SUCCESS)
-
-        order = self._sync.addNodeToCluster if what == "add" else self._sync.removeNodeFromCluster
-        order(Node(peer), callback=ended)
-
-    def stop(self) -> None:
-        if self._raft is not None:
-            self._raft.destroy()
-            self._raft = None
-
-
-class _Commits(SyncObjConsumer):
-    """What pysyncobj replicates: a call for every committed content. The ledger itself lives at the host."""
-
-    def __init__(self, host: Host) -> None:
-        super().__init__()
-        self._host = host
-
-    @replicated
-    def commit(self, content: bytes) -> None:
-        if isinstance(content, bytes):
-            self._host.commit(content)
-
-    def _serialize(self) -> dict[str, Any]:
-        """What stands for the entries that the library drops from its log."""
-        position, head = self._host.position()
-        return {"position": position, "head": head}
-
-    def _deserialize(self, data: dict[str, Any]) -> None:
-        self._host.fall_back(int(data["position"]), bytes(data["head"]), None)
-
-
-class _Link(Transport):
-    """Hands pysyncobj's messages to the host's network and back, and mends two of its habits on the way."""
-
-    def __init__(self, raft: Raft, others: list[str]) -> None:
-        super().__init__(None, None, None)
-        self._election, self._wanted, self._there = raft, set(others), set[str]()
-        self._leaders: set[str] = set()  # who has spoken to us as the leader, a member by our own (perhaps old) list or not
-        self._tell()
-
-    @property
-    def there(self) -> set[str]:
-        return self._there
-
-    def _tell(self) -> None:
-        self._election.host.wanted(sorted(self._wanted | self._leaders))
-
-    ready = True
-
-    def tryGetReady(self) -> None:  # noqa: N802 (the library's name)
-        """Always is."""
-
-    def waitReady(self) -> None:  # noqa: N802
-        """Always is."""
-
-    def addNode(self, node: Node) -> None:  # noqa: N802
-        self._wanted.add(node.id)
-        self._tell()
-        if node.id in self._there:
-            self._onNodeConnected(node)
-
-    def dropNode(self, node: Node) -> None:  # noqa: N802
-        self._wanted.discard(node.id)
-        self._onNodeDisconnected(node)
-        self._tell()
-
-    def destroy(self) -> None:
-        self._wanted.clear()
+        """Raises ValueError for what no peer of this version sends."""
+        if self._replica is not None:
+            self._replica.receive(peer, message, self.host.now())
+            if message["type"] == "ask" and peer not in self._askers:
+                self._askers = [*self._askers, peer][-MOST_ASKERS:]
+            self._settle()
 
     def connected(self, peer: str, there: bool) -> None:
         (self._there.add if there else self._there.discard)(peer)
-        if peer in self._wanted:
-            (self._onNodeConnected if there else self._onNodeDisconnected)(Node(peer))
 
-    def send(self, node: Node, message: dict[str, Any]) -> bool:
-        if message["type"] == "next_node_idx":
-            # an answer that names no term could count in a later term of the same leader
-            message = {**message, "term": self._election.term}
-        self._election.host.send(node.id, message)
-        return True
+    def tick(self) -> None:
+        if self._replica is not None:
+            self._replica.tick(self.host.now())
+            self._take_back()
+            self._begin_change()
+            self._settle()
 
-    def receive(self, peer: str, message: dict[str, Any]) -> None:
-        sync = self._election._raft
-        if sync is None:
+    def stop(self) -> None:
+        self._replica = None
+
+    def _begin_change(self) -> None:
+        """Begin the next change of the members that can begin: one at a time, but a pending one may be taken back."""
+        for _ in range(len(self._changes)):
+            enters, peer, done = self._changes.popleft()
+            before = self.replica.members
+            after = {*before, peer} if enters else set(before) - {peer}
+            if not self.replica.leads:
+                done(False)
+            elif after == set(before) and self._change is None:
+                done(True)
+            elif (enters or self._suffices(after)) and self._propose_members(after):
+                self._end_change(False)  # of the one that was taken back
+                self._change = self.replica.log.last, self.host.now(), before, done
+            else:
+                self._changes.append((enters, peer, done))
+
+    def _propose_members(self, members: set[str]) -> bool:
+        return members != set(self.replica.members) and self.replica.change(tuple(sorted(members)), self.host.now())
+
+    def _take_back(self) -> None:
+        """Take back a change that too few can commit, where enough of the members before it could."""
+        if self._change is None:
             return
-        if message.get("type") == "append_entries":
-            if self._leaders != {peer}:
-                self._leaders = {peer}
-                self._tell()
-        elif peer not in self._wanted:
-            return  # one that was removed, or whose admission this member has not seen yet: Raft asks again
-        if message.get("type") == "next_node_idx" and message["term"] != self._election.term:
+        _, since, before, _ = self._change
+        stuck = self.host.now() - since > 3 * self._timing.longest and not self._suffices(set(self.replica.members))
+        if stuck and self._suffices(set(before)) and self._propose_members(set(before)):
+            log.info("a change of the members is taken back: they stay %s", ", ".join(before))
+            self._end_change(False)
+            self._change = self.replica.log.last, self.host.now(), before, lambda _: None
+
+    def _end_change(self, outcome: bool) -> None:
+        if self._change is not None:
+            (*_, done), self._change = self._change, None
+            done(outcome)
+
+    def _settle(self) -> None:
+        """Hand on what the replica has brought about: committed entries, messages, connections that it needs."""
+        if self._applying or self._replica is None:
             return
-        if message.get("type") == "append_entries" and message.get("entries") is not None and "transmission" not in message:
-            message = _without_known(message, getattr(sync, LOG))
-        self._onMessageReceived(Node(peer), message)
+        self._applying = True
+        try:
+            self._apply(self._replica)
+        finally:
+            self._applying = False
+        replica = self._replica
+        if self._change is not None and not replica.leads:
+            self._end_change(False)  # the next leader may commit it all the same
+        if replica.leader is not None:
+            self._askers = []
+        wanted = {replica.leader or self.me, *self._askers}.union(*replica.memberships)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self.host.wanted(sorted(wanted | {self.me}))
+        outbox, replica.outbox = replica.outbox, []
+        for peer, message in outbox:
+            self.host.send(peer, message)
+        if replica.lacks is not None:
+            (position, head, leader), replica.lacks = replica.lacks, None
+            self.host.fall_back(position, head, leader)
 
-
-def _without_known(message: dict[str, Any], log_: Any) -> dict[str, Any]:
-    """The message without entries that this member has: the library would cut its log there and append them again.
-
-    Entries are the same if index and term are. Where all are known, and what the log has beyond is of the sender's own
-    term, the message was overtaken by later ones of the same leader, and nothing may be cut.
-    """
-    first, entries = log_[0][1], list(message["entries"])
-    index, term = message["prevLogIdx"], message["prevLogTerm"]
-
-    def term_at(place: int) -> int | None:
-        return int(log_[place - first][2]) if first <= place <= log_[-1][1] else None
-
-    if index is None or term_at(index) != term:
-        return message
-    while entries and term_at(entries[0][1]) == entries[0][2]:
-        _, index, term = entries.pop(0)
-    if not entries and log_[-1][1] > index and term_at(index + 1) == message["term"]:
-        _, index, term = log_[-1]
-    return {**message, "entries": entries, "prevLogIdx": index, "prevLogTerm": term}
+    def _apply(self, replica: Replica) -> None:
+        while self._applied < replica.committed:
+            self._applied = max(self._applied + 1, replica.log.base)  # a snapshot stands for what it skips
+            content = replica.log[self._applied].content if self._applied > replica.log.base else None
+            if isinstance(content, bytes):
+                self.host.commit(content)
+            if self._change is not None and self._change[0] <= self._applied:
+                self._end_change(True)
+        if self._applied - replica.log.base > self._keep:
+            replica.compact(self._applied - self._keep // 2, self.host.position())

@@ -20,7 +20,7 @@ LOOPBACK = ("127.", "::1", "localhost")
 
 def check_packages() -> None:
     """Raise UserError when the extra is not installed."""
-    missing = [name for name in ("pysyncobj", "cryptography", "msgpack") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("cryptography", "msgpack") if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(f"neuro evolve: {', '.join(missing)} is not installed: pip install 'neuro-cli[evolve]'")
 

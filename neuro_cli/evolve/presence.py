@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PAUSE = 2.0  # seconds between two calls of `watch`, one a second, from which on this process has stood still
 SILENT = 4.0  # seconds after which a connection that says nothing is dropped, and dialled again
 LEADERLESS = 5.0  # seconds, at least, before a peer says that nobody leads
 
@@ -22,6 +23,7 @@ class Presence:
         self.progress: dict[str, int] = {}
         self._leader_lost: float | None = None
         self._told_lost = False
+        self._watched: float | None = None
 
     def begin(self, members: list[str]) -> None:
         """Take part in a cluster of ``members``."""
@@ -48,6 +50,10 @@ class Presence:
     def watch(self, now: float) -> None:
         """Drop connections that say nothing; as the leader, remove members that have said nothing for long."""
         node = self._node
+        slept = 0.0 if self._watched is None else max(0.0, now - self._watched - PAUSE)
+        self._watched = now
+        if slept:  # this process stood still: what others said meanwhile is not read yet, so their silence counts for nothing
+            self.last_word = {peer: when + slept for peer, when in self.last_word.items()}
         for peer in node.links.there:
             if now - self.last_word.get(peer, now) > SILENT:
                 node.links.drop(peer)

@@ -130,8 +130,8 @@ def _check_packages(columns: set[str]) -> None:
     """Raise UserError before the first cell runs, not after hours."""
     if "ddpg" in columns:
         load_library()
-    if "evolve" in columns and importlib.util.find_spec("pysyncobj") is None:
-        raise UserError("reinforcement.columns=[evolve]: pysyncobj is not installed: pip install 'neuro-cli[evolve]'")
+    if "evolve" in columns and importlib.util.find_spec("msgpack") is None:
+        raise UserError("reinforcement.columns=[evolve]: msgpack is not installed: pip install 'neuro-cli[evolve]'")
     if importlib.util.find_spec("gymnasium") is None:
         raise UserError("what=reinforcement: gymnasium is not installed: pip install 'neuro-cli[rl]'")
 

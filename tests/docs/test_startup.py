@@ -17,7 +17,6 @@ HEAVY = (
     "sklearn",
     "wandb",
     "bokeh",
-    "pysyncobj",
     "mpi4py.MPI",
 )
 PROGRAM = """

@@ -5,15 +5,11 @@ from typing import Any
 
 import pytest
 
-from neuro_cli.election import takeover
 from neuro_cli.election.takeover import Takeover
 
 
 class Clock:
     now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class Host:
@@ -22,6 +18,7 @@ class Host:
     def __init__(self, net: "Net", name: str) -> None:
         self.net, self.name, self.history = net, name, []
         self.election = Takeover(0.1, 0.6, 1.4)
+        self.election.draw = random.Random(f"{net.seed} {name}")
 
     def send(self, peer: str, message: dict[str, Any]) -> None:
         self.net.mail.append((self.name, peer, message))
@@ -35,13 +32,19 @@ class Host:
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         self.history = list(self.net.hosts[source].history)
 
+    def now(self) -> float:
+        return self.net.clock.now
+
+    def has(self, position: int, head: bytes) -> bool:
+        return len(self.history) >= position
+
     def wanted(self, peers: list[str]) -> None:
         pass
 
 
 class Net:
-    def __init__(self, names: str, clock: Clock) -> None:
-        self.clock, self.mail = clock, []
+    def __init__(self, names: str, clock: Clock, seed: int = 0) -> None:
+        self.clock, self.mail, self.seed = clock, [], seed
         self.hosts = {name: Host(self, name) for name in names}
         self.dead: set[str] = set()
         self.sides: list[set[str]] = [set(names)]
@@ -69,16 +72,13 @@ class Net:
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    found = Clock()
-    monkeypatch.setattr(takeover, "time", found)
-    return found
+def clock():
+    return Clock()
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_one_leader_after_any_loss_down_to_the_last(seed, clock, monkeypatch):
-    monkeypatch.setattr(takeover, "random", random.Random(seed))
-    net = Net("abcde", clock)
+def test_one_leader_after_any_loss_down_to_the_last(seed, clock):
+    net = Net("abcde", clock, seed)
     draw = random.Random(seed)
     for step in range(5):
         net.run(4.0)
@@ -93,9 +93,8 @@ def test_one_leader_after_any_loss_down_to_the_last(seed, clock, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_after_a_split_the_longer_history_stands(seed, clock, monkeypatch):
-    monkeypatch.setattr(takeover, "random", random.Random(seed))
-    net = Net("abcde", clock)
+def test_after_a_split_the_longer_history_stands(seed, clock):
+    net = Net("abcde", clock, seed)
     net.run(4.0)
     net.work(b"0")
     net.sides = [{"a", "b"}, {"c", "d", "e"}]

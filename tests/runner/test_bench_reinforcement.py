@@ -119,7 +119,7 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
 def test_a_tiny_cell_of_every_column(tmp_path):
     """A goal that the first look reaches, and one that none does."""
     pytest.importorskip("stable_baselines3")
-    pytest.importorskip("pysyncobj")
+    pytest.importorskip("msgpack")
     short = ("reinforcement.seeds=[3]", "reinforcement.episodes=3", "reinforcement.ddpg.look=100", "reinforcement.columns=")
     tiny = ("bench", "reinforcement", "reinforcement.only=[lunar_lander]", "reinforcement.results=table.csv", *short[:3])
     goals = {"easy": (-10_000, 4, "[evolve,openai_es,ddpg]"), "hard": (10_000, 0.5, "[openai_es]")}

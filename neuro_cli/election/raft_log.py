@@ -1,0 +1,89 @@
+"""Log of Raft: entries after a compacted prefix, and the members of the cluster that they imply."""
+
+from typing import NamedTuple
+
+Content = bytes | tuple[str, ...] | None
+
+
+class Entry(NamedTuple):
+    """``content``: proposed bytes, the members of the cluster from here on, or None for the first entry of a term."""
+
+    term: int
+    content: Content
+
+
+class Log:
+    """Entries ``base + 1`` to ``last``. Entry ``base`` and all before it are committed and dropped.
+
+    Indices count from 1; base 0 is the log of a peer that has no entry yet. ``members``: of the newest entry that names them.
+    """
+
+    def __init__(self, base: int, base_term: int, members: tuple[str, ...]) -> None:
+        self.reset(base, base_term, members)
+
+    def reset(self, base: int, base_term: int, members: tuple[str, ...]) -> None:
+        """Replace everything by a prefix up to ``base``."""
+        self.base, self.base_term = base, base_term
+        self._entries: list[Entry] = []
+        self._memberships = [(base, members)]  # (index, members), ascending; the first holds at ``base``
+
+    @property
+    def last(self) -> int:
+        return self.base + len(self._entries)
+
+    @property
+    def last_term(self) -> int:
+        return self._entries[-1].term if self._entries else self.base_term
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self._memberships[-1][1]
+
+    def memberships_since(self, index: int) -> list[tuple[str, ...]]:
+        """Members that hold at ``index``, then those of every later entry that changes them."""
+        found = [members for at, members in self._memberships if at > index]
+        return [self.members_at(index), *found]
+
+    def members_at(self, index: int) -> tuple[str, ...]:
+        """Members that hold at ``index`` >= ``base``."""
+        return next(members for at, members in reversed(self._memberships) if at <= index)
+
+    def term_at(self, index: int) -> int | None:
+        """Term of an entry; None where it was dropped or is not there."""
+        if index == self.base:
+            return self.base_term
+        return self._entries[index - self.base - 1].term if self.base < index <= self.last else None
+
+    def __getitem__(self, index: int) -> Entry:
+        assert self.base < index <= self.last
+        return self._entries[index - self.base - 1]
+
+    def after(self, index: int, size: int) -> list[Entry]:
+        """Entries after ``index`` >= ``base``: the first, and as many more as fit into ``size`` bytes."""
+        found: list[Entry] = []
+        for entry in self._entries[index - self.base :]:
+            size -= len(entry.content) if isinstance(entry.content, bytes) else 64
+            if found and size < 0:
+                break
+            found.append(entry)
+        return found
+
+    def append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        if isinstance(entry.content, tuple):
+            self._memberships.append((self.last, entry.content))
+
+    def truncate(self, index: int) -> None:
+        """Drop entry ``index`` > ``base`` and all after it."""
+        del self._entries[index - self.base - 1 :]
+        while self._memberships[-1][0] >= index:
+            self._memberships.pop()
+
+    def compact(self, index: int) -> None:
+        """Drop the entries up to ``index``, all of them committed."""
+        if not self.base < index <= self.last:
+            return
+        members, term = self.members_at(index), self[index].term
+        later = [(at, changed) for at, changed in self._memberships if at > index]
+        del self._entries[: index - self.base]
+        self.base, self.base_term, self._memberships = index, term, [(index, members), *later]

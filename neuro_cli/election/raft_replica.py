@@ -67,7 +67,9 @@ class Replica:
         self.log = Log(base, 0, members)
         self.committed = base
         self.position = position  # of the ledger when the log was last compacted: what a snapshot points to
-        self.role, self.leader, self.vote = FOLLOWER, None, None  # type: str, str | None, str | None
+        self.role = FOLLOWER
+        self.leader: str | None = None
+        self.vote: str | None = None
         self.progress: dict[str, Progress] = {}
         self.outbox: list[tuple[str, dict[str, Any]]] = []
         self.lacks: tuple[int, bytes, str] | None = None  # position, head, leader of a snapshot that was not taken
@@ -207,15 +209,15 @@ class Replica:
         """Take a message of ``peer``. Raises InvalidMessageError; log and commits are as before then."""
         message = checked(message, FIELDS, self.term)
         kind, term = message.pop("type"), message.pop("term")
-        if message.get("pre"):
-            (self._asked_before if kind == "ask" else self._answered_before)(peer, term, now, **message)
-            return
-        if term > self.term:
-            self._follow(term, None, now)
-        handler = {
+        handlers: dict[str, Callable[..., None]] = {
             "ask": self._asked, "vote": self._voted, "append": self._appends, "snapshot": self._takes_snapshot,
             "appended": self._appended, "stand": self._urged,
-        }[kind]  # fmt: skip
+        }  # fmt: skip
+        handler = handlers[kind]
+        if message.get("pre"):
+            handler = self._asked_before if kind == "ask" else self._answered_before
+        elif term > self.term:
+            self._follow(term, None, now)
         handler(peer, term, now, **message)
 
     def _current(self, last: int, last_term: int) -> bool:

@@ -40,9 +40,11 @@ ANYTHING = st.recursive(
 )
 WRONG = {
     "term": [-1, END, True, 1.0, "1", None, 3 + TERMS_AHEAD + 1], "last": [-1, END], "last_term": [-1], "pre": [0, 1, None],
-    "granted": [1, "yes"], "previous": [-1, END], "previous_term": [None], "commit": [-1, b""], "matches": [1], "index": [-1, END],
-    "index_term": [-1], "position": [-5, 2**63], "head": [bytes(65), "x"], "content": ["x", None, bytes(2**25 + 1)],
-    "members": [[], ["b", "a"], ["a", "a"], [1], ["x" * 301], "ab", [""], None], "leader": ["", 5, "x" * 301],
+    "granted": [1, "yes"], "previous": [-1, END], "previous_term": [None], "commit": [-1, b""], "matches": [1],
+    "index": [-1, END], "index_term": [-1], "position": [-5, 2**63], "head": [bytes(65), "x"],
+    "content": ["x", None, bytes(2**25 + 1)],
+    "members": [[], ["b", "a"], ["a", "a"], [1], ["x" * 301], "ab", [""], None],
+    "leader": ["", 5, "x" * 301],
     "entries": [None, [[1]], [[1, "x"]], [[-1, b""]], [[1, []]], [[1, b"", 2]], [5], b"x"],
 }  # fmt: skip
 

@@ -31,6 +31,9 @@ class Host(Protocol):
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         """What is committed goes up to ``position``, ``head``, and this peer has less or another: fetch it."""
 
+    def removed(self, leader: str) -> None:
+        """``leader`` leads the cluster, and this peer is no member of it any more, by another member's word."""
+
     def wanted(self, peers: list[str]) -> None:
         """The peers to be connected with, after every change of the members."""
 

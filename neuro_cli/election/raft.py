@@ -17,7 +17,7 @@ from neuro_cli.election.raft_replica import Replica, Timing
 
 log = logging.getLogger(__name__)
 
-MOST_ASKERS = 64
+STRANGER, MOST_STRANGERS = 10.0, 64  # seconds for which a peer that is no member is connected with; how many of them
 
 
 class Raft(Election):
@@ -45,7 +45,8 @@ class Raft(Election):
         self._applied = base
         self._there: set[str] = set()
         self._wanted: set[str] = set()
-        self._askers: list[str] = []  # who wants our vote is to get it, also one that our log does not know yet
+        # who asks or leads is to get its answer, also one that our log does not know yet or any more: until when
+        self._strangers: dict[str, float] = {}
         self._changes: deque[tuple[bool, str, Callable[[bool], None]]] = deque()
         # index of the entry that changes the members, when it was proposed, the members before
         self._change: tuple[int, float, tuple[str, ...], Callable[[bool], None]] | None = None
@@ -113,8 +114,8 @@ class Raft(Election):
         """Raises ValueError for what no peer of this version sends."""
         if self._replica is not None:
             self._replica.receive(peer, message, self.host.now())
-            if message["type"] == "ask" and peer not in self._askers:
-                self._askers = [*self._askers, peer][-MOST_ASKERS:]
+            if message["type"] in ("ask", "append", "snapshot"):
+                self._remember(peer)
             self._settle()
 
     def connected(self, peer: str, there: bool) -> None:
@@ -160,6 +161,13 @@ class Raft(Election):
             self._end_change(False)
             self._change = self.replica.log.last, self.host.now(), before, lambda _: None
 
+    def _remember(self, peer: str) -> None:
+        now = self.host.now()
+        recent = {name: until for name, until in self._strangers.items() if until > now and name != peer}
+        if not any(peer in members for members in self.replica.memberships):
+            recent[peer] = now + STRANGER
+        self._strangers = dict(list(recent.items())[-MOST_STRANGERS:])
+
     def _end_change(self, outcome: bool) -> None:
         if self._change is not None:
             (*_, done), self._change = self._change, None
@@ -177,15 +185,16 @@ class Raft(Election):
         replica = self._replica
         if self._change is not None and not replica.leads:
             self._end_change(False)  # the next leader may commit it all the same
-        if replica.leader is not None:
-            self._askers = []
-        wanted = {replica.leader or self.me, *self._askers}.union(*replica.memberships)
+        wanted = {replica.leader or self.me, *self._strangers}.union(*replica.memberships)
         if wanted != self._wanted:
             self._wanted = wanted
             self.host.wanted(sorted(wanted | {self.me}))
         outbox, replica.outbox = replica.outbox, []
         for peer, message in outbox:
             self.host.send(peer, message)
+        if replica.removed_by is not None:
+            leader, replica.removed_by = replica.removed_by, None
+            self.host.removed(leader)
         if replica.lacks is not None:
             (position, head, leader), replica.lacks = replica.lacks, None
             self.host.fall_back(position, head, leader)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neuro_cli.election.messages import Check, InvalidMessageError, content, flag, head, members, number
+from neuro_cli.election.messages import Check, InvalidMessageError, content, flag, head, members, name, number
 from neuro_cli.election.raft_log import Entry
 
 
@@ -36,4 +36,5 @@ FIELDS: dict[str, dict[str, Check]] = {
     },
     "appended": {"term": number, "matches": flag, "index": number},
     "stand": {"term": number},
+    "removed": {"term": number, "leader": name},
 }  # fmt: skip

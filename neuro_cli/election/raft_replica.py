@@ -73,6 +73,7 @@ class Replica:
         self.progress: dict[str, Progress] = {}
         self.outbox: list[tuple[str, dict[str, Any]]] = []
         self.lacks: tuple[int, bytes, str] | None = None  # position, head, leader of a snapshot that was not taken
+        self.removed_by: str | None = None  # the leader of a cluster in which we are no member any more
         self.successor: str | None = None
         self._votes: set[str] = set()
         self._heard = float("-inf")  # when a leader spoke last
@@ -211,7 +212,7 @@ class Replica:
         kind, term = message.pop("type"), message.pop("term")
         handlers: dict[str, Callable[..., None]] = {
             "ask": self._asked, "vote": self._voted, "append": self._appends, "snapshot": self._takes_snapshot,
-            "appended": self._appended, "stand": self._urged,
+            "appended": self._appended, "stand": self._urged, "removed": self._removed,
         }  # fmt: skip
         handler = handlers[kind]
         if message.get("pre"):
@@ -225,7 +226,10 @@ class Replica:
         return (last_term, last) >= (self.log.last_term, self.log.last)
 
     def _asked_before(self, peer: str, term: int, now: float, last: int, last_term: int, pre: bool) -> None:
-        led = self.leads or now - self._heard < self._timing.shortest
+        led = self.leads or (self.leader is not None and now - self._heard < self._timing.shortest)
+        if led and not any(peer in members for members in self.memberships):
+            self._send(peer, type="removed", term=self.term, leader=self.leader)
+            return
         granted = term > self.term and self._current(last, last_term) and not led
         self._send(peer, type="vote", term=term if granted else self.term, pre=True, granted=granted)
 
@@ -247,6 +251,11 @@ class Replica:
         if granted and self.role == CANDIDATE and term == self.term:
             self._votes.add(peer)
             self._count(now)
+
+    def _removed(self, peer: str, term: int, now: float, leader: str) -> None:
+        """A member that has a leader does not know us: we were removed while we could not be heard."""
+        if self.leader is None and term >= self.term:
+            self.removed_by = leader
 
     def _urged(self, peer: str, term: int, now: float) -> None:
         """The leader wants us in its place: stand at once, without asking before."""

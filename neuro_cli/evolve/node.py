@@ -214,6 +214,10 @@ class Node:
         # of what was compacted the head is not known any more; it was committed, as all that the ledger of a member holds
         return self.ledger.next >= position and self.ledger.head_at(position) in (head, None)
 
+    def removed(self, leader: str) -> None:
+        self.known.add(leader)
+        self._refusals += 1
+
     def wanted(self, peers: list[str]) -> None:
         self.known |= set(peers)
         self.links.want(set(peers) - {self.me})

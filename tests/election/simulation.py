@@ -17,6 +17,7 @@ from neuro_cli.election.base import Election
 from neuro_cli.election.raft_log import Entry, Log
 
 TICK, GRACE, AGAIN = 0.08, 3.0, 0.4  # seconds: between ticks of a peer; of silence before a removal; before a second proposal
+REFUSALS = 12  # of a leader, a tick each, before a peer takes it that it was removed
 SILENT = 0.3  # seconds until a peer notices that another is out of reach
 
 
@@ -75,7 +76,7 @@ class Peer:
         self.last_word: dict[str, float] = {}
         self.proposed = (-1, 0.0)
         self.fetching: str | None = None
-        self.committed = self.led = self.ticks = 0
+        self.committed = self.led = self.ticks = self.refusals = 0
 
     def start(self, members: list[str], term: int, newcomer: bool) -> None:
         self.election.start(self, self.name, members, term, newcomer)
@@ -114,6 +115,9 @@ class Peer:
         if self.fetching is None and not (head and self.has(position, head)):
             self.fetching = source or ""
             self.world.later(self.world.delay() + self.world.delay(), lambda: self.world.fetch(self, source, position))
+
+    def removed(self, leader: str) -> None:
+        self.refusals += REFUSALS // 3
 
     def wanted(self, peers: list[str]) -> None:
         self.wants = set(peers) - {self.name}
@@ -239,7 +243,7 @@ class Simulation:
             return
         peer.ticks += 1
         self._connect(peer)
-        if peer.started:
+        if peer.started and peer.alive:
             peer.election.tick()
             if peer.ticks % 5 == 0:
                 self._watch(peer)
@@ -251,6 +255,9 @@ class Simulation:
     def _connect(self, peer: Peer) -> None:
         for name in sorted(peer.wants | set(peer.there)):
             reached = name in peer.wants and self._reaches(peer.name, name)
+            if reached and self.safe and self._refuses(name, peer):
+                reached = False
+                peer.refusals += 1
             if reached and name not in peer.there:
                 peer.there[name] = float("inf")
                 peer.election.connected(name, True)
@@ -261,6 +268,15 @@ class Simulation:
                     peer.election.connected(name, False)
             elif reached:
                 peer.there[name] = float("inf")
+
+        if peer.refusals > REFUSALS and peer.alive:  # it joins again, as somebody new who knows the history
+            peer.alive = False
+            self._join(ledger=peer.ledger)
+
+    def _refuses(self, name: str, peer: Peer) -> bool:
+        """Whether a leader tells a peer that it was removed."""
+        other = self.peers[name]
+        return other.started and other.election.can_commit and peer.started and peer.name not in other.election.members
 
     def _watch(self, peer: Peer) -> None:
         """Remove members that are silent for long, as the leader; who is connected says something now and then (pings)."""
@@ -460,6 +476,8 @@ class Simulation:
             if self._agree():
                 break
         else:
+            if not self._acquainted():
+                return self
             raise Violation(f"no agreement after {self.now:.0f} s: {self.state()}")
         histories = [peer.ledger for peer in self._members()]
         if not self.safe and not any(before < len(found.heads) and found.heads[before] in longest for found in histories[:1]):
@@ -508,7 +526,7 @@ class Simulation:
             return False
         members = self._members()
         same = len({peer.ledger.head for peer in members}) == 1 and {peer.election.leader for peer in members} == {leads[0].name}
-        return same and (self.safe or len(members) == len(self._able()))
+        return same and len(members) == len(self._able())
 
     def state(self) -> list[str]:
         found = []

@@ -24,6 +24,7 @@ VALID = {
     "snapshot": {"term": 3, "index": 9, "index_term": 3, "members": ["a", "b"], "position": 5, "head": b"12345678"},
     "appended": {"term": 3, "matches": True, "index": 1},
     "stand": {"term": 3},
+    "removed": {"term": 3, "leader": "a@b:1"},
     "beat": {"term": 3, "position": 7, "head": b"12345678", "members": ["a", "b"]},
     "commit": {"term": 3, "content": b"x"},
     "here": {},

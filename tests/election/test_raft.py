@@ -38,6 +38,9 @@ class Host:
         if self.fetching:
             self.ledger[:] = self.net.hosts[source].ledger
 
+    def removed(self, leader) -> None:
+        self.removed_by = leader
+
     def wanted(self, peers) -> None:
         self.wants = set(peers)
 
@@ -208,6 +211,21 @@ def test_whoever_wants_a_vote_is_connected_with():
     net.run(2.0)
     host.election.receive("z", {"type": "ask", "term": 9, "last": 99, "last_term": 8, "pre": False})
     assert "z" in host.wants
+
+
+def test_who_was_removed_hears_of_it_from_any_member():
+    """Also where the present leader came later and is unknown to it (found by simulation)."""
+    net = Net()
+    for name in "bcd":
+        net.join(name)
+    lost = min(set("abcd") - {net.leader.name})
+    net.lost.add(lost)
+    net.leader.election.remove(lost, lambda done: None)
+    net.run(1.0)
+    net.lost.clear()
+    host = net.hosts[lost]
+    net.run(3.0)
+    assert host.removed_by == net.leader.name
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ class Host:
     def has(self, position: int, head: bytes) -> bool:
         return len(self.history) >= position
 
+    def removed(self, leader) -> None:
+        self.removed_by = leader
+
     def wanted(self, peers: list[str]) -> None:
         pass
 

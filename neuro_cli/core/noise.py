@@ -36,10 +36,14 @@ def random_words(seed: int, generation: int, direction: int, stream: int, count:
     return out
 
 
-def random_permutation(seed: int, epoch: int, size: int) -> Tensor:
-    """A permutation (size,) int64 of range(size), a function of (seed, epoch) only."""
+def random_permutation(seed: int, epoch: int, size: int, device: torch.device | None = None) -> Tensor:
+    """A permutation (size,) int64 of range(size), a function of (seed, epoch) only, sorted on the device where it is needed."""
     halves = random_words(seed, epoch, 0, ORDER_STREAM, 2 * size).reshape(2, size).astype(np.uint64)
-    return torch.from_numpy(np.argsort((halves[0] << np.uint64(32)) | halves[1], kind="stable"))
+    keys = (halves[0] << np.uint64(32)) | halves[1]
+    if device is None or device.type == "cpu":
+        return torch.from_numpy(np.argsort(keys, kind="stable"))
+    signed = (keys ^ np.uint64(1 << 63)).view(np.int64)  # the same order: torch sorts no uint64
+    return torch.from_numpy(signed).to(device).sort(stable=True).indices
 
 
 class Noise:
@@ -89,6 +93,8 @@ class Noise:
 
     def _on_device(self, generation: int, directions: Sequence[int], stream: int, start: int, stop: int, law: bool) -> Tensor:
         """Normals (``law``) or words of the directions, made where they are needed."""
+        if len(directions) == 1:
+            directions = range(directions[0], directions[0] + 1)
         if isinstance(directions, range):  # no copy from the host, for which the device would have to wait
             chosen = torch.arange(directions.start, directions.stop, directions.step, device=self.device)
         else:
@@ -143,7 +149,8 @@ class Noise:
         stop = self.size if stop is None else stop
         weights = np.ascontiguousarray(weights, np.float64)
         if self.device.type != "cpu":
-            return self._combine_on_device(weights, moments, generation, directions, start, stop)
+            combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
+            return combined(weights, moments, generation, directions, start, stop)
         out = np.empty((len(weights), stop - start), np.float32)
         chosen, kinds = np.asarray(directions, np.int64), np.asarray(moments, np.int64)
 
@@ -154,7 +161,7 @@ class Noise:
         self.threads.map(piece, _tile_pieces(start, stop, self.threads.count))
         return torch.from_numpy(out)
 
-    def _combine_on_device(
+    def _combine_by_triton(
         self,
         weights: np.ndarray,
         moments: Sequence[int],
@@ -163,12 +170,21 @@ class Noise:
         start: int,
         stop: int,
     ) -> Tensor:
+        chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
+        where = (self._key, generation, chosen, NOISE_STREAM, start, stop)
+        rows = zip(torch.from_numpy(weights).to(self.device), moments, strict=True)
         made_by = gpu.noise_kernels(self.device.type)
-        if made_by is not None:
-            chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
-            there = torch.from_numpy(weights).to(self.device)
-            where = (self._key, generation, chosen, NOISE_STREAM, start, stop)
-            return torch.stack([made_by.combine(*where, row, kind == 2) for row, kind in zip(there, moments, strict=True)])
+        return torch.stack([made_by.combine(*where, row, moment == 2) for row, moment in rows])
+
+    def _combine_by_torch(
+        self,
+        weights: np.ndarray,
+        moments: Sequence[int],
+        generation: int,
+        directions: Sequence[int],
+        start: int,
+        stop: int,
+    ) -> Tensor:
         total = torch.zeros(len(weights), stop - start, dtype=torch.float64, device=self.device)
         for d, direction in enumerate(directions):
             if not weights[:, d].any():

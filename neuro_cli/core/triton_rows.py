@@ -129,6 +129,61 @@ def _filtered(
     tl.store(target, sums.to(out.dtype.element_ty), mask=pixel < pixels)
 
 
+@triton.jit
+def _placed_sum(
+    out, shared, row_of, column_of, weights, count, rows, width, inner_width, blocks, low,
+    square: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """A block of one row of the sum: where each direction took it from, in their order, in float64."""
+    row, first = low + tl.program_id(0) // blocks, tl.program_id(0) % blocks * block
+    column = first + tl.arange(0, block)
+    sums = tl.full([block], 0, tl.float64)
+    for d in range(count):
+        line = tl.load(row_of + d * rows + row)
+        if line >= 0:
+            place = tl.load(column_of + d * width + column, mask=column < width, other=-1)
+            value = tl.load(shared + line * inner_width + place, mask=place >= 0, other=0.0).to(tl.float64)
+            sums += tl.load(weights + d) * (value * value if square else value)
+    tl.store(out + (row - low).to(tl.int64) * width + column, sums, mask=column < width)
+
+
+def placed_sum(
+    shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int, int], square: bool
+) -> Tensor:
+    """The weighted sum (high - low, width) float64 of ``shared`` (r, c) with its rows and columns placed.
+
+    rows (D, r), columns (D or 1, c): where they land; ``target`` (low, high, all rows, width).
+    """
+    low, high, all_rows, width = target
+    row_of = _sources(rows, all_rows)
+    column_of = _sources(columns, width).expand(len(rows), width).contiguous()
+    out = torch.empty(high - low, width, dtype=torch.float64, device=shared.device)
+    blocks = -(-width // 256)
+    _placed_sum[((high - low) * blocks,)](
+        out,
+        shared,
+        row_of,
+        column_of,
+        weights,
+        len(rows),
+        all_rows,
+        width,
+        shared.shape[1],
+        blocks,
+        low,
+        square=square,
+        block=256,
+    )
+    return out
+
+
+def _sources(places: Tensor, count: int) -> Tensor:
+    """Which thing landed at each of ``count`` places, -1 for none: (D, count) int32 of places (D, k)."""
+    found = torch.full((len(places), count), -1, dtype=torch.int32, device=places.device)
+    things = torch.arange(places.shape[1], dtype=torch.int32, device=places.device).expand_as(places)
+    return found.scatter_(1, places.long(), things)
+
+
 def order_of(x: Tensor, channel: int) -> int | None:
     """How many values lie between two channels of a row in memory, or None where the tensor is not dense."""
     if x.movedim(channel, -1).is_contiguous():

@@ -88,9 +88,22 @@ def projections(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
             yield f"filtered {kind} {channels} {geometry.groups} {geometry.stride}", made, wanted
 
 
+def placed(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Sums of a matrix of which each direction places part of the rows and columns."""
+    shared, weights = normal(9, 300), torch.tensor([0.5, -2.0, 1.25], dtype=torch.float64)
+    rows = torch.stack([torch.randperm(14)[:9] for _ in range(3)]).to(torch.int32)
+    columns = torch.stack([torch.randperm(310)[:300] for _ in range(3)]).to(torch.int32)
+    for square in (False, True):
+        wanted = torch.zeros(14, 310, dtype=torch.float64)
+        for order, places, weight in zip(rows.long(), columns.long(), weights, strict=True):
+            wanted[order[:, None], places] += weight * shared.double() ** (1 + square)
+        where = (shared.to(device), rows.to(device), columns.to(device), weights.to(device))
+        yield f"placed_sum {square}", triton_rows.placed_sum(*where, (2, 13, 14, 310), square), wanted[2:13]
+
+
 def main(device: str) -> None:
     found = {}
-    for family in (noise, row_operations, projections):
+    for family in (noise, row_operations, projections, placed):
         for name, made, wanted in family(device):
             assert made.shape == wanted.shape, name
             found[name] = float((made.cpu().double() - wanted.double()).abs().max())

@@ -217,8 +217,8 @@ def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Ten
     out = x.new_empty(shape)
     if inner == 1 and x.dim() == 4 and channel == 1:
         out = out.contiguous(memory_format=torch.channels_last)
-    shape = (out.numel(), index.shape[1], x.shape[channel], inner, *_shape(out, rows))
-    _launch(_gather, out.numel(), x.numel(), out, x, index.contiguous(), *shape)
+    sizes = (out.numel(), index.shape[1], x.shape[channel], inner, *_shape(out, rows))
+    _launch(_gather, out.numel(), x.numel(), out, x, index.contiguous(), *sizes)
     return out
 
 

@@ -12,19 +12,8 @@ import torch
 from neuro_cli.core import gpu
 
 PROGRAM = Path(__file__).with_name("triton_program.py")
-FAMILIES = (
-    "words",
-    "normals",
-    "combine",
-    "flip",
-    "add_flipped",
-    "gather",
-    "add_scattered",
-    "add_outer",
-    "projected",
-    "filtered",
-    "placed_sum",
-)
+FAMILIES = {"words", "normals", "combine", "flip", "add_flipped", "gather", "add_scattered", "add_outer"}
+FAMILIES |= {"projected", "filtered", "placed_sum"}
 DEVICES = [
     pytest.param("cpu", id="interpreter", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="compiled for this GPU")),
     pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")),

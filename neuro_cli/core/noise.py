@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core import kernels, philox
+from neuro_cli.core import gpu, kernels, philox
 from neuro_cli.core.threads import Threads
 
 log = logging.getLogger(__name__)
@@ -36,23 +36,28 @@ def random_words(seed: int, generation: int, direction: int, stream: int, count:
     return out
 
 
-def random_permutation(seed: int, epoch: int, size: int) -> Tensor:
-    """A permutation (size,) int64 of range(size), a function of (seed, epoch) only."""
+def random_permutation(seed: int, epoch: int, size: int, device: torch.device | None = None) -> Tensor:
+    """A permutation (size,) int64 of range(size), a function of (seed, epoch) only, sorted on the device where it is needed."""
     halves = random_words(seed, epoch, 0, ORDER_STREAM, 2 * size).reshape(2, size).astype(np.uint64)
-    return torch.from_numpy(np.argsort((halves[0] << np.uint64(32)) | halves[1], kind="stable"))
+    keys = (halves[0] << np.uint64(32)) | halves[1]
+    if device is None or device.type == "cpu":
+        return torch.from_numpy(np.argsort(keys, kind="stable"))
+    signed = (keys ^ np.uint64(1 << 63)).view(np.int64)  # the same order: torch sorts no uint64
+    return torch.from_numpy(signed).to(device).sort(stable=True).indices
 
 
 class Noise:
     """Noise for ``size`` columns on one device. Legend: D directions, n columns, K rows.
 
-    On a CPU the compiled kernels make the numbers; elsewhere torch operations do (same bits, more time).
+    On a CPU compiled kernels make the numbers, on a GPU Triton kernels; elsewhere torch operations do (same bits, more time).
     """
 
     def __init__(self, seed: int, size: int, device: torch.device, threads: Threads) -> None:
         self.seed, self.size, self.device, self.threads = seed, size, device, threads
         self._key = key_of(seed)
         if device.type != "cpu":
-            log.info("noise on %s is made by torch operations (the compiled kernels are for CPUs)", device)
+            by = "torch operations" if gpu.noise_kernels(device.type) is None else "Triton kernels"
+            log.info("noise on %s is made by %s", device, by)
 
     def draw(
         self, generation: int, directions: Sequence[int], start: int = 0, stop: int | None = None, stream: int = NOISE_STREAM
@@ -60,8 +65,7 @@ class Noise:
         """Noise (D, stop - start) float32 of the directions at columns [start, stop) of a stream."""
         stop = self.size if stop is None else stop
         if self.device.type != "cpu":
-            chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
-            return philox.normals(philox.words(self._key, generation, chosen, stream, start, stop))
+            return self._on_device(generation, directions, stream, start, stop, law=True)
         out = np.empty((len(directions), stop - start), np.float32)
         kernels.draw(*self._key, generation, stream, np.asarray(directions, np.int64), start, out)
         return torch.from_numpy(out)
@@ -80,13 +84,26 @@ class Noise:
         return out
 
     def words(self, generation: int, directions: Sequence[int], count: int, stream: int) -> Tensor:
-        """Random words (D, count) of the directions at columns [0, count) of a stream: uint32, on a GPU int64."""
+        """Random words (D, count) of the directions at columns [0, count) of a stream: uint32, by torch operations int64."""
         if self.device.type != "cpu":
-            chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
-            return philox.words(self._key, generation, chosen, stream, 0, count)
+            return self._on_device(generation, directions, stream, 0, count, law=False)
         out = np.empty((len(directions), count), np.uint32)
         kernels.words_of(*self._key, generation, stream, np.asarray(directions, np.int64), out)
         return torch.from_numpy(out)
+
+    def _on_device(self, generation: int, directions: Sequence[int], stream: int, start: int, stop: int, law: bool) -> Tensor:
+        """Normals (``law``) or words of the directions, made where they are needed."""
+        if len(directions) == 1:
+            directions = range(directions[0], directions[0] + 1)
+        if isinstance(directions, range):  # no copy from the host, for which the device would have to wait
+            chosen = torch.arange(directions.start, directions.stop, directions.step, device=self.device)
+        else:
+            chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
+        made_by = gpu.noise_kernels(self.device.type)
+        if made_by is not None:
+            return made_by.draw(self._key, generation, chosen, stream, start, stop, law)
+        words = philox.words(self._key, generation, chosen, stream, start, stop)
+        return philox.normals(words) if law else words
 
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
@@ -132,7 +149,8 @@ class Noise:
         stop = self.size if stop is None else stop
         weights = np.ascontiguousarray(weights, np.float64)
         if self.device.type != "cpu":
-            return self._combine_by_torch(weights, moments, generation, directions, start, stop)
+            combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
+            return combined(weights, moments, generation, directions, start, stop)
         out = np.empty((len(weights), stop - start), np.float32)
         chosen, kinds = np.asarray(directions, np.int64), np.asarray(moments, np.int64)
 
@@ -142,6 +160,21 @@ class Noise:
 
         self.threads.map(piece, _tile_pieces(start, stop, self.threads.count))
         return torch.from_numpy(out)
+
+    def _combine_by_triton(
+        self,
+        weights: np.ndarray,
+        moments: Sequence[int],
+        generation: int,
+        directions: Sequence[int],
+        start: int,
+        stop: int,
+    ) -> Tensor:
+        chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
+        where = (self._key, generation, chosen, NOISE_STREAM, start, stop)
+        rows = zip(torch.from_numpy(weights).to(self.device), moments, strict=True)
+        made_by = gpu.noise_kernels(self.device.type)
+        return torch.stack([made_by.combine(*where, row, moment == 2) for row, moment in rows])
 
     def _combine_by_torch(
         self,

@@ -2,7 +2,8 @@
 
 Rows are (S sides, D directions, e examples) in that order, S scales tell how far a side goes along its direction (the
 minus half of an antithetic pair has -sigma). On a CPU, in float32 or float64 and with channels last in memory, compiled
-loops do it (:mod:`neuro_cli.core.row_kernels`); elsewhere torch operations do.
+loops do it (:mod:`neuro_cli.core.row_kernels`), on a GPU Triton kernels (:mod:`neuro_cli.core.triton_rows`); elsewhere
+torch operations do.
 
 Legend: n = S D e rows, C channels.
 """
@@ -15,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core import row_kernels
+from neuro_cli.core import gpu, row_kernels
 
 COMPILED = (torch.float32, torch.float64)
 SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 18 of them random
@@ -84,6 +85,9 @@ class Rows:
 
     def flip(self, x: Tensor, words: Tensor, channel: int) -> Tensor:
         """``x`` with the channels' signs of each row's direction; ``words`` (D, W), ``channel`` the channels' dimension."""
+        kernels = gpu.row_kernels(x)
+        if kernels is not None:
+            return kernels.flip(x, words, self._rows(), channel)
         source = _channels_last(x, channel)
         if source is None:
             return self.by_direction(x, random_signs(words, x.shape[channel], x.dtype), channel, torch.mul)
@@ -93,6 +97,9 @@ class Rows:
 
     def add_flipped(self, y: Tensor, t: Tensor, words: Tensor, channel: int) -> Tensor:
         """y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
+        kernels = gpu.row_kernels(y)
+        if kernels is not None:
+            return kernels.add_flipped(y, t, words, self.scales, self._rows(), channel)
         target, source = _channels_last(y, channel), _channels_last(t, channel)
         if target is None or source is None:
             return self.add(y, self.by_direction(t, random_signs(words, t.shape[channel], t.dtype), channel, torch.mul))
@@ -103,19 +110,34 @@ class Rows:
         """y + scale * t; may write to ``y``."""
         for side, scale in enumerate(self.scales):
             half = slice(side * self.directions * self.examples, (side + 1) * self.directions * self.examples)
-            y[half] += scale * t[half]
+            if y.device.type == "cpu":
+                y[half] += scale * t[half]
+            else:
+                y[half].add_(t[half], alpha=scale)  # one pass over memory instead of three
         return y
 
     def add_vectors(self, y: Tensor, vectors: Tensor, channel: int) -> Tensor:
         """y + scale * the vector of each row's direction; ``vectors`` (D, C); may write to ``y``."""
+        if y.device.type != "cpu":
+            return self._add_vectors_by_torch(y, vectors, channel)
         target = _channels_last(y, channel)
         if target is None:
             return self.add(y, self.by_direction(torch.zeros_like(y), vectors.to(y.dtype), channel, torch.add))
         row_kernels.add_vectors(target, vectors.to(y.dtype).contiguous().numpy(), self.examples, self._scales(y.dtype))
         return y
 
+    def _add_vectors_by_torch(self, y: Tensor, vectors: Tensor, channel: int) -> Tensor:
+        shape = [self.directions, 1] + [1] * (y.dim() - 1)
+        shape[channel % y.dim() + 1] = vectors.shape[1]
+        for half, scale in zip(y.unflatten(0, (len(self.scales), self.directions, self.examples)), self.scales, strict=True):
+            half.add_(vectors.to(y.dtype).view(shape), alpha=scale)
+        return y
+
     def gather(self, x: Tensor, index: Tensor, channel: int) -> Tensor:
         """``x`` at channels index[direction] (D, r): (n, .., r, ..)."""
+        kernels = gpu.row_kernels(x)
+        if kernels is not None:
+            return kernels.gather(x, index, self._rows(), channel)
         source = _channels_last(x, channel)
         shape = [*x.shape]
         shape[channel] = index.shape[1]
@@ -129,6 +151,9 @@ class Rows:
 
     def add_scattered(self, y: Tensor, t: Tensor, index: Tensor, channel: int) -> Tensor:
         """y with scale * t added to channels index[direction] (D, r); ``t`` (n, .., r, ..); may write to ``y``."""
+        kernels = gpu.row_kernels(y)
+        if kernels is not None:
+            return kernels.add_scattered(y, t, index, self.scales, self._rows(), channel)
         target, source = _channels_last(y, channel), _channels_last(t, channel)
         if target is None or source is None:
             places = self._spread(index, t.dim(), channel).expand(t.shape)
@@ -138,6 +163,9 @@ class Rows:
 
     def filtered(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
         """Images (n, C, H, W) filtered by each direction's ``filters`` (D, R, C / groups, kh, kw): (n, groups * R, H', W')."""
+        kernels = gpu.row_kernels(x)
+        if kernels is not None:
+            return kernels.filtered(x, filters, self._rows(), geometry)
         rank, inner, height, width = filters.shape[1:]
         source = _images(x)
         if source is None:
@@ -168,7 +196,10 @@ class Rows:
     def projected(self, x: Tensor, filters: Tensor) -> Tensor:
         """Features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""
         flat = x.reshape(self.count, -1, x.shape[-1])
-        if x.dtype in COMPILED and x.device.type == "cpu":
+        kernels = gpu.row_kernels(x)
+        if kernels is not None:
+            out = kernels.projected(flat, filters, self._rows())
+        elif x.dtype in COMPILED and x.device.type == "cpu":
             out = x.new_empty(self.count, flat.shape[1], filters.shape[1])
             row_kernels.projected(flat.contiguous().numpy(), filters.contiguous().numpy(), self.examples, out.numpy())
         else:
@@ -180,6 +211,9 @@ class Rows:
 
         ``maps`` has groups * R channels where ``y`` has C; ``factors`` (D, R, C).
         """
+        kernels = gpu.row_kernels(y)
+        if kernels is not None:
+            return kernels.add_outer(y, maps, factors, self.scales, self._rows(), channel, groups)
         target, source = _channels_last(y, channel), _channels_last(maps, channel)
         if target is None or source is None:
             rank, each = factors.shape[1], y.shape[channel] // groups
@@ -198,6 +232,9 @@ class Rows:
             if values is not None:
                 split = operation(split, values.reshape(*values.shape[:2], 1, *shape).to(x.dtype))
         return split.reshape(x.shape)
+
+    def _rows(self) -> tuple[int, int]:
+        return self.directions, self.examples
 
     def _scales(self, dtype: torch.dtype) -> np.ndarray:
         return np.array(self.scales, np.float32 if dtype == torch.float32 else np.float64)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 ACTIVATION = {"cpu": 2**21, "cuda": 2**27}
 ROWS = {"cpu": (32, 512), "cuda": (256, 2**17)}  # least and most rows of a chunk
 CHUNKS = {"cpu": 2, "cuda": 1}  # at least, so that two threads have something to share
-NOISE = 2**26  # values of noise that a sampler without reuse may hold for a chunk
+NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
 TRIAL_SCALE = 0.1
 
 
@@ -83,7 +83,7 @@ class BatchedScorer:
         rows = chunk_rows(largest, self._device, self._sampler.directions * self._sides * self._examples)
         length = max(1, min(rows // (self._sides * self._examples), self._sampler.directions))
         if not self._sampler.reuses_noise:
-            length = max(1, min(length, NOISE // self._layout.size))
+            length = min(length, dense_directions(self._layout.size, self._device))
         run = self._sampler.run_of_directions
         if run is not None:
             length = max(divisor for divisor in range(1, min(length, run) + 1) if run % divisor == 0)
@@ -176,6 +176,11 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     """
     low, high = ROWS[device.type]
     return max(low, min(ACTIVATION[device.type] // largest, high, -(-total // CHUNKS[device.type])))
+
+
+def dense_directions(size: int, device: torch.device) -> int:
+    """Directions of ``size`` numbers each that a chunk may hold."""
+    return max(1, NOISE[device.type] // size)
 
 
 def repeated(x: Tensor, times: int) -> Tensor:

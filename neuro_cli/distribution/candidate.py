@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from neuro_cli.core import gpu
 from neuro_cli.core.layout import ParameterLayout
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class Candidate:
         blocked: bool = False,
         shared: "Candidate | None" = None,
     ) -> None:
+        gpu.keep_float32(device, precision)
         inner = scoring_mode(copy.deepcopy(module).to(precision))
         self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device)
         rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)

@@ -20,7 +20,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import Rows
 from neuro_cli.core.threads import Threads
-from neuro_cli.distribution.batched import chunk_rows
+from neuro_cli.distribution.batched import chunk_rows, dense_directions
 from neuro_cli.distribution.candidate import Candidate
 from neuro_cli.distribution.perturbed import PerturbedForward
 from neuro_cli.fabric.base import Alone
@@ -171,12 +171,20 @@ class Subject:
             with torch.no_grad(), PerturbedForward(self._module, self._layout, perturbation):
                 self._module(x)
 
+        chunks = self._chunks if sampler.reuses_noise else self._dense_chunks(sampler.directions)
+
         def forward(number: int) -> None:
             sampler.prepare(number, range(sampler.directions))
-            self._threads.map(lambda bounds: chunk(bounds, number), self._chunks)
+            self._threads.map(lambda bounds: chunk(bounds, number), chunks)
             self._wait()
 
         return forward
+
+    def _dense_chunks(self, directions: int) -> list[tuple[int, int]]:
+        """Chunks whose noise, a number for every parameter, fits: as a run would make them."""
+        first = self._chunks[0][1]
+        length = min(first, dense_directions(self._layout.size, self._device))
+        return [(low, min(low + length, directions)) for low in range(0, directions, length)]
 
     def _members(self, sampler: Sampler) -> Callable[[int], None]:
         """One example after the other, each with its own weights (a pair: its two on one example each)."""

@@ -1,4 +1,7 @@
-"""``neuro bench noise``: nanoseconds of a normal number by each way of making it, and of what runs need of them."""
+"""``neuro bench noise``: nanoseconds of a normal number by each way of making it, and of what runs need of them.
+
+On the CPU, and where ``device`` is a GPU, there too: the device is waited for before a clock is read.
+"""
 
 import statistics
 from collections.abc import Callable
@@ -24,8 +27,10 @@ ADDRESSES, FEW = 1000, 16  # what a new address costs
 def bench_noise(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write noise.csv."""
     count = threads_of(config, Alone(), device_of("cpu"))
-    seconds = in_turn(noise_work(count), config["repeats"])
-    normals = {name: numbers for name, numbers in normals_of(count).items() if name in seconds}
+    device = device_of(config["device"])
+    there = {} if device.type == "cpu" else device_work(device)
+    seconds = in_turn(noise_work(count) | there, config["repeats"])
+    normals = normals_of(count) | dict.fromkeys(there, SIZE * ROWS)
     rows = [
         {"what": name, "normals": normals[name], "seconds": value, "ns_per_normal": 1e9 * value / normals[name]}
         for name, values in seconds.items()
@@ -41,7 +46,33 @@ def bench_noise(config: dict[str, Any], run: Path) -> None:
         )
         for name, values in seconds.items()
     ]
-    show("standard normal numbers on this CPU", ("what", "normals", "ns each", "median ms"), table, count, run / "noise.csv")
+    show("standard normal numbers", ("what", "normals", "ns each", "median ms"), table, count, run / "noise.csv")
+
+
+def device_work(device: torch.device) -> dict[str, Callable[[int], Any]]:
+    """Ways to make SIZE * ROWS normals on a GPU; the argument is the generation."""
+    noise = Noise(1, SIZE, device, Threads(1))
+    generator = torch.Generator(device)
+
+    def drawn(number: int) -> None:
+        noise.draw(number, range(ROWS))
+        torch.cuda.synchronize(device)
+
+    def torch_drawn(number: int) -> None:
+        torch.randn(ROWS, SIZE, generator=generator, device=device)
+        torch.cuda.synchronize(device)
+
+    def definition(number: int) -> None:
+        for direction in range(ROWS):
+            chosen = torch.tensor([direction], device=device)
+            philox.normals(philox.words(key_of(1), number, chosen, NOISE_STREAM, 0, SIZE))
+        torch.cuda.synchronize(device)
+
+    return {
+        f"neuro on {device}": drawn,
+        f"torch.randn on {device}": torch_drawn,
+        f"neuro's definition in torch operations on {device}": definition,
+    }
 
 
 def normals_of(threads: int) -> dict[str, int]:

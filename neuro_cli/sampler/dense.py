@@ -36,6 +36,12 @@ class DensePerturbation(Perturbation):
 
     def _of(self, place: Place) -> Tensor:
         """(D, *shape) of one parameter."""
+        if self._noise.device.type != "cpu":  # views, where a stack would launch a copy for thousands of directions
+            piece = self._noise[:, place.start : place.stop]
+            if len(place.shape) == 4 and place.channels_last:
+                out, inner, height, width = place.shape
+                return piece.unflatten(1, (out, height, width, inner)).permute(0, 1, 4, 2, 3)
+            return piece.unflatten(1, place.shape)
         return torch.stack([place.view(row) for row in self._noise])
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core import block_kernels, row_kernels
+from neuro_cli.core import block_kernels, gpu, row_kernels
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
@@ -185,7 +185,7 @@ class Permutation(NoiseReusing):
             _count(index[:, first : first + len(into)], weights.float(), into)
             return
         low = span.low + first
-        target = (low, low + len(into), block.width)
+        target = (low, low + len(into), block.rows, block.width)
         shared = self._flat_rows(block, generation, run)
         into += _placed_sum(shared, rows, self._columns_of(block, inputs), weights, target, moment == 2)
 
@@ -254,14 +254,20 @@ def _count(index: Tensor, weights: Tensor, into: Tensor) -> None:
 
 
 def _placed_sum(
-    shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int], square: bool
+    shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int, int], square: bool
 ) -> Tensor:
-    """The weighted sum (high - low, width) float64 of E (r, c) with its rows and columns placed; target (low, high, width)."""
-    low, high, width = target
+    """The weighted sum (high - low, width) float64 of E (r, c) with its rows and columns placed.
+
+    ``target``: (low, high, all rows, width).
+    """
+    low, high, _, width = target
     out = torch.zeros(high - low, width, dtype=torch.float64, device=shared.device)
     if shared.device.type == "cpu":
         block_kernels.add_placed(shared.numpy(), rows.numpy(), columns.numpy(), weights.numpy(), low, high, square, out.numpy())
         return out
+    kernels = gpu.row_kernels(shared)
+    if kernels is not None:
+        return kernels.placed_sum(shared.contiguous(), rows, columns, weights, target, square)
     values = shared.double() ** 2 if square else shared.double()
     for order, places, weight in zip(rows.long(), columns.long(), weights, strict=True):
         chosen = (order >= low) & (order < high)

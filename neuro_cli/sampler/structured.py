@@ -30,6 +30,7 @@ from neuro_cli.sampler.base import Perturbation, Sampler
 
 PIECE = 256  # rows of a block that are summed at once; pieces start at multiples of it, so slices share their bits
 CHUNK = 1024  # directions whose factors a thread holds at once for a sum
+FACTORS = 2**28  # values of factors that a GPU holds at once for a sum: few launches count for more than memory there
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,8 @@ class Structured(Sampler):
         """Let the directions in, a few lists of CHUNK at a time, each of which adds up for itself: threads change no bit."""
         threads = self.noise.threads
         tasks = [task for made in sums for task in made.tasks()]
-        lists = [chosen[low : low + CHUNK] for low in range(0, len(chosen), CHUNK)]
+        length = CHUNK if self.noise.device.type == "cpu" else max(CHUNK, FACTORS // max(self._columns, 1))
+        lists = [chosen[low : low + length] for low in range(0, len(chosen), length)]
         for low in range(0, len(lists), threads.count):
             part = lists[low : low + threads.count]
             drawn = self._drawn(generation, [places + directions.start for places in part])
@@ -178,7 +180,7 @@ class Structured(Sampler):
         drawn: list[Any] = [None] * len(lists)
 
         def draw(place: int) -> None:
-            drawn[place] = self.factors(generation, lists[place].tolist())
+            drawn[place] = self.factors(generation, _range_of(lists[place]))
 
         self.noise.threads.map(draw, range(len(lists)))
         return drawn
@@ -255,6 +257,12 @@ class _Lines:
         for place in sorted(self._parts):
             self._total += self._parts[place]
         self._parts.clear()
+
+
+def _range_of(directions: np.ndarray) -> Sequence[int]:
+    """The directions as a range where they follow each other: a device makes that by itself."""
+    first, last = int(directions[0]), int(directions[-1])
+    return range(first, last + 1) if last - first + 1 == len(directions) else directions.tolist()
 
 
 def _spans(blocks: Any, start: int, stop: int) -> Iterator[Span]:

@@ -14,7 +14,7 @@ class ExampleStream:
     def __init__(self, seed: int, size: int, device: torch.device) -> None:
         self.size = size
         # a batch is never larger than an epoch, so it touches two permutations at most
-        self._permutation = lru_cache(maxsize=2)(lambda epoch: random_permutation(seed, epoch, size).to(device))
+        self._permutation = lru_cache(maxsize=2)(lambda epoch: random_permutation(seed, epoch, size, device))
         self._nothing = torch.empty(0, dtype=torch.int64, device=device)
 
     def examples(self, start: int, stop: int) -> Tensor:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from neuro_cli.core import gpu
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import Rows
@@ -51,6 +52,7 @@ def check(
     layout = ParameterLayout(module)
     sampler.antithetic = pairs
     there = torch.device(device)
+    gpu.keep_float32(there, dtype)
     sampler.bind(Noise(7, layout.size, there, Threads(1)), 40, layout)
     module = scoring_mode(copy.deepcopy(module)).to(device, dtype)
     rows = Rows([SIGMA, -SIGMA][: 1 + pairs], directions, examples)

@@ -1,0 +1,308 @@
+"""The row operations of :mod:`neuro_cli.core.rows` on a GPU as Triton kernels: one launch in place of many.
+
+They compute in float32 and round once. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to
+its definition where there is no GPU.
+
+Legend: n = S D e rows, C channels; ``examples`` e, ``sided`` D e, ``inner`` values between two channels in memory.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 1024
+SERVED = (torch.float32, torch.bfloat16, torch.float16)
+_CHANGING = ["scale0", "scale1"]  # no reason to compile anew
+
+
+@triton.jit
+def _element(count, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr):
+    """(offset, inside, channel, direction, side) of a block of the elements of n rows of ``size``."""
+    first = tl.program_id(0).to(tl.int64) * block if wide else tl.program_id(0) * block
+    offset = first + tl.arange(0, block)
+    row = (offset // size).to(tl.int32)
+    channel = ((offset // inner) % channels).to(tl.int32)
+    return offset, offset < count, channel, (row % sided) // examples, row // sided
+
+
+@triton.jit
+def _sign(words, width, direction, channel, inside):
+    word = tl.load(words + direction.to(tl.int64) * width + channel // 32, mask=inside, other=0)
+    return tl.where(((word >> (channel % 32).to(tl.uint32)) & 1) > 0, -1.0, 1.0)
+
+
+@triton.jit
+def _flip(out, x, words, count, channels, inner, size, sided, examples, width, wide: tl.constexpr, block: tl.constexpr):
+    offset, inside, channel, direction, _ = _element(count, channels, inner, size, sided, examples, wide, block)
+    value = tl.load(x + offset, mask=inside)
+    sign = _sign(words, width, direction, channel, inside)
+    tl.store(out + offset, (value * sign.to(value.dtype)), mask=inside)
+
+
+@triton.jit(do_not_specialize=_CHANGING)
+def _add_flipped(
+    y, t, words, scale0, scale1, count, channels, inner, size, sided, examples, width,
+    wide: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    offset, inside, channel, direction, side = _element(count, channels, inner, size, sided, examples, wide, block)
+    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
+    sign = _sign(words, width, direction, channel, inside).to(tl.float32)
+    step = scale * sign * tl.load(t + offset, mask=inside).to(tl.float32)
+    value = tl.load(y + offset, mask=inside)
+    tl.store(y + offset, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
+
+
+@triton.jit
+def _gather(
+    out, x, index, count, kept, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """The elements are those of ``out``, whose rows have ``kept`` channels."""
+    offset, inside, place, direction, _ = _element(count, kept, inner, size, sided, examples, wide, block)
+    source = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
+    line = offset // (inner * kept)
+    tl.store(out + offset, tl.load(x + (line * channels + source) * inner + offset % inner, mask=inside), mask=inside)
+
+
+@triton.jit(do_not_specialize=_CHANGING)
+def _add_scattered(
+    y, t, index, scale0, scale1, count, kept, channels, inner, size, sided, examples,
+    wide: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """The elements are those of ``t``; the places of a direction differ, so no two of them meet."""
+    offset, inside, place, direction, side = _element(count, kept, inner, size, sided, examples, wide, block)
+    target = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
+    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
+    step = scale * tl.load(t + offset, mask=inside).to(tl.float32)
+    there = y + (offset // (inner * kept) * channels + target) * inner + offset % inner
+    value = tl.load(there, mask=inside)
+    tl.store(there, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
+
+
+@triton.jit(do_not_specialize=_CHANGING)
+def _add_outer(
+    y, maps, factors, scale0, scale1, count, channels, size, sided, examples, rank, each, direction_stride, rank_stride,
+    wide: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """y (n, points, C), maps (n, points, groups R)."""
+    offset, inside, channel, direction, side = _element(count, channels, 1, size, sided, examples, wide, block)
+    line = offset // channels * (channels // each * rank) + channel // each * rank
+    column = factors + direction.to(tl.int64) * direction_stride + channel
+    step = tl.full([block], 0, tl.float32)
+    for q in range(rank):
+        amount = tl.load(maps + line + q, mask=inside).to(tl.float32)
+        step += amount * tl.load(column + q * rank_stride, mask=inside).to(tl.float32)
+    value = tl.load(y + offset, mask=inside)
+    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
+    tl.store(y + offset, (value.to(tl.float32) + scale * step).to(value.dtype), mask=inside)
+
+
+@triton.jit
+def _filtered(
+    out, x, filters, lines, columns, out_columns, pixels, blocks, sided, examples, rank, inner, height, width,
+    stride0, stride1, pad0, pad1, gap0, gap1, row_stride, line_stride, column_stride, channel_stride,
+    direction_stride, rank_stride,
+    taken: tl.constexpr, depth: tl.constexpr,
+):  # fmt: skip
+    """A block of one row's pixels for one group and rank; out (n, pixels, groups R), filters (D, R, kh, kw, inner)."""
+    row, place = tl.program_id(0) // blocks, tl.program_id(0) % blocks
+    group, q = tl.program_id(1) // rank, tl.program_id(1) % rank
+    pixel = place * taken + tl.arange(0, taken)
+    top, left = pixel // out_columns * stride0 - pad0, pixel % out_columns * stride1 - pad1
+    image = x + row.to(tl.int64) * row_stride + group * inner * channel_stride
+    bank = filters + ((row % sided) // examples).to(tl.int64) * direction_stride + q * rank_stride
+    sums = tl.full([taken], 0, tl.float32)
+    for a in range(height):
+        for b in range(width):
+            h, w = top + a * gap0, left + b * gap1
+            inside = (pixel < pixels) & (h >= 0) & (h < lines) & (w >= 0) & (w < columns)
+            point = h * line_stride + w * column_stride
+            for low in range(0, inner, depth):
+                c = low + tl.arange(0, depth)
+                there = inside[:, None] & (c < inner)[None, :]
+                value = tl.load(image + point[:, None] + (c * channel_stride)[None, :], mask=there, other=0.0).to(tl.float32)
+                tap = tl.load(bank + (a * width + b) * inner + c, mask=c < inner, other=0.0).to(tl.float32)
+                sums += tl.sum(value * tap[None, :], 1)
+    target = out + (row.to(tl.int64) * pixels + pixel) * tl.num_programs(1) + tl.program_id(1)
+    tl.store(target, sums.to(out.dtype.element_ty), mask=pixel < pixels)
+
+
+@triton.jit
+def _placed_sum(
+    out, shared, row_of, column_of, weights, count, rows, width, inner_width, blocks, low,
+    square: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """A block of one row of the sum: where each direction took it from, in their order, in float64."""
+    row, first = low + tl.program_id(0) // blocks, tl.program_id(0) % blocks * block
+    column = first + tl.arange(0, block)
+    sums = tl.full([block], 0, tl.float64)
+    for d in range(count):
+        line = tl.load(row_of + d * rows + row)
+        if line >= 0:
+            place = tl.load(column_of + d * width + column, mask=column < width, other=-1)
+            value = tl.load(shared + line * inner_width + place, mask=place >= 0, other=0.0).to(tl.float64)
+            sums += tl.load(weights + d) * (value * value if square else value)
+    tl.store(out + (row - low).to(tl.int64) * width + column, sums, mask=column < width)
+
+
+def placed_sum(
+    shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int, int], square: bool
+) -> Tensor:
+    """The weighted sum (high - low, width) float64 of ``shared`` (r, c) with its rows and columns placed.
+
+    rows (D, r), columns (D or 1, c): where they land; ``target`` (low, high, all rows, width).
+    """
+    low, high, all_rows, width = target
+    row_of = _sources(rows, all_rows)
+    column_of = _sources(columns, width).expand(len(rows), width).contiguous()
+    out = torch.empty(high - low, width, dtype=torch.float64, device=shared.device)
+    blocks = -(-width // 256)
+    _placed_sum[((high - low) * blocks,)](
+        out,
+        shared,
+        row_of,
+        column_of,
+        weights,
+        len(rows),
+        all_rows,
+        width,
+        shared.shape[1],
+        blocks,
+        low,
+        square=square,
+        block=256,
+    )
+    return out
+
+
+def _sources(places: Tensor, count: int) -> Tensor:
+    """Which thing landed at each of ``count`` places, -1 for none: (D, count) int32 of places (D, k)."""
+    found = torch.full((len(places), count), -1, dtype=torch.int32, device=places.device)
+    things = torch.arange(places.shape[1], dtype=torch.int32, device=places.device).expand_as(places)
+    return found.scatter_(1, places.long(), things)
+
+
+def order_of(x: Tensor, channel: int) -> int | None:
+    """How many values lie between two channels of a row in memory, or None where the tensor is not dense."""
+    if x.movedim(channel, -1).is_contiguous():
+        return 1
+    return x[0, 0].numel() if x.is_contiguous() else None
+
+
+def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
+    """``Rows.flip``; ``rows`` (D, examples)."""
+    x, inner = _dense(x, channel)
+    out, words = torch.empty_like(x), words.contiguous()
+    shape = (out.numel(), x.shape[channel], inner, *_shape(x, rows), words.shape[1])
+    _launch(_flip, out.numel(), out.numel(), out, x, words, *shape)
+    return out
+
+
+def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
+    """``Rows.add_flipped``."""
+    y, inner = _dense(y, channel)
+    t, words = _like(t, inner, channel), words.contiguous()
+    shape = (y.numel(), y.shape[channel], inner, *_shape(y, rows), words.shape[1])
+    _launch(_add_flipped, y.numel(), y.numel(), y, t, words, *_two(scales), *shape)
+    return y
+
+
+def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
+    """``Rows.gather``; ``index`` (D, r) int32."""
+    x, inner = _dense(x, channel)
+    shape = [*x.shape]
+    shape[channel] = index.shape[1]
+    out = x.new_empty(shape)
+    if inner == 1 and x.dim() == 4 and channel == 1:
+        out = out.contiguous(memory_format=torch.channels_last)
+    sizes = (out.numel(), index.shape[1], x.shape[channel], inner, *_shape(out, rows))
+    _launch(_gather, out.numel(), x.numel(), out, x, index.contiguous(), *sizes)
+    return out
+
+
+def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
+    """``Rows.add_scattered``; ``index`` (D, r) int32."""
+    y, inner = _dense(y, channel)
+    t = _like(t, inner, channel)
+    shape = (t.numel(), index.shape[1], y.shape[channel], inner, *_shape(t, rows))
+    _launch(_add_scattered, t.numel(), y.numel(), y, t, index.contiguous(), *_two(scales), *shape)
+    return y
+
+
+def add_outer(
+    y: Tensor, maps: Tensor, factors: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int, groups: int
+) -> Tensor:
+    """``Rows.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
+    y = y if y.movedim(channel, -1).is_contiguous() else _channels_last(y, channel)
+    maps = _channels_last(maps, channel)
+    factors = factors if factors.stride(2) == 1 else factors.contiguous()
+    channels = y.shape[channel]
+    shape = (y.numel(), channels, *_shape(y, rows), factors.shape[1], channels // groups, factors.stride(0), factors.stride(1))
+    _launch(_add_outer, y.numel(), y.numel(), y, maps, factors, *_two(scales), *shape)
+    return y
+
+
+def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -> Tensor:
+    """``Rows.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W'), channels last in memory."""
+    rank, inner, *kernel = filters.shape[1:]
+    bank = filters.permute(0, 1, 3, 4, 2).contiguous()
+    sides = zip(x.shape[2:], geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
+    height, width = ((side + 2 * pad - gap * (taps - 1) - 1) // step + 1 for side, pad, gap, taps, step in sides)
+    out = x.new_empty(len(x), height, width, geometry.groups * rank)
+    block = min(64, triton.next_power_of_2(height * width))
+    blocks = -(-height * width // block)
+    _filtered[(len(x) * blocks, geometry.groups * rank)](
+        out, x, bank, *x.shape[2:], width, height * width, blocks, rows[0] * rows[1], rows[1], rank, inner, *kernel,
+        *geometry.stride, *geometry.padding, *geometry.dilation, x.stride(0), x.stride(2), x.stride(3), x.stride(1),
+        bank.stride(0), bank.stride(1), taken=block, depth=min(32, triton.next_power_of_2(inner)), num_warps=4,
+    )  # fmt: skip
+    return out.permute(0, 3, 1, 2)
+
+
+def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
+    """``Rows.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
+    x, filters = x.contiguous(), filters if filters.stride(2) == 1 else filters.contiguous()
+    (count, points, channels), rank = x.shape, filters.shape[1]
+    out = x.new_empty(count, points, rank)
+    block = min(16, triton.next_power_of_2(points))
+    blocks = -(-points // block)
+    _filtered[(count * blocks, rank)](
+        out, x, filters, 1, points, points, points, blocks, rows[0] * rows[1], rows[1], rank, channels, 1, 1,
+        1, 1, 0, 0, 1, 1, x.stride(0), 0, channels, 1, filters.stride(0), filters.stride(1),
+        taken=block, depth=min(1024 // block, triton.next_power_of_2(channels)), num_warps=4 if block > 1 else 2,
+    )  # fmt: skip
+    return out
+
+
+def _launch(kernel: Any, count: int, largest: int, *values: Any) -> None:
+    """Run over ``count`` elements; 64-bit places where a tensor has ``largest`` values."""
+    if count:
+        kernel[(-(-count // BLOCK),)](*values, wide=largest >= 2**31 - BLOCK, block=BLOCK)
+
+
+def _shape(x: Tensor, rows: tuple[int, int]) -> tuple[int, int, int]:
+    """Values of a row, rows of a side, examples of a direction."""
+    return x[0].numel(), rows[0] * rows[1], rows[1]
+
+
+def _dense(x: Tensor, channel: int) -> tuple[Tensor, int]:
+    inner = order_of(x, channel)
+    return (x, inner) if inner is not None else (x.contiguous(), order_of(x.contiguous(), channel) or 1)
+
+
+def _like(t: Tensor, inner: int, channel: int) -> Tensor:
+    """``t`` in the order of memory that has ``inner`` values between channels."""
+    if order_of(t, channel) == inner or (inner == 1 and t.movedim(channel, -1).is_contiguous()):
+        return t
+    return _channels_last(t, channel) if inner == 1 else t.contiguous()
+
+
+def _channels_last(t: Tensor, channel: int) -> Tensor:
+    return t.movedim(channel, -1).contiguous().movedim(-1, channel)
+
+
+def _two(scales: tuple[float, ...]) -> tuple[float, float]:
+    """The scales of both sides."""
+    return scales[0], scales[-1]

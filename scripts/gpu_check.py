@@ -1,0 +1,258 @@
+"""What scripts/gpu_check.sh does: each part is a command in a process of its own, its figures become lines of a page.
+
+A part that fails or that something is missing for says so on the page; the others run. Goals that are missed are named so.
+"""
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+NEURO = ["-m", "neuro_cli"]
+TESTS = ["tests/core/test_triton_kernels.py", "tests/core/test_noise.py", "tests/distribution/test_perturbed.py", "tests/gpu"]
+MNIST = [
+    "experiment=mnist_fast", "model._target_=gpu_net.Strided", "population=120000", "batch_size=60000", "precision=bfloat16",
+    "algo.optimizer.lr=0.01", "generations=1500", "evaluate.every=50", "checkpoint.every=100000", "stop.metric=test_accuracy",
+    "stop.at=0.973",
+]  # fmt: skip
+Lines = list[str]
+
+
+def median(values: list[float], form: str) -> str:
+    """``2.10 (2.02 to 2.31)``."""
+    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+
+
+class Check:
+    """The parts, and what they have in common."""
+
+    def __init__(self, folder: Path, data: Path | None) -> None:
+        self.folder, self.data = folder, data
+        self.results: dict[str, Any] = {}
+
+    def run(self, name: str, command: list[str], seconds: float = 580) -> subprocess.CompletedProcess[str]:
+        """Run Python with ``command``; what it says is kept in a log. Raises RuntimeError with its last line."""
+        paths = [str(ROOT), str(ROOT / "scripts"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+        done = subprocess.run(
+            [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds
+        )
+        (self.folder / f"{name}.log").write_text(done.stdout + done.stderr)
+        if done.returncode:
+            raise RuntimeError(([*done.stdout.splitlines(), *done.stderr.splitlines()] or ["no message"])[-1][:300])
+        return done
+
+    def tests(self) -> Lines:
+        """The tests that have a CUDA device as a parameter, and those of tests/gpu."""
+        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "cuda or gpu", *TESTS]
+        try:
+            last = self.run("tests", command).stdout.strip().splitlines()[-1]
+        except RuntimeError as error:
+            last = str(error)
+        self.results["tests"] = last
+        return [f"`python {' '.join(command[:2])} -k 'cuda or gpu' {' '.join(TESTS)}`: {last.strip('= ')}"]
+
+    def generation(self) -> Lines:
+        """W1 in both precisions."""
+        made = ["| precision | neuro s | textbook s | neuro / textbook | neuro / roof |", "|---|---|---|---|---|"]
+        for precision in ("float32", "bfloat16"):
+            run = self.folder / f"generation_{precision}"
+            options = ["device=cuda", f"precision={precision}", "repeats=10"]
+            self.run(run.name, [*NEURO, "bench", "generation", *options, f"hydra.run.dir={run}"])
+            seconds: dict[str, list[float]] = {}
+            for row in csv.DictReader((run / "bench.csv").open()):
+                seconds.setdefault(row["system"], []).append(float(row["seconds"]))
+            self.results[run.name] = seconds
+            ratios = [[a / b for a, b in zip(seconds["neuro"], seconds[other], strict=True)] for other in ("textbook", "roof")]
+            made.append(
+                f"| {precision} | {median(seconds['neuro'], '.4f')} | {median(seconds['textbook'], '.4f')} | "
+                + " | ".join(median(values, ".2f") for values in ratios) + " |"
+            )  # fmt: skip
+        return ["`neuro bench generation device=cuda precision=... repeats=10`: MNIST_3M, population 64, 128 examples", "", *made]
+
+    def noise(self) -> Lines:
+        """Nanoseconds of a normal number on the device."""
+        run = self.folder / "noise"
+        self.run("noise", [*NEURO, "bench", "noise", "device=cuda", "repeats=15", f"hydra.run.dir={run}"])
+        found: dict[str, list[float]] = {}
+        for row in csv.DictReader((run / "noise.csv").open()):
+            if "cuda" in row["what"]:
+                found.setdefault(row["what"], []).append(float(row["ns_per_normal"]))
+        self.results["noise"] = found
+        made = [f"| {name} | {median([1e3 * value for value in values], '.2f')} |" for name, values in found.items()]
+        return [
+            "`neuro bench noise device=cuda repeats=15`, 104,788,288 normals",
+            "",
+            "| what | ps a normal |",
+            "|---|---|",
+            *made,
+        ]
+
+    def tables(self) -> Lines:
+        """Tables 1 to 4 of the paper."""
+        out = self.folder / "tables.json"
+        self.run("tables", ["scripts/gpu_layers.py", "tables", str(out), "20"])
+        rows = self.results["tables"] = json.loads(out.read_text())
+        heads = ["layer", "sampler", "published", "noise given", "fresh noise", "verdict", "update ms", "published ms", "verdict"]
+        made = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+        for row in rows:
+            if "error" in row:
+                made.append(
+                    f"| {row['layer']} | {row['sampler']} | {row.get('published', '')} | failed: {row['error']} | | | | | |"
+                )
+                continue
+            cells = [row["layer"], row["sampler"], str(row.get("published", ""))]
+            cells += [three(row["given"]), three(row["fresh"]), verdict(row["given"][0], row.get("published"))]
+            cells += [three(row["update_ms"]), str(row.get("published_update_ms", ""))]
+            made.append("| " + " | ".join([*cells, verdict(row["update_ms"][0], row.get("published_update_ms"))]) + " |")
+        plain = {row["layer"]: (row["plain_ms"][0], row["published_plain_ms"]) for row in rows if "plain_ms" in row}
+        said = "; ".join(f"{name} {here:.4f} ms (published {there})" for name, (here, there) in plain.items())
+        return ["`python scripts/gpu_layers.py tables OUT.json 20`", "", *made, "", f"The unperturbed pass: {said}."]
+
+    def inference(self) -> Lines:
+        """The goal of low rank."""
+        out = self.folder / "inference.json"
+        self.run("inference", ["scripts/gpu_layers.py", "inference", str(out), "20"])
+        rows = self.results["inference"] = json.loads(out.read_text())
+        made = [
+            "| model | rows | members | inference ms | forward | forward and update | goal 0.9 |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for row in rows:
+            cells = [row["model"], f"{row['rows']:,}", f"{row['members']:,}", f"{row['plain_ms']:.3f}"]
+            cells += [three(row["forward"]), three(row["both"]), "met" if row["both"][0] >= 0.9 else "missed"]
+            made.append("| " + " | ".join(cells) + " |")
+        return ["`python scripts/gpu_layers.py inference OUT.json 20`", "", *made]
+
+    def mnist(self) -> Lines:
+        """Seconds to 97.3 % test accuracy."""
+        if self.data is None:
+            return ["not run: `--data` names the folder that holds MNIST/raw"]
+        made = [
+            "| seed | generations | 97.3 % after | wall, start included | last test accuracy | goal 27 s |",
+            "|---|---|---|---|---|---|",
+        ]
+        for seed in (1, 2):
+            run = self.folder / f"mnist_{seed}"
+            options = [*MNIST, f"seed={seed}", f"task.root={self.data}", f"hydra.run.dir={run}"]
+            begun = time.perf_counter()
+            self.run(run.name, [*NEURO, "train", *options])
+            wall = time.perf_counter() - begun
+            rows = list(csv.DictReader((run / "metrics.csv").open()))
+            trained = sum(float(row["seconds"]) for row in rows)
+            accuracy = [float(row["test_accuracy"]) for row in rows if row["test_accuracy"]]
+            reached = f"{trained:.1f} s" if max(accuracy) >= 0.973 else f"not in {trained:.1f} s"
+            met = "met" if max(accuracy) >= 0.973 and wall <= 27 else "missed"
+            self.results[run.name] = {"wall": wall, "trained": trained, "accuracy": accuracy, "generations": len(rows)}
+            made.append(f"| {seed} | {len(rows)} | {reached} | {wall:.1f} s | {100 * accuracy[-1]:.2f} % | {met} |")
+        return [f"`neuro train {' '.join(MNIST)} seed=... task.root=...` with `scripts` on PYTHONPATH", "", *made]
+
+    def evosax(self) -> Lines:
+        """W1 in turns with evosax on the same GPU."""
+        out = self.folder / "evosax.json"
+        self.run("evosax", ["scripts/gpu_evosax.py", str(out), "10"])
+        found = self.results["evosax"] = json.loads(out.read_text())
+        ours = found["seconds"]["neuro"]
+        made = []
+        for name, values in found["seconds"].items():
+            ratio = median([a / b for a, b in zip(ours, values, strict=True)], ".2f")
+            made.append(f"| {name} | {median(values, '.4f')} | {ratio} |")
+        head = f"`python scripts/gpu_evosax.py OUT.json 10`: MNIST_3M, population 64, 128 examples, {found['versions']}"
+        return [head, "", "| system | s a generation | neuro's time over it |", "|---|---|---|", *made]
+
+
+def three(values: list[float]) -> str:
+    return f"{values[0]:.2f} ({values[1]:.2f} to {values[2]:.2f})"
+
+
+def verdict(value: float, published: float | None) -> str:
+    """Whether a figure is at most the published one."""
+    if published is None:
+        return ""
+    return "reproduced" if value <= published else "not reproduced"
+
+
+TITLES: dict[str, str] = {
+    "tests": "Correctness on CUDA",
+    "generation": "A generation (W1)",
+    "evosax": "The same generation by evosax",
+    "noise": "Noise",
+    "tables": "Tables 1 to 4, bfloat16",
+    "inference": "Low rank against batch inference (goal: at least 0.9 with the update)",
+    "mnist": "MNIST: 97.3 % in at most 27 s",
+}
+
+
+def machine() -> str:
+    """The device, its driver, and the versions of what did the work."""
+    import torch
+
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        card = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip().splitlines()[0]
+    except (OSError, subprocess.CalledProcessError):
+        card = f"{torch.cuda.get_device_name()}, driver not known"
+    name, driver = card.rsplit(", ", 1)
+    return f"{name}, driver {driver}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"neuro: gpu_check: {message}; --help lists the options", file=sys.stderr)
+        sys.exit(2)
+
+
+def arguments() -> argparse.Namespace:
+    """What was typed; exits with code 2 where it is wrong."""
+    parser = Parser(prog="gpu_check", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("outputs/gpu"), help="where results go (outputs/gpu)")
+    parser.add_argument("--data", type=Path, help="folder that holds MNIST/raw")
+    parser.add_argument("--only", default=",".join(TITLES), help="parts, separated by commas (all)")
+    typed = parser.parse_args()
+    typed.only = typed.only.split(",")
+    for name in typed.only:
+        if name not in TITLES:
+            parser.error(f"--only {name}: must be among {', '.join(TITLES)}")
+    if typed.data is not None and not (typed.data / "MNIST" / "raw").is_dir():
+        parser.error(f"--data {typed.data}: no MNIST/raw there")
+    return typed
+
+
+def main() -> int:
+    typed = arguments()
+    import torch
+
+    if not torch.cuda.is_available():
+        print("neuro: gpu_check: no CUDA device that torch can use; run it where `neuro doctor` names one", file=sys.stderr)
+        return 2
+    folder = typed.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    check = Check(folder, typed.data and typed.data.absolute())
+    lines = ["# On a GPU", "", f"By `scripts/gpu_check.sh`: {machine()}."]
+    for name in [name for name in TITLES if name in typed.only]:
+        part: Callable[[], Lines] = getattr(check, name)
+        try:
+            said = part()
+        except (RuntimeError, OSError, KeyError, ValueError, subprocess.TimeoutExpired) as error:
+            said = [f"failed: {error}; what it said is in {name}.log"]
+        lines += ["", f"## {TITLES[name]}", "", *said]
+        (folder / "gpu.md").write_text("\n".join(lines) + "\n")
+        (folder / "results.json").write_text(json.dumps(check.results, indent=1) + "\n")
+        print("\n".join(["", f"## {TITLES[name]}", *said]), flush=True)
+    print(f"neuro: results in {folder / 'gpu.md'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""W1 on a GPU: a generation of neuro, of evosax with ``vmap`` in its default and in full float32, one of each in turn.
+
+    python scripts/gpu_evosax.py OUT.json [ROUNDS]
+
+jax needs its CUDA plugin and evosax to be installed beside neuro. jax's default rounds the factors of float32 products to
+TF32 on such a GPU; neuro's float32 does not, so both of evosax's ways are here.
+"""
+
+import json
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench_peers import UNCOUNTED, Peer, measure
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from neuro_cli.model.mnist import MNIST_3M
+from neuro_cli.overrides import config_folder
+from neuro_cli.runner.bench_generation import Worker
+
+
+def config_of(precision: str) -> dict[str, Any]:
+    """The config of ``neuro bench generation device=cuda``."""
+    with initialize_config_dir(str(config_folder()), version_base="1.3", job_name="bench"):
+        made = OmegaConf.to_container(compose("bench", ["device=cuda", f"precision={precision}", "threads=1"]), resolve=True)
+    assert isinstance(made, dict)
+    return {str(key): value for key, value in made.items()}
+
+
+def peer(name: str, variables: dict[str, str], out: Path) -> Peer:
+    """evosax, with ``variables`` in its environment."""
+    count = sum(parameter.numel() for parameter in MNIST_3M().parameters())
+    setting: dict[str, Any] = {
+        "channels": MNIST_3M.channels,
+        "hidden": MNIST_3M.hidden,
+        "parameters": count,
+        "seed": 1,
+        "threads": 1,
+    }
+    os.environ.update(variables)
+    made = Peer(
+        "evosax",
+        Path(sys.executable),
+        setting | {"population": 64, "batch_size": 128, "vmap": True},
+        out.with_suffix(f".{name}.log"),
+    )
+    made.name = name
+    for key in variables:
+        del os.environ[key]
+    return made
+
+
+def main() -> None:
+    out, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    alone = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # all of them are on one device
+    workers = [
+        Worker("neuro", config_of("float32")),
+        Worker("neuro", config_of("bfloat16")),
+        peer("evosax", alone, out),
+        peer("evosax_float32", alone | {"JAX_DEFAULT_MATMUL_PRECISION": "highest"}, out),
+    ]
+    workers[1].name = "neuro bfloat16"
+    try:
+        measure(workers, count)
+    finally:
+        for worker in workers:
+            worker.close()
+    seconds = {worker.name: [row["seconds"] for row in worker.rows] for worker in workers}
+    versions = ", ".join(f"{name} {version(name)}" for name in ("evosax", "jax", "torch"))
+    out.write_text(json.dumps({"seconds": seconds, "uncounted": UNCOUNTED, "versions": versions}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

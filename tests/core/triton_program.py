@@ -1,0 +1,114 @@
+"""Runs every Triton kernel and its definition on the CPU; prints {case: largest difference} as JSON.
+
+python triton_program.py cpu|cuda       (cpu: with TRITON_INTERPRET=1)
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from neuro_cli.core import philox, triton_noise, triton_rows
+from neuro_cli.core.rows import Geometry, Rows
+
+SCALES, DIRECTIONS, EXAMPLES = (0.5, -0.25), 2, 2
+COUNT = len(SCALES) * DIRECTIONS * EXAMPLES
+ROWS = (DIRECTIONS, EXAMPLES)
+LAYOUTS = {"linear": (37,), "points": (5, 37), "images": (6, 5, 7), "channels_last": (6, 5, 7)}
+
+
+def normal(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def laid(kind: str, x: Tensor, device: str) -> Tensor:
+    """``x`` on the device in the memory order of the case."""
+    x = x.to(device)
+    return x.contiguous(memory_format=torch.channels_last) if kind == "channels_last" else x
+
+
+def noise(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Bits as integers: any difference counts."""
+    cases = [((1, 0), 3, (0, 5, 7), 0, 0, 2500), ((0xFFFFFFFF, 0x80000001), 2**32 - 1, (2**32 - 1,), 8, 1030, 1040)]
+    for key, generation, directions, stream, start, stop in cases:
+        words = philox.words(key, generation, torch.tensor(directions), stream, start, stop)
+        where = (key, generation, torch.tensor(directions, device=device), stream, start, stop)
+        yield f"words {start}", triton_noise.draw(*where, law=False).to(torch.int64), words
+        made = triton_noise.draw(*where, law=True)
+        normals = philox.normals(words)
+        yield f"normals {start}", made.view(torch.int32).long(), normals.view(torch.int32).long()
+        weights = torch.linspace(-1, 2, len(directions), dtype=torch.float64)
+        for square, moment in ((False, normals.double()), (True, normals.double() ** 2 - 1)):
+            yield f"combine {start}", triton_noise.combine(*where, weights.to(device), square), weights @ moment
+
+
+def row_operations(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    rows = Rows(SCALES, DIRECTIONS, EXAMPLES)
+    for kind, shape in LAYOUTS.items():
+        channel = 1 if len(shape) == 3 else -1
+        channels = shape[0] if len(shape) == 3 else shape[-1]
+        x, y = normal(COUNT, *shape), normal(COUNT, *shape) + 1
+        words = torch.randint(0, 2**32, (DIRECTIONS, 2), generator=torch.Generator().manual_seed(1)).to(torch.uint32)
+        order = torch.stack([torch.randperm(channels)[: channels - 2] for _ in range(DIRECTIONS)]).to(torch.int32)
+        there, target = laid(kind, x, device), lambda y=y, kind=kind: laid(kind, y.clone(), device)
+        yield f"flip {kind}", triton_rows.flip(there, words.to(device), ROWS, channel), rows.flip(x, words, channel)
+        made = triton_rows.add_flipped(target(), there, words.to(device), SCALES, ROWS, channel)
+        yield f"add_flipped {kind}", made, rows.add_flipped(y.clone(), x, words, channel)
+        part = rows.gather(x, order, channel)
+        yield f"gather {kind}", triton_rows.gather(there, order.to(device), ROWS, channel), part
+        made = triton_rows.add_scattered(target(), laid(kind, part, device), order.to(device), SCALES, ROWS, channel)
+        yield f"add_scattered {kind}", made, rows.add_scattered(y.clone(), part, order, channel)
+        for rank, groups in ((1, 1), (3, 1), *(((2, 3),) if len(shape) == 3 else ())):
+            maps_shape = [COUNT, *shape]
+            maps_shape[channel] = groups * rank
+            maps, factors = normal(*maps_shape), normal(DIRECTIONS, rank, channels)
+            there_too = (laid(kind, maps, device), factors.to(device), SCALES, ROWS, channel, groups)
+            wanted = rows.add_outer(y.double(), maps.double(), factors.double(), channel, groups)
+            yield f"add_outer {kind} {rank} {groups}", triton_rows.add_outer(target(), *there_too), wanted
+
+
+def projections(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    rows = Rows(SCALES, DIRECTIONS, EXAMPLES)
+    for points, channels, rank in ((1, 1300, 1), (1, 50, 3), (20, 37, 2)):
+        x, filters = normal(COUNT, points, channels), normal(DIRECTIONS, rank, channels)
+        made = triton_rows.projected(x.to(device), filters.to(device), ROWS)
+        yield f"projected {points} {channels}", made, rows.projected(x.double(), filters.double())
+    for channels, groups, rank, kernel, geometry in (
+        (5, 1, 2, (3, 3), Geometry(padding=(1, 1))),
+        (1, 1, 1, (5, 5), Geometry((2, 2), (2, 2))),
+        (33, 1, 1, (3, 2), Geometry((2, 1), (0, 1), (2, 3))),
+        (6, 3, 2, (3, 3), Geometry((2, 2), padding=(1, 1), groups=3)),
+    ):
+        x, filters = normal(COUNT, channels, 7, 9), normal(DIRECTIONS, rank, channels // groups, *kernel)
+        wanted = rows.filtered(x.double(), filters.double(), geometry)
+        for kind in ("images", "channels_last") if channels < 33 else ("channels_last",):
+            made = triton_rows.filtered(laid(kind, x, device), filters.to(device), ROWS, geometry)
+            yield f"filtered {kind} {channels} {geometry.groups} {geometry.stride}", made, wanted
+
+
+def placed(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Sums of a matrix of which each direction places part of the rows and columns."""
+    shared, weights = normal(9, 300), torch.tensor([0.5, -2.0, 1.25], dtype=torch.float64)
+    rows = torch.stack([torch.randperm(14)[:9] for _ in range(3)]).to(torch.int32)
+    columns = torch.stack([torch.randperm(310)[:300] for _ in range(3)]).to(torch.int32)
+    for square in (False, True):
+        wanted = torch.zeros(14, 310, dtype=torch.float64)
+        for order, places, weight in zip(rows.long(), columns.long(), weights, strict=True):
+            wanted[order[:, None], places] += weight * shared.double() ** (1 + square)
+        where = (shared.to(device), rows.to(device), columns.to(device), weights.to(device))
+        yield f"placed_sum {square}", triton_rows.placed_sum(*where, (2, 13, 14, 310), square), wanted[2:13]
+
+
+def main(device: str) -> None:
+    found = {}
+    for family in (noise, row_operations, projections, placed):
+        for name, made, wanted in family(device):
+            assert made.shape == wanted.shape, name
+            found[name] = float((made.cpu().double() - wanted.double()).abs().max())
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -81,26 +81,54 @@ def _chunk(records: list[bytes]) -> list[bytes]:
 
 
 async def fetch(channel: Channel, keeper: Keeper) -> None:
-    """Take what :func:`serve` sends. Raises ConnectionError for what does not fit."""
+    """Take what :func:`serve` sends. Raises ConnectionError for what does not fit.
+
+    Our history gives way to another only when that is there as a whole, and as long as ours at least.
+    """
     channel.most = keeper.limits.message
-    begun = False
+    other: Ledger | None = None
+    snapshot = None
     while True:
         message = await _next(channel, "records", "start", "snapshot", "none")
         kind = message["k"]
+        if kind == "records" and not message["records"]:
+            break
         if kind == "records":
-            if not message["records"]:
-                return
-            _take(message["records"], keeper)
-        elif kind == "none" or begun:
+            _take(message["records"], keeper if other is None else Draft(other, keeper.limits.columns))
+        elif kind == "none" or other is not None:
             raise ConnectionError("the peer has less than we have, or no snapshot yet for what it has dropped")
         elif kind == "start":
             if message["head"] != keeper.limits.origin:
                 raise MalformedError("a history of another run")
-            keeper.replace(Ledger(message["head"]), None)
+            other = Ledger(message["head"])
         else:
             snapshot = await _snapshot(channel, message, keeper.limits)
-            keeper.replace(Ledger(snapshot.head, snapshot.iteration), snapshot)
-        begun = True
+            other = Ledger(snapshot.head, snapshot.iteration)
+    if other is not None:
+        await _replace(keeper, other, snapshot)
+
+
+async def _replace(keeper: Keeper, other: Ledger, snapshot: Snapshot | None) -> None:
+    if other.next < keeper.ledger.next:
+        raise ConnectionError(f"the peer has less than we have: {other.next} of {keeper.ledger.next} iterations, and others")
+    first = other.head_at(other.base)
+    assert first is not None
+    keeper.replace(Ledger(first, other.base), snapshot)
+    for place in range(0, len(other.records), CHUNK):
+        for record in other.records[place : place + CHUNK]:
+            keeper.take(record)
+        await asyncio.sleep(0)  # an election does not wait
+
+
+@dataclass
+class Draft:
+    """A history that is being fetched, and is not ours yet."""
+
+    ledger: Ledger
+    columns: int
+
+    def take(self, content: bytes) -> Outcome:
+        return self.ledger.offer(content, self.columns)[0]
 
 
 async def _next(channel: Channel, *kinds: str) -> dict[str, Any]:
@@ -111,7 +139,7 @@ async def _next(channel: Channel, *kinds: str) -> dict[str, Any]:
         raise ConnectionError(f"nothing came for {NEXT:g} s") from error
 
 
-def _take(records: list[bytes], keeper: Keeper) -> None:
+def _take(records: list[bytes], keeper: Keeper | Draft) -> None:
     before = keeper.ledger.next
     for record in records:
         at = keeper.ledger.next

@@ -28,7 +28,7 @@ class Leadership:
         self.collector = Collector(node.settings.deadline, node.settings.late)
         self._proposed = (-1, 0.0)
         self._waits_until: float | None = None
-        self._late, self._dropped = Rationed(log, 10), Rationed(log, 10)
+        self._late, self._dropped = Rationed(log, 10, logging.INFO), Rationed(log, 10)
 
     def wait_for_peers(self) -> None:
         """A founder gives the peers that it has started time to come."""

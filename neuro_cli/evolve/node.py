@@ -232,6 +232,13 @@ class Node:
     def leader(self) -> str | None:
         return self.election.leader if self.entered.is_set() else None
 
+    def now(self) -> float:
+        return time.monotonic()
+
+    def has(self, position: int, head: bytes) -> bool:
+        """Whether our first ``position`` iterations are there and, as far as we still know, the ones called ``head``."""
+        return position <= self.ledger.next and (position < self.ledger.base or self.ledger.head_at(position) == head)
+
     def position(self) -> tuple[int, bytes]:
         return self.ledger.next, self.ledger.head
 

@@ -8,10 +8,12 @@ PERIOD = 60.0  # seconds
 
 
 class Rationed:
-    """Warnings of one sort through ``log``: ``most`` lines a period; what comes on top is counted in the next line."""
+    """Lines of one sort through ``log``: ``most`` a period; what comes on top is counted in the next line."""
 
-    def __init__(self, log: logging.Logger, most: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
-        self._log, self._most, self._clock = log, most, clock
+    def __init__(
+        self, log: logging.Logger, most: int = 1, level: int = logging.WARNING, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log, self._most, self._level, self._clock = log, most, level, clock
         self._begun, self._said, self._kept = float("-inf"), 0, 0
         self._last = ""
 
@@ -20,7 +22,7 @@ class Rationed:
             self._begun, self._said = self._clock(), 0
         if self._said < self._most:
             self._said += 1
-            self._log.warning("%s%s", line, f" ({self._kept} more before it)" if self._kept else "")
+            self._log.log(self._level, "%s%s", line, f" ({self._kept} more before it)" if self._kept else "")
             self._kept = 0
         else:
             self._kept, self._last = self._kept + 1, line

@@ -52,7 +52,7 @@ def with_secret(secret):
 
 
 def test_who_knows_the_secret_is_heard_and_counted():
-    message = {"k": "x", "data": b"\0" * 30, "pair": (1, 2), "more": b"\0" * 70}
+    message = {"k": "x", "data": b"\0" * 30, "pair": [1, 2], "more": b"\0" * 70}
     found, (answer, traffic) = asyncio.run(visited(with_secret("the secret of this cluster"), message))
     assert found == message
     assert answer == {"k": "cluster", "cluster": "00" * 30}

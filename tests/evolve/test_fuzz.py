@@ -8,14 +8,19 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fuzz_lab import Grammar, learnt
-from node_lab import InProcess, progress, wait
+from node_lab import InProcess, progress, report_on, wait
 
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.channel import RefusedError, Traffic, dial
+from neuro_cli.evolve.collector import Report
 from neuro_cli.evolve.history import fetch
 from neuro_cli.evolve.identity import FORMAT
+from neuro_cli.evolve.reports import message_of
+from neuro_cli.selection.base import Scores
+from neuro_cli.selection.linear_combination import LinearCombination
 
 # what ends a connection and nothing else: as in Desk.welcome
 ENDS = (ConnectionError, LookupError, TypeError, ValueError, AttributeError)
@@ -146,6 +151,61 @@ def attacked(learning, folder: Path, what: str, seed: int, messages: int) -> Non
         # some connections are still being closed
         wait(lambda: descriptors() <= before[0] + 10, 30, f"descriptors: {before[0]}, now {descriptors()}")
         assert resident() - before[1] < 200 * 2**20
+    finally:
+        cluster.end()
+
+
+STALLING = (
+    {"n": -180}, {"n": -10000}, {"n": 2**63}, {"m": 2**40}, {"m": -5}, {"n": 2**33}, {"i": 2**64 - 1}, {"f": b"\0\0\xc0\x7f" * 4},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("election", ["raft", "takeover"])
+def test_wrong_reports_end_their_senders_connection_and_stall_nothing(election, tmp_path, caplog):
+    cluster = Cluster(tmp_path, election)
+    try:
+        for change in STALLING:
+            for peer in cluster.honest:
+                at = peer.iteration
+                report = message_of(report_on(cluster.name, at)) | change
+                assert cluster.say(peer, [packed(report)]) == 1
+        progress(cluster.honest, by=10)
+        # over a real connection: it is ended, and one line names the sender
+        leader = next(peer for peer in cluster.honest if peer.leads)
+
+        async def visit() -> None:
+            hello = cluster.hello("link")
+            channel, _ = await dial(leader.node.me, cluster.credentials.client, Traffic(), hello, ("ok",), 10.0)
+            channel.send(message_of(report_on(cluster.name, leader.iteration)) | {"n": -180})
+            with pytest.raises(ConnectionError):
+                await asyncio.wait_for(channel.receive(), 10)
+            channel.close()
+
+        asyncio.run(visit())
+        wait(lambda: f"{cluster.name} sent what is no message of this version: report: n=-180" in caplog.text, 10)
+        progress(cluster.honest)
+    finally:
+        cluster.end()
+
+
+def test_a_report_of_which_no_record_can_be_made_is_dropped_with_its_senders_name(tmp_path, caplog):
+    """Fitnesses near the end of float32, with a shaping that takes them as they are."""
+    cluster = Cluster(tmp_path, "takeover")
+    try:
+        (leader,) = (peer for peer in cluster.honest if peer.leads)
+        leader.call(setattr, leader.node.leadership, "_selection", LinearCombination(1.0, "raw"))
+
+        def large() -> bytes:
+            report = report_on(cluster.name, leader.iteration)
+            scores = Scores(report.scores.iteration, report.scores.first, np.full(4, 3e38, np.float32))
+            return packed(message_of(Report(scores, 4, report.means)))
+
+        for _ in range(20):
+            assert cluster.say(leader, [large()]) == 0  # every field of it is in its range
+            progress(cluster.honest, by=1)
+        assert f"the report of {cluster.name} on iteration" in caplog.text
+        assert "makes no record: it is dropped" in caplog.text
+        progress(cluster.honest)
     finally:
         cluster.end()
 

@@ -53,6 +53,14 @@ class Channel:
         found = self._writer.get_extra_info("ssl_object")
         return identifier_in(found.getpeercert(binary_form=True) if found is not None else None)
 
+    async def secure(self, tls: ssl.SSLContext) -> None:
+        """Begin TLS, as the server. Raises ssl.SSLError, or ConnectionError when the connection is lost meanwhile."""
+        before = self._writer.transport
+        await self._writer.start_tls(tls)
+        if self._writer.transport is None:  # the library leaves it so when the connection was ended under it
+            self._writer._transport = before  # type: ignore[attr-defined]
+            raise ConnectionError("the connection has ended")
+
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message."""
         content = packed(message)

@@ -37,7 +37,7 @@ class Desk:
         try:
             with self.doorway.stranger(channel):
                 async with asyncio.timeout(HANDSHAKE):
-                    await writer.start_tls(self._node.credentials.server)
+                    await channel.secure(self._node.credentials.server)
                     identifier = channel.identifier
                     hello = await channel.receive()
             with self.doorway.known(channel, identifier):

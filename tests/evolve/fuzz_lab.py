@@ -69,7 +69,7 @@ class Grammar:
         if isinstance(value, bool) or value is None:
             return draw.choice(VALUES)
         if isinstance(value, int):
-            return min(draw.choice((*NUMBERS, value + 1, value - 1, value + 1000)), 2**64 - 1)
+            return max(-(2**63), min(draw.choice((*NUMBERS, value + 1, value - 1, value + 1000)), 2**64 - 1))
         if isinstance(value, bytes):
             return _other_bytes(draw, value)
         if isinstance(value, str):

@@ -1,6 +1,7 @@
 """Only who knows the secret is heard, and both sides learn why not."""
 
 import asyncio
+import os
 import ssl
 
 import pytest
@@ -89,6 +90,12 @@ def test_secrets_are_read_and_must_not_be_short(tmp_path, monkeypatch):
     file = tmp_path / "secret"
     file.write_text("  from a file, long enough\n")
     assert given_secret(str(file)) == "from a file, long enough"
+    file.write_text("a" * 5000)
+    with pytest.raises(UserError, match="more than 4096 bytes"):
+        given_secret(str(file))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="must be a regular file"):
+        given_secret(str(tmp_path / "pipe"))
     file.write_text("short")
     with pytest.raises(UserError, match="at least 16 are needed"):
         given_secret(str(file))

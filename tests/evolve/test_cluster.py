@@ -60,7 +60,7 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     survivors = lab.alive
     lab.wait(lambda: min(peer.iteration() for peer in survivors) > before + 3, 60, "training without the first leader")
     newcomer = lab.start("cluster.deadline=3.0", join=survivors[0].address)
-    lab.wait(lambda: len(lab.alive) == 3 and lab.whole(lab.alive), 90, "three again")
+    lab.wait(lambda: len(lab.alive) == 3 and lab.whole(lab.alive), 180, "three again")
     lab.wait(lambda: newcomer.iteration() > before + 5, 60, "the newcomer trains")
 
     # any peer writes the model at any time

@@ -58,7 +58,7 @@ class Channel:
         before = self._writer.transport
         await self._writer.start_tls(tls)
         if self._writer.transport is None:  # the library leaves it so when the connection was ended under it
-            self._writer._transport = before  # type: ignore[attr-defined]
+            self._writer._transport = before
             raise ConnectionError("the connection has ended")
 
     def send(self, message: dict[str, Any]) -> None:

@@ -22,8 +22,8 @@ async def visited(client, message=None):
 
     async def echo(reader, writer):
         try:
-            await writer.start_tls(TLS["the secret of this cluster"].server)
             channel = Channel(reader, writer, Traffic())
+            await channel.secure(TLS["the secret of this cluster"].server)
             found = await channel.receive()
             channel.send({"k": "cluster", "cluster": found["data"].hex()})
             await channel.drain()

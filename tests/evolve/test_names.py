@@ -65,8 +65,8 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
 
         async def answer(reader, writer):
             try:
-                await writer.start_tls(mine.server)
                 channel = Channel(reader, writer, Traffic())
+                await channel.secure(mine.server)
                 met.append(await channel.receive())
                 channel.send({"k": "ok"})
                 await asyncio.sleep(1.0)

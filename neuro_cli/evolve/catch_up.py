@@ -34,7 +34,7 @@ class CatchUp:
             if others:
                 peer = others[attempt % len(others)]
                 try:
-                    await self.fetch_from(peer.partition("@")[2])
+                    await self.fetch_from(peer)
                     if node.ledger.next >= position:
                         return
                 except (RefusedError, ConnectionError) as error:
@@ -42,11 +42,11 @@ class CatchUp:
             await asyncio.sleep(PAUSE)
         log.error("iterations before %d could not be fetched from anybody", position)
 
-    async def fetch_from(self, address: str) -> dict[str, Any]:
-        """Take what the peer at ``address`` has and we have not; what it says of its cluster."""
+    async def fetch_from(self, peer: str) -> dict[str, Any]:
+        """Take what a peer (a name, or HOST:PORT) has and we have not; what it says of its cluster."""
         node = self._node
         hello = {**node.hello("fetch"), "next": node.ledger.next, "head": node.ledger.head}
-        channel, answer = await dial(address, node.tls, node.traffic, hello, node.settings.join_timeout)
+        channel, answer = await dial(peer, node.tls(), node.traffic, hello, ("cluster",), node.settings.join_timeout)
         try:
             await fetch(channel, node)
         finally:

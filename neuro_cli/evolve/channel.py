@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.election.plain import packed, unpacked
+from neuro_cli.evolve.messages import MalformedError, checked, printable
+from neuro_cli.evolve.names import address_of, identifier_in
 
 _LENGTH = struct.Struct(">I")
-MOST = 64 * 2**20  # bytes of a message of an authenticated peer
+FIRST = 2**16  # bytes of the first message of somebody of whom nothing but the secret is known
+ANSWER = 2**20  # bytes of the answer to it
+DRAIN = 30.0  # seconds in which a peer takes what it asked for
 RECORD, RECORD_COST = 2**14, 22  # TLS 1.3: bytes of a record, and what its header and its seal add
 
 
 class RefusedError(Exception):
     """The other side does not want to speak with us, and says why."""
+
+
+class StrangerError(ConnectionError):
+    """Another peer, or none, is where one was expected."""
 
 
 @dataclass
@@ -26,16 +34,32 @@ class Traffic:
 
 
 class Channel:
-    """One connection. ``peer``: who is at the other end, when that is known."""
+    """One connection. ``peer``: who is at the other end, when that is known; ``most``: bytes of a message that is taken."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: Traffic) -> None:
-        self._reader, self._writer, self._traffic = reader, writer, traffic
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: Traffic, most: int = FIRST
+    ) -> None:  # fmt: skip
+        self._reader, self._writer, self._traffic, self.most = reader, writer, traffic, most
         self.peer = ""
 
     @property
     def address(self) -> str:
         name = self._writer.get_extra_info("peername")
         return f"{name[0]}:{name[1]}" if name else "?"
+
+    @property
+    def identifier(self) -> str:
+        """Of the key that the other side has shown. Raises ConnectionError."""
+        found = self._writer.get_extra_info("ssl_object")
+        return identifier_in(found.getpeercert(binary_form=True) if found is not None else None)
+
+    async def secure(self, tls: ssl.SSLContext) -> None:
+        """Begin TLS, as the server. Raises ssl.SSLError, or ConnectionError when the connection is lost meanwhile."""
+        before = self._writer.transport
+        await self._writer.start_tls(tls)
+        if self._writer.transport is None:  # the library leaves it so when the connection was ended under it
+            self._writer._transport = before
+            raise ConnectionError("the connection has ended")
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message."""
@@ -44,7 +68,9 @@ class Channel:
         self._traffic.sent += _on_wire(len(content) + _LENGTH.size)
 
     async def drain(self) -> None:
-        await self._writer.drain()
+        """Wait until the other side has taken most of it. Raises TimeoutError."""
+        async with asyncio.timeout(DRAIN):
+            await self._writer.drain()
 
     @property
     def waiting(self) -> int:
@@ -55,8 +81,8 @@ class Channel:
         """The next message. Raises ConnectionError at the end of the connection and for what is no message."""
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            if length > MOST:
-                raise ConnectionError(f"a message of {length} bytes")
+            if length > self.most:
+                raise MalformedError(f"a message of {length} bytes, at most {self.most} are taken")
             content = await self._reader.readexactly(length)
         except asyncio.IncompleteReadError as error:
             raise ConnectionError("the connection has ended") from error
@@ -66,9 +92,9 @@ class Channel:
         try:
             message = unpacked(content)
         except ValueError as error:
-            raise ConnectionError(str(error)) from error
+            raise MalformedError(str(error)) from error
         if not isinstance(message, dict):
-            raise ConnectionError("not a message")
+            raise MalformedError("not a message")
         return message
 
     def close(self) -> None:
@@ -84,20 +110,21 @@ def _on_wire(size: int) -> int:
 
 
 async def dial(
-    address: str, tls: ssl.SSLContext, traffic: Traffic, hello: dict[str, Any], timeout: float
-) -> tuple[Channel, dict]:
-    """Connect and introduce ourselves: the channel and the other side's answer.
+    target: str, tls: ssl.SSLContext, traffic: Traffic, hello: dict[str, Any], answers: tuple[str, ...], timeout: float
+) -> tuple[Channel, dict[str, Any]]:
+    """Connect with a peer (by its name, or by HOST:PORT) and introduce ourselves: the channel and the answer, of ``answers``.
 
-    Raises RefusedError, or ConnectionError where nobody is (OSError is one).
+    Raises RefusedError, StrangerError where another than the named peer answers, or ConnectionError where nobody is.
     """
-    host, _, port = address.rpartition(":")
+    host, _, port = address_of(target).rpartition(":")
     try:
         async with asyncio.timeout(timeout):
             reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls, server_hostname="")
-            channel = Channel(reader, writer, traffic)
+            channel = Channel(reader, writer, traffic, ANSWER)
             try:
+                _expect(channel, target)
                 channel.send(hello)
-                answer = await channel.receive()
+                answer = _answered(await channel.receive(), answers)
             except BaseException:
                 channel.close()
                 raise
@@ -109,9 +136,24 @@ async def dial(
         ) from error
     except TimeoutError as error:
         raise ConnectionError(f"no answer in {timeout:g} s") from error
-    except OSError as error:
-        raise ConnectionError(error.strerror or str(error)) from error
-    if "refused" in answer:
-        channel.close()
-        raise RefusedError(str(answer["refused"]))
+    except StrangerError:
+        raise
+    except (OSError, OverflowError) as error:  # ConnectionError is an OSError
+        raise ConnectionError(getattr(error, "strerror", None) or str(error)) from error
     return channel, answer
+
+
+def _expect(channel: Channel, target: str) -> None:
+    """Take down who is there. Raises StrangerError when ``target`` names another."""
+    identifier = channel.identifier
+    wanted, at, address = target.rpartition("@")
+    if at and wanted != identifier:
+        raise StrangerError(f"another peer than {wanted} answers at {address}")
+    channel.peer = f"{identifier}@{address}"
+
+
+def _answered(answer: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
+    """The answer to a hello. Raises RefusedError, also for one of an earlier version, and MalformedError."""
+    if type(answer.get("refused")) is str:
+        raise RefusedError(printable(answer["refused"], 500))
+    return checked(answer, *kinds)

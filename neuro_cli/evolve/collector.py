@@ -32,6 +32,7 @@ class Collector:
         self.too_late = 0
         self._progress: dict[str, int] = {}
         self._behind: set[str] = set()
+        self._dropped: set[str] = set()  # whose reports on this iteration could not be used
         self._counted: set[str] = set()  # whose reports made the last iteration
         self._followed = False  # whether we collected the last iteration too
         self._firsts: dict[int, float] = {}  # when the first report of an iteration came, of the last few
@@ -45,6 +46,7 @@ class Collector:
         missing = set(self._progress) - self._counted if self._followed else set()
         self._behind |= {peer for peer in missing if self._progress[peer] >= self.iteration - 1}
         self.iteration, self.reports, self.carried, self.too_late = iteration, {}, {}, 0
+        self._dropped = set()
         self._firsts = {past: when for past, when in self._firsts.items() if past >= iteration - REMEMBERED}
 
     def progress(self, peer: str, iteration: int) -> None:
@@ -60,7 +62,7 @@ class Collector:
         iteration = report.scores.iteration
         self.progress(peer, max(iteration, self._progress.get(peer, 0)))
         if iteration == self.iteration:
-            if self._overlaps(peer, report.scores):
+            if peer in self._dropped or self._overlaps(peer, report.scores):
                 return False
             self._behind.discard(peer)
             self.reports[peer] = report
@@ -78,6 +80,12 @@ class Collector:
             self.carried[peer] = report
         return False
 
+    def drop(self, peer: str) -> None:
+        """The report of ``peer`` cannot be used: the iteration is decided without it."""
+        self.reports.pop(peer, None)
+        self.carried.pop(peer, None)
+        self._dropped.add(peer)
+
     def _overlaps(self, peer: str, scores: Scores) -> bool:
         """Whether another peer has drawn one of these addresses: rare, but then a coefficient would count twice."""
         low, high = scores.first, scores.first + len(scores.fitness)
@@ -87,7 +95,7 @@ class Collector:
     def awaited(self, there: set[str]) -> set[str]:
         """Who works on this iteration, is connected, was not late last time, and has not reported."""
         current = {peer for peer, iteration in self._progress.items() if iteration >= self.iteration - 1}
-        return (current & there) - self._behind - set(self.reports)
+        return (current & there) - self._behind - self._dropped - set(self.reports)
 
     def ready(self, there: set[str], now: float) -> bool:
         """Whether to decide now. ``there``: the peers that are connected, ourselves included."""

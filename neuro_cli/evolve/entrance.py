@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.channel import Channel, RefusedError, dial
+from neuro_cli.evolve.messages import MalformedError, checked
+from neuro_cli.evolve.names import address_of
 
 if TYPE_CHECKING:
     from neuro_cli.evolve.node import Node
@@ -23,8 +25,12 @@ class Entrance:
     def __init__(self, node: "Node") -> None:
         self._node = node
 
-    async def join(self, addresses: list[str], timeout: float) -> None:
-        """Fetch the history from any of the peers at ``addresses``, then ask the leader to be let in. Raises UserError."""
+    async def join(self, addresses: list[str], timeout: float = float("inf")) -> None:
+        """Fetch the history from any of the peers at ``addresses``, then ask the leader to be let in.
+
+        Raises UserError when it cannot be done in ``timeout``, or at once when a peer refuses us; without a ``timeout`` one
+        that refuses is only one of many.
+        """
         deadline = time.monotonic() + timeout
         why = "no answer"
         attempt = 0
@@ -33,46 +39,51 @@ class Entrance:
             attempt += 1
             try:
                 answer = await self._node.catch_up.fetch_from(address)
-                self._node.cluster = str(answer["cluster"])
+                self._node.cluster = answer["cluster"]
                 if await self._ask_in(address):
                     count = len(self._node.election.members)
                     log.info("joined cluster %s of %d peers at iteration %d", self._node.cluster, count, self._node.ledger.next)
                     return
                 why = "its cluster has no leader now"
             except RefusedError as refusal:
-                raise UserError(f"cluster.join={address}: refused: {refusal}") from refusal
+                why = f"refused: {refusal}"
+                if timeout < float("inf"):
+                    raise UserError(f"cluster.join={address}: {why}") from refusal
             except ConnectionError as error:
                 why = str(error)
             await asyncio.sleep(0.3)
         if not self._node.finished.is_set():
             raise UserError(f"cluster.join={addresses[0]}: no peer could be joined in {timeout:g} s: {why}")
 
-    async def _ask_in(self, address: str) -> bool:
-        """Ask the leader, whom the peer at ``address`` knows, to let us in; False while nobody leads."""
+    async def _ask_in(self, peer: str) -> bool:
+        """Ask the leader, whom a peer (a name, or HOST:PORT) knows, to let us in; False while nobody leads."""
+        node = self._node
         for _ in range(4):
             channel, answer = await dial(
-                address, self._node.tls, self._node.traffic, self._node.hello("enter"), self._node.settings.join_timeout
+                peer, node.tls(), node.traffic, node.hello("enter"), ("members", "leader"), node.settings.join_timeout
             )
             try:
-                if "members" in answer:
+                if answer["k"] == "members":
                     return await self._take_part(channel, answer)
             finally:
                 channel.close()
-            if not answer.get("leader"):
+            if answer["leader"] is None:
                 break
-            address = str(answer["leader"]).partition("@")[2]
+            peer = answer["leader"]
         return False
 
     async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
         """Begin before we are let in: our own word may be needed to commit it. Whether it was committed."""
-        self._node.enter([str(peer) for peer in answer["members"]], int(answer["term"]), newcomer=True)
+        if self._node.me not in answer["members"]:
+            raise MalformedError("members without the newcomer")
+        self._node.enter(answer["members"], answer["term"], newcomer=True)
         heard = asyncio.ensure_future(channel.receive())
         try:
             for _ in range(round(ENTRY / TICK)):
                 self._node.election.tick()
                 await asyncio.wait([heard], timeout=TICK)
                 if heard.done():
-                    if heard.result().get("entered"):
+                    if checked(heard.result(), "entered")["entered"]:
                         return True
                     break
         except ConnectionError:
@@ -86,19 +97,18 @@ class Entrance:
         """We were removed while we could not be heard: join again, as somebody new who happens to know the history."""
         log.warning("the cluster has removed this peer: it joins again")
         self._node.withdraw()
-        addresses = sorted(
-            {peer.partition("@")[2] for peer in self._node.known if peer.partition("@")[2] != self._node.settings.address}
-        )
-        await self.join(addresses, float("inf"))
+        # by address: they may have new names too
+        addresses = sorted({address_of(peer) for peer in self._node.known} - {self._node.settings.address})
+        await self.join(addresses)
 
     async def leave(self) -> None:
         if self._node.election.leader == self._node.me:
             self._node.election.resign()
         while self._node.election.leader in (None, self._node.me):
             await asyncio.sleep(TICK)
-        assert self._node.election.leader is not None
-        address = self._node.election.leader.partition("@")[2]
-        channel, _ = await dial(address, self._node.tls, self._node.traffic, self._node.hello("leave"), 4.0)
+        node, leader = self._node, self._node.election.leader
+        assert leader is not None
+        channel, _ = await dial(leader, node.tls(), node.traffic, node.hello("leave"), ("left", "leader"), 4.0)
         channel.close()
 
     async def linger(self) -> None:

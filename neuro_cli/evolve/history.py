@@ -1,18 +1,22 @@
 """How a peer gets the iterations that it lacks from another: records, or a snapshot and the records after it."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
 from neuro_cli.evolve.channel import Channel
 from neuro_cli.evolve.ledger import Ledger, Outcome
+from neuro_cli.evolve.messages import PART, Limits, MalformedError, checked
 
-CHUNK, PART = 500, 2**20  # records in a message; bytes of a snapshot in one
+CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and about how many bytes of them
+NEXT = 20.0  # seconds in which the next message must come
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,9 @@ class Keeper(Protocol):
     """Who holds a ledger."""
 
     ledger: Ledger
+    limits: Limits
 
-    def commit(self, content: bytes) -> None: ...
+    def take(self, content: bytes) -> Outcome: ...
 
     def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None: ...
 
@@ -46,12 +51,12 @@ async def serve(
         snapshot = newest() if ledger.base else None
         if ledger.base == 0:
             start = 0
-            channel.send({"k": "start", "next": 0, "head": origin})
+            channel.send({"k": "start", "head": origin})
         elif snapshot is not None and snapshot.iteration >= ledger.base:
             start = snapshot.iteration
             content = bytes_of({name: tensor.contiguous() for name, tensor in snapshot.tensors.items()})
             digest = hashlib.sha256(content).hexdigest()
-            channel.send({"k": "start", "next": start, "head": snapshot.head, "size": len(content), "sha256": digest})
+            channel.send({"k": "snapshot", "next": start, "head": snapshot.head, "size": len(content), "sha256": digest})
             for place in range(0, len(content), PART):
                 channel.send({"k": "part", "data": content[place : place + PART]})
                 await channel.drain()
@@ -59,7 +64,7 @@ async def serve(
             channel.send({"k": "none"})
             return
     while True:
-        records = ledger.since(start)[:CHUNK]
+        records = _chunk(ledger.since(start)[:CHUNK])
         channel.send({"k": "records", "records": records})
         await channel.drain()
         if not records:
@@ -67,34 +72,107 @@ async def serve(
         start += len(records)
 
 
+def _chunk(records: list[bytes]) -> list[bytes]:
+    """As many of the first ``records`` as a message holds, at least one if there is one."""
+    size, count = 0, 0
+    while count < len(records) and (not count or size + len(records[count]) <= CHUNK_BYTES):
+        size, count = size + len(records[count]), count + 1
+    return records[:count]
+
+
 async def fetch(channel: Channel, keeper: Keeper) -> None:
-    """Take what :func:`serve` sends. Raises ConnectionError for what does not fit."""
+    """Take what :func:`serve` sends. Raises ConnectionError for what does not fit.
+
+    Our history gives way to another only when that is there as a whole, and as long as ours at least.
+    """
+    channel.most = keeper.limits.message
+    other: Ledger | None = None
+    snapshot = None
     while True:
-        message = await channel.receive()
-        kind = message.get("k")
+        message = await _next(channel, "records", "start", "snapshot", "none")
+        kind = message["k"]
+        if kind == "records" and not message["records"]:
+            break
         if kind == "records":
-            if not message["records"]:
-                return
-            _take(message["records"], keeper)
-        elif kind == "start":
-            snapshot = await _snapshot(channel, message) if "size" in message else None
-            keeper.replace(Ledger(bytes(message["head"]), int(message["next"])), snapshot)
-        else:
+            _take(message["records"], keeper if other is None else Draft(other, keeper.limits.columns))
+        elif kind == "none" or other is not None:
             raise ConnectionError("the peer has less than we have, or no snapshot yet for what it has dropped")
+        elif kind == "start":
+            if message["head"] != keeper.limits.origin:
+                raise MalformedError("a history of another run")
+            other = Ledger(message["head"])
+        else:
+            snapshot = await _snapshot(channel, message, keeper.limits)
+            other = Ledger(snapshot.head, snapshot.iteration)
+    if other is not None:
+        await _replace(keeper, other, snapshot)
 
 
-def _take(records: list[bytes], keeper: Keeper) -> None:
+async def _replace(keeper: Keeper, other: Ledger, snapshot: Snapshot | None) -> None:
+    if other.next < keeper.ledger.next:
+        raise ConnectionError(f"the peer has less than we have: {other.next} of {keeper.ledger.next} iterations, and others")
+    first = other.head_at(other.base)
+    assert first is not None
+    keeper.replace(Ledger(first, other.base), snapshot)
+    for place in range(0, len(other.records), CHUNK):
+        for record in other.records[place : place + CHUNK]:
+            keeper.take(record)
+        await asyncio.sleep(0)  # an election does not wait
+
+
+@dataclass
+class Draft:
+    """A history that is being fetched, and is not ours yet."""
+
+    ledger: Ledger
+    columns: int
+
+    def take(self, content: bytes) -> Outcome:
+        return self.ledger.offer(content, self.columns)[0]
+
+
+async def _next(channel: Channel, *kinds: str) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(NEXT):
+            return checked(await channel.receive(), *kinds)
+    except TimeoutError as error:
+        raise ConnectionError(f"nothing came for {NEXT:g} s") from error
+
+
+def _take(records: list[bytes], keeper: Keeper | Draft) -> None:
+    before = keeper.ledger.next
     for record in records:
-        before = keeper.ledger.next
-        keeper.commit(bytes(record))
-        if keeper.ledger.next == before and keeper.ledger.offer(bytes(record))[0] is not Outcome.DUPLICATE:
-            raise ConnectionError(f"the peer's record of iteration {before} does not follow ours")
+        at = keeper.ledger.next
+        if keeper.take(record) not in (Outcome.APPLIED, Outcome.DUPLICATE):
+            raise ConnectionError(f"the peer's record of iteration {at} does not follow ours")
+    if keeper.ledger.next == before:
+        raise ConnectionError("the peer sends what we have")
 
 
-async def _snapshot(channel: Channel, message: dict[str, Any]) -> Snapshot:
+async def _snapshot(channel: Channel, message: dict[str, Any], limits: Limits) -> Snapshot:
+    """The snapshot that ``message`` has announced. Raises MalformedError for one of another model."""
+    size = message["size"]
+    if size > limits.snapshot:
+        raise MalformedError(f"a snapshot of {size} bytes, at most {limits.snapshot} are of this model")
     content = bytearray()
-    while len(content) < int(message["size"]):
-        content += bytes((await channel.receive())["data"])
+    while len(content) < size:
+        data = (await _next(channel, "part"))["data"]
+        if len(data) != min(PART, size - len(content)):
+            raise MalformedError(f"a part of {len(data)} bytes")
+        content += data
     if hashlib.sha256(content).hexdigest() != message["sha256"]:
-        raise ConnectionError("a snapshot was damaged on its way")
-    return Snapshot(int(message["next"]), bytes(message["head"]), tensors_of(bytes(content)))
+        raise MalformedError("a snapshot was damaged on its way")
+    try:
+        tensors = tensors_of(bytes(content))
+    except SafetensorError as error:
+        raise MalformedError("a snapshot that is none") from error
+    if shapes_of(tensors) != limits.tensors:
+        raise MalformedError("a snapshot of another model")
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise MalformedError("a snapshot with numbers that are not finite")
+    return Snapshot(message["next"], message["head"], tensors)
+
+
+def shapes_of(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and dtype by name."""
+    return {name: (tuple(tensor.shape), str(tensor.dtype)) for name, tensor in tensors.items()}

@@ -4,15 +4,17 @@ import json
 from typing import Any
 
 from neuro_cli.core.noise import LAW
+from neuro_cli.evolve.messages import printable
 from neuro_cli.runner.identity import flatten, identity_of
 
-FORMAT = "neuro evolve 1"
+FORMAT = "neuro evolve 2"  # of what peers say to each other
+HISTORY = "neuro evolve 1"  # of what they commit: runs of earlier versions can be read and gone on with
 
 
 def cluster_identity(config: dict[str, Any], initial: str) -> dict[str, Any]:
     """Keys and values; ``initial``: SHA-256 of the initial parameters."""
     return {
-        "protocol": FORMAT,
+        "protocol": HISTORY,
         "noise": LAW,
         **identity_of(config),
         **flatten(config["selection"], "selection"),
@@ -32,5 +34,5 @@ def difference(ours: dict[str, Any], theirs: Any) -> str | None:
     for key in [*ours, *(key for key in theirs if key not in ours)]:
         here, there = ours.get(key), theirs.get(key)
         if json.dumps(here, default=str) != json.dumps(there, default=str):
-            return f"{key} is {here} in the cluster, {there} at the newcomer"
+            return printable(f"{key} is {here} in the cluster, {there} at the newcomer", 500)
     return None

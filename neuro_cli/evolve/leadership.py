@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuro_cli.evolve.collector import Collector, Report
-from neuro_cli.evolve.record import Record, encoded
+from neuro_cli.evolve.rationed import Rationed
+from neuro_cli.evolve.record import InvalidRecordError, Record, decoded, encoded
 from neuro_cli.selection.base import Selection
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Leadership:
         self.collector = Collector(node.settings.deadline, node.settings.late)
         self._proposed = (-1, 0.0)
         self._waits_until: float | None = None
+        self._late, self._dropped = Rationed(log, 10, logging.INFO), Rationed(log, 10)
 
     def wait_for_peers(self) -> None:
         """A founder gives the peers that it has started time to come."""
@@ -36,11 +38,8 @@ class Leadership:
         """A report for the leader, ours or another's."""
         if self._node.leader() != self._node.me:
             return  # whoever sent it will hear of the new leader and send it there
-        if len(report.means) != self._node.score_columns:
-            log.error("a report of %s has %d score columns, this task has %d", peer, len(report.means), self._node.score_columns)
-            return
         if not self.collector.take(peer, report, time.monotonic()):
-            log.info("a report of %s on iteration %d came too late", peer, report.scores.iteration)
+            self._late.say(f"a report of {peer} on iteration {report.scores.iteration} came too late")
         self.decide()
 
     def decide(self) -> None:
@@ -64,20 +63,40 @@ class Leadership:
         missing = self.collector.awaited(self._node.links.there | {self._node.me})
         if missing:
             log.info("iteration %d goes on without %s", self._node.ledger.next, ", ".join(sorted(missing)))
+        content = self._content()
+        if content is None:
+            return
         self._proposed = (self._node.ledger.next, now)
-        self._node.election.propose(encoded(self._record()))
+        self._node.election.propose(content)
         self._node.election.tick()
+
+    def _content(self) -> bytes | None:
+        """The record of what was reported, decoded once as all peers will; None where no report is left to make it of."""
+        while self.collector.reports:
+            content = encoded(self._record())
+            try:
+                decoded(content, self._node.limits.columns)
+                return content
+            except InvalidRecordError as error:
+                everyone = self.collector.reports | self.collector.carried
+                peer = max(everyone, key=lambda name: largest(everyone[name]))
+                self.collector.drop(peer)
+                self._dropped.say(
+                    f"the report of {peer} on iteration {self._node.ledger.next} makes no record: it is dropped ({error})"
+                )
+        return None
 
     def _record(self) -> Record:
         reports = self.collector.all_reports()
-        steps = self._selection.choose([report.scores for report in reports], self._sigma)
+        with np.errstate(over="ignore", invalid="ignore"):  # a fitness near the end of float32: see _content
+            steps = self._selection.choose([report.scores for report in reports], self._sigma)
         # a late one scored an earlier model, whose task may have known less: it is in the steps, not in the means
         present = [report for report in reports if report.scores.iteration == self._node.ledger.next]
         members = sum(report.members for report in present)
         means = sum(report.means.astype(np.float64) * report.members for report in present) / members
         return Record(
             iteration=self._node.ledger.next,
-            term=self._node.election.term,
+            term=min(self._node.election.term, 2**63 - 1),
             peers=len(reports),
             members=members,
             best=max(float(report.scores.fitness.max()) for report in reports),
@@ -93,3 +112,8 @@ class Leadership:
         if leader == self._node.me:
             self._node.presence.expect(self._node.election.members)
             self.collector.begin(self._node.ledger.next)
+
+
+def largest(report: Report) -> float:
+    """The largest number in a report, without its sign."""
+    return max(float(np.abs(values.astype(np.float64)).max()) for values in (report.scores.fitness, report.means))

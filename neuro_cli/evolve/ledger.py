@@ -37,10 +37,13 @@ class Ledger:
         """The iteration that comes next: so many are committed."""
         return self.base + len(self.records)
 
-    def offer(self, content: bytes) -> tuple[Outcome, Record | None]:
-        """Take an encoded record if it is the next one; the record is given back when it was taken."""
+    def offer(self, content: bytes, columns: int | None = None) -> tuple[Outcome, Record | None]:
+        """Take an encoded record if it is the next one; the record is given back when it was taken.
+
+        ``columns``: of the task's scores, where the task is known.
+        """
         try:
-            record = decoded(content)
+            record = decoded(content, columns)
         except InvalidRecordError:
             return Outcome.INVALID, None
         if record.iteration != self.next:

@@ -6,7 +6,9 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from neuro_cli.evolve.channel import Channel, RefusedError, Traffic, dial
+from neuro_cli.evolve.channel import Channel, RefusedError, StrangerError, Traffic, dial
+from neuro_cli.evolve.messages import MalformedError
+from neuro_cli.evolve.rationed import Rationed
 
 log = logging.getLogger(__name__)
 
@@ -14,16 +16,13 @@ AGAIN, ANSWER = 0.3, 2.0  # seconds until a broken connection is dialled again; 
 MOST_WAITING = 4 * 2**20  # bytes for a peer that does not read: what comes on top is lost, elections live with that
 
 
-def address_of(peer: str) -> str:
-    return peer.partition("@")[2]
-
-
 class Links:
-    """``changed(peer, there)`` tells of connections; ``refused(peer, reason)`` of peers that do not want us."""
+    """``tls``: of a client, of our present name. ``changed(peer, there)`` tells of connections, ``refused(peer, reason)`` of
+    peers that do not want us."""
 
     def __init__(
         self,
-        tls: ssl.SSLContext,
+        tls: Callable[[], ssl.SSLContext],
         traffic: Traffic,
         hello: Callable[[], dict[str, Any]],
         changed: Callable[[str, bool], None],
@@ -32,10 +31,16 @@ class Links:
         self._tls, self._traffic, self._hello, self._changed, self._refused = tls, traffic, hello, changed, refused
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._open: dict[str, Channel] = {}
+        self._strange = Rationed(log)
 
     @property
     def there(self) -> set[str]:
         return set(self._open)
+
+    @property
+    def wanted(self) -> set[str]:
+        """All that :meth:`want` named, whether they are there or not."""
+        return set(self._tasks)
 
     def want(self, peers: set[str]) -> None:
         """Be connected with these and no others."""
@@ -59,21 +64,24 @@ class Links:
         channel = None
         while True:
             try:
-                channel, _ = await dial(address_of(peer), self._tls, self._traffic, self._hello(), ANSWER)
+                channel, _ = await dial(peer, self._tls(), self._traffic, self._hello(), ("ok",), ANSWER)
                 self._open[peer] = channel
                 self._changed(peer, True)
-                while True:
-                    await channel.receive()  # nobody speaks on it but us: this waits for the end
+                # nobody speaks on it but us: this waits for the end
+                raise MalformedError(f"{await channel.receive()}")
             except RefusedError as refusal:
                 self._refused(peer, str(refusal))
+            except StrangerError as stranger:  # it was here before, under another name or as another process
+                self._strange.say(f"{peer}: {stranger}")
             except (ConnectionError, OSError):
                 pass
             finally:
                 if channel is not None:
                     channel.close()
-                    channel = None
-                    if self._open.pop(peer, None) is not None:
+                    if self._open.get(peer) is channel:
+                        del self._open[peer]
                         self._changed(peer, False)
+                    channel = None
             await asyncio.sleep(AGAIN)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.core.errors import UserError
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.catch_up import CatchUp
 from neuro_cli.evolve.channel import RefusedError, Traffic
@@ -25,19 +26,23 @@ from neuro_cli.evolve.desk import Desk
 from neuro_cli.evolve.entrance import Entrance
 from neuro_cli.evolve.history import Snapshot
 from neuro_cli.evolve.identity import FORMAT
+from neuro_cli.evolve.keys import Authority
 from neuro_cli.evolve.leadership import Leadership
 from neuro_cli.evolve.ledger import Ledger, Outcome
 from neuro_cli.evolve.ledger_file import LedgerFile
 from neuro_cli.evolve.links import Links
+from neuro_cli.evolve.messages import ON_A_LINK, Limits, checked
 from neuro_cli.evolve.news import Committed, Failed, Reset, Settings
 from neuro_cli.evolve.presence import Presence
-from neuro_cli.evolve.reports import message_of, report_of
+from neuro_cli.evolve.rationed import Rationed
+from neuro_cli.evolve.reports import message_of, misfit, report_of
 from neuro_cli.selection.base import Selection
 
 log = logging.getLogger(__name__)
 
 TICK, PING, RESEND = 0.02, 1.0, 2.0  # seconds
 REFUSALS = 3  # of a leader, before a peer takes it that it was removed
+UNHEARD = 2.0  # seconds in which a leader says something
 
 
 class Node:
@@ -52,21 +57,22 @@ class Node:
         election: Election,
         selection: Selection,
         sigma: float,
-        tls: tuple[ssl.SSLContext, ssl.SSLContext],
+        authority: Authority,
         listener: socket.socket,
         snapshot: Callable[[], Snapshot | None],
-        score_columns: int,
+        limits: Limits,
     ) -> None:
         self.settings, self.run, self.identity, self.ledger = settings, run, identity, ledger
         self.election = election
-        self._server_tls, self.tls = tls
-        self._listener = listener
+        self._authority, self._listener = authority, listener
         self.snapshot = snapshot
-        self.score_columns = score_columns
+        self.limits = limits
         self.news: queue.SimpleQueue[Committed | Reset | Failed] = queue.SimpleQueue()
         self.traffic = Traffic()
         self.cluster = ""
         self.entered = threading.Event()
+        self.failure: Exception | None = None
+        self.desk = Desk(self)
         self.me = self.new_name()
         self.leadership = Leadership(self, selection, sigma)
         self.entrance, self.presence, self.catch_up = Entrance(self), Presence(self), CatchUp(self)
@@ -74,12 +80,18 @@ class Node:
         self.best: float | None = None
         self._pending: Report | None = None
         self.known: set[str] = set()
-        self._refusals = 0
+        self._refusals, self._refused_by = 0, Rationed(log, 10)
         self._running = False
         self._thread = threading.Thread(target=self._main, name="neuro-network", daemon=True)
 
     def new_name(self) -> str:
-        return f"{secrets.token_hex(8)}@{self.settings.address}"
+        """A name with a key of its own: nobody else can speak under it."""
+        self.credentials = self._authority.fresh()
+        return f"{self.credentials.identifier}@{self.settings.address}"
+
+    def tls(self) -> ssl.SSLContext:
+        """Of a client that speaks under our present name."""
+        return self.credentials.client
 
     # called by the worker's thread
 
@@ -94,9 +106,20 @@ class Node:
         """The worker has applied everything before ``iteration``."""
         self._call(self._work_on, iteration)
 
+    def keep(self) -> None:
+        """Bring the ledger to the disk, and let its file say so."""
+        self._call(self._mark)
+
     def compact(self, iteration: int) -> None:
         """Drop records that a snapshot has made dispensable."""
         self._call(self._compact, iteration)
+
+    def await_entry(self, stopped: Callable[[], bool]) -> None:
+        """Until this peer takes part, or is to stop. Raises what has ended the network thread."""
+        while not (self.entered.wait(0.05) or self.failure is not None or stopped()):
+            pass
+        if self.failure is not None:
+            raise self.failure
 
     def stop(self, leave: bool) -> None:
         """End the network thread; ``leave``: tell the cluster, so that it does not wait for us."""
@@ -132,6 +155,7 @@ class Node:
             asyncio.run(self._serve())
         except Exception as error:
             log.debug("", exc_info=error)
+            self.failure = error
             self.news.put(Failed(error))
         finally:
             self._running = False
@@ -141,7 +165,7 @@ class Node:
         self.finished = asyncio.Event()
         self._file = LedgerFile(self.run, self.ledger)
         self.links = Links(self.tls, self.traffic, self._link_hello, self._connected, self._refused)
-        server = await asyncio.start_server(Desk(self, self._server_tls).welcome, sock=self._listener)
+        server = await asyncio.start_server(self.desk.welcome, sock=self._listener)
         self._running = True
         try:
             if self.settings.join is None:
@@ -154,6 +178,7 @@ class Node:
         finally:
             self._running = False
             server.close()
+            self.desk.tell(at_once=True)
             self.links.close()
             self.election.stop()
             self._file.close()
@@ -171,7 +196,9 @@ class Node:
         self.entered.clear()
         self.election.stop()
         self.links.want(set())
+        self.desk.doorway.close()
         self.me = self.new_name()
+        self._pending = None  # of members that belong to the name; the worker scores others
 
     async def _live(self) -> None:
         ping = resend = 0.0
@@ -185,6 +212,7 @@ class Node:
                 ping = resend = 0.0
             if now >= ping + PING:
                 ping = now
+                self.desk.tell()
                 self.presence.tell()
                 if self.ledger.next < self.settings.generations:  # else peers may go: there is nothing left to commit
                     self.presence.watch(now)
@@ -204,6 +232,13 @@ class Node:
     def leader(self) -> str | None:
         return self.election.leader if self.entered.is_set() else None
 
+    def now(self) -> float:
+        return time.monotonic()
+
+    def has(self, position: int, head: bytes) -> bool:
+        """Whether our first ``position`` iterations are there and, as far as we still know, the ones called ``head``."""
+        return position <= self.ledger.next and (position < self.ledger.base or self.ledger.head_at(position) == head)
+
     def position(self) -> tuple[int, bytes]:
         return self.ledger.next, self.ledger.head
 
@@ -222,18 +257,31 @@ class Node:
         self.known |= set(peers)
         self.links.want(set(peers) - {self.me})
 
-    def commit(self, content: bytes) -> None:
-        outcome, record = self.ledger.offer(content)
-        if outcome is Outcome.APPLIED:
-            assert record is not None
-            self._file.append(content)
+    def take(self, content: bytes) -> Outcome:
+        """Add a record to the ledger if it is the next one."""
+        outcome, record = self.ledger.offer(content, self.limits.columns)
+        if record is not None:
+            self._keep(content)
             self.best = record.best if self.best is None else max(self.best, record.best)
             leads = self.leader() == self.me
             self.news.put(Committed(record, self.ledger.head, leads, (self.traffic.sent, self.traffic.received)))
             self.leadership.collector.begin(self.ledger.next)
             if self.ledger.next >= self.settings.generations:
                 self.presence.tell()
-        elif outcome is Outcome.GAP:
+        return outcome
+
+    def _keep(self, content: bytes) -> None:
+        """Write a record. Where that fails this peer ends: its file would have a gap."""
+        try:
+            self._file.append(content)
+        except OSError as error:
+            self.failure = UserError(f"{self.run}: the ledger cannot be written: {error.strerror}")
+            self.news.put(Failed(self.failure))
+            self.finished.set()
+
+    def commit(self, content: bytes) -> None:
+        outcome = self.take(content)
+        if outcome is Outcome.GAP:
             self.fall_back(self.ledger.next + 1, b"", None)
         elif outcome is Outcome.INVALID:
             log.error("a committed record is none of this version: it is left out")
@@ -297,24 +345,34 @@ class Node:
             self.election.connected(peer, there)
 
     def _refused(self, peer: str, reason: str) -> None:
-        if reason.startswith("removed"):
+        if not reason.startswith("removed"):
+            self._refused_by.say(f"{peer} refuses us: {reason}")
+        elif not self._led():
             self._refusals += 1
-        else:
-            log.warning("%s refuses us: %s", peer, reason)
+
+    def _led(self) -> bool:
+        """Whether a leader has spoken to us just now, or is ourselves: then nobody can say that we were removed."""
+        leader = self.leader()
+        heard = self.presence.last_word.get(leader or "", float("-inf"))
+        return (leader == self.me and self.election.can_commit) or time.monotonic() - heard < UNHEARD
 
     def heard(self, peer: str, message: dict[str, Any]) -> None:
-        """A message of an authenticated peer of our cluster."""
-        self.presence.heard(peer)
-        kind = message.get("k")
+        """A message of an authenticated peer of our cluster. Raises MalformedError, and what the election raises."""
+        kind = checked(message, *ON_A_LINK)["k"]
+        belongs = peer in self.links.wanted
+        if belongs:
+            self.presence.heard(peer)
         if kind == "election":
             if self.entered.is_set():
                 self.election.receive(peer, message["m"])
                 self.election.tick()
+        elif not belongs:
+            return  # no member, as far as we know: it says so again
         elif kind == "report":
-            self.leadership.take(peer, report_of(message))
-        elif kind == "ping":
-            self.presence.progress[peer] = int(message["next"])
-            self.leadership.collector.progress(peer, int(message["at"]))
+            self.leadership.take(peer, report_of(peer, message, self.limits))
+        else:
+            self.presence.progress[peer] = message["next"]
+            self.leadership.collector.progress(peer, message["at"])
 
     # scoring
 
@@ -323,6 +381,8 @@ class Node:
         self.leadership.collector.progress(self.me, iteration)
 
     def _submit(self, report: Report) -> None:
+        if misfit(self.me, report, self.limits):
+            return  # of members of the name that we had: the worker scores those of the new one
         self._pending = report
         self._send_pending()
         self.leadership.decide()
@@ -339,6 +399,9 @@ class Node:
             self.leadership.take(self.me, report)
         elif leader is not None:
             self.links.send(leader, message_of(report))
+
+    def _mark(self) -> None:
+        self._loop.run_in_executor(None, self._file.marker())  # a disk may take longer than an election waits
 
     def _compact(self, iteration: int) -> None:
         self.ledger.compact(iteration)

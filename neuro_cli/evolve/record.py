@@ -40,16 +40,21 @@ def encoded(record: Record) -> bytes:
     return msgpack.packb([*numbers, record.parent, steps, record.means.astype("<f4").tobytes()])
 
 
-def decoded(content: bytes) -> Record:
-    """The record of :func:`encoded` bytes, every field checked. Raises InvalidRecordError."""
+def decoded(content: bytes, columns: int | None = None) -> Record:
+    """The record of :func:`encoded` bytes, every field checked. Raises InvalidRecordError.
+
+    ``columns``: of the means, where that is known.
+    """
     try:
         values = msgpack.unpackb(content, use_list=True, strict_map_key=True)
         iteration, term, peers, members, best, late, parent, steps, means = values
         _check(iteration, MOST_ITERATIONS)
-        for value in (term, peers, members, late):
-            _check(value, 2**63)
+        for value, low in ((term, 0), (peers, 1), (members, 1), (late, 0)):
+            _check(value, 2**63, low)
         if not (isinstance(best, float) and isinstance(parent, bytes) and len(parent) == 8):
             raise InvalidRecordError("a field of the wrong kind")
+        if columns is not None and len(means) != 4 * columns:
+            raise InvalidRecordError(f"means of {len(means) // 4} score columns, this task has {columns}")
         return Record(
             iteration, term, peers, members, best, late, parent,
             tuple(_step(iteration, *step) for step in steps), finite(means),
@@ -75,6 +80,6 @@ def finite(content: bytes) -> np.ndarray:
     return values
 
 
-def _check(value: object, end: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < end:
-        raise InvalidRecordError(f"{value!r} is not an integer in [0, {end})")
+def _check(value: object, end: int, low: int = 0) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < end:
+        raise InvalidRecordError(f"{value!r} is not an integer in [{low}, {end})")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from safetensors.torch import save_file
+from safetensors.torch import save as bytes_of
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.evolve.history import Snapshot
@@ -14,11 +14,11 @@ from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger import Ledger, origin
 from neuro_cli.evolve.ledger_file import read_ledger
 from neuro_cli.evolve.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
-from neuro_cli.evolve.record import decoded
+from neuro_cli.evolve.record import InvalidRecordError, decoded
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.centre import centre_module
-from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.runner.checkpoint import CheckpointStore, write_atomically
 from neuro_cli.runner.runs import read_config
 from neuro_cli.runner.summary import parameters_sha256
 
@@ -58,11 +58,15 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
 def replay(parts: Parts, ledger: Ledger) -> None:
     """Apply the records that the model of ``parts`` has not yet."""
     steps, begun = steps_of(parts), time.perf_counter()
-    count = ledger.next - steps.iteration
+    count, columns = ledger.next - steps.iteration, len(parts.task.score_names)
     for iteration in range(steps.iteration, ledger.next):
         head = ledger.head_at(iteration + 1)
         assert head is not None
-        apply(parts, decoded(ledger.records[iteration - ledger.base]), head)
+        try:
+            record = decoded(ledger.records[iteration - ledger.base], columns)
+        except InvalidRecordError as error:
+            raise UserError(f"the ledger's record of iteration {iteration} is of another task: {error}") from error
+        apply(parts, record, head)
     seconds = time.perf_counter() - begun
     if count:
         log.info("replayed %d iterations in %.2f s (%.0f/s)", count, seconds, count / seconds)
@@ -87,7 +91,7 @@ def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> 
     module = parts.task.deployed(centre_module(parts, steps.centre, max(steps.iteration - 1, 0)))
     file = file or run / "model.safetensors"
     try:
-        save_file({name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}, file)
+        write_atomically(file, bytes_of({name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}))
     except OSError as error:
         raise UserError(f"{file}: cannot be written: {error.strerror}") from error
     finally:

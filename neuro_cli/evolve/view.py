@@ -8,6 +8,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from neuro_cli.evolve.names import address_of
 from neuro_cli.runner.progress import Progress
 
 REDRAW = 0.25  # seconds
@@ -67,7 +68,7 @@ def picture(status: dict[str, Any], line: str) -> Group:
         role = "leader" if peer == leader else "peer"
         has = status["iteration"] if mine else status.get("progress", {}).get(peer, "")
         word = "this one" if mine else "never" if age is None else f"{age:.1f}"
-        table.add_row(short(peer), peer.partition("@")[2], role, str(has), word)
+        table.add_row(short(peer), address_of(peer), role, str(has), word)
     return Group(table, Text(line))
 
 

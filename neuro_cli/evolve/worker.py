@@ -48,7 +48,7 @@ class Worker:
         self._initial = initial
         self._at = Progression(generation=steps_of(parts).iteration)
         self._begun = self._last = time.perf_counter()
-        self._scored = -1
+        self._scored = (-1, "")  # the iteration, and the name under which its members were scored
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
@@ -59,8 +59,8 @@ class Worker:
         total = self._parts.config["generations"]
         try:
             while self._at.generation < total and not self._reached and not stop.wanted():
-                self._take_news(block=self._scored >= self._at.generation or not self._node.entered.is_set())
-                if self._scored < self._at.generation < total and not self._reached and self._caught_up():
+                self._take_news(block=self._has_scored() or not self._node.entered.is_set())
+                if not self._has_scored() and self._at.generation < total and not self._reached and self._caught_up():
                     self._score()
                 if self._view is not None:
                     self._view.show(self._node.status())
@@ -74,6 +74,10 @@ class Worker:
             log.warning("stopped after iteration %d (%s); go on with: %s cluster.join=HOST:PORT, or cluster.force_new=true",
                         self._at.generation, str(self._goal) if self._reached else stop.reason, again)  # fmt: skip
         return self._finish()
+
+    def _has_scored(self) -> bool:
+        """Whether there is nothing to score now: who enters again under another name has other members."""
+        return self._scored == (self._at.generation, self._node.me)
 
     def _caught_up(self) -> bool:
         """Whether this peer is at the cluster's iteration, as far as it knows: else there is more to apply first."""
@@ -121,13 +125,14 @@ class Worker:
         if reset.snapshot is not None:
             log.info("begins with a snapshot of iteration %d", reset.snapshot.iteration)
         self._at.generation = steps_of(self._parts).iteration
-        self._scored, self._saved = -1, -1
+        self._scored, self._saved = (-1, ""), -1
 
     def _score(self) -> None:
         parts, iteration = self._parts, self._at.generation
         self._node.work_on(iteration)
         population = parts.config["population"]
-        first = first_member(self._node.me, iteration, parts)
+        me = self._node.me
+        first = first_member(me, iteration, parts)
         members = range(first, first + population)
         scorer = parts.distribution.job.scorer
         scores = scorer.scores(steps_of(parts).proposal(), iteration, members) / scorer.examples
@@ -135,7 +140,7 @@ class Worker:
         fitness = scores[:, 0].astype(np.float32)
         chosen = self._selection.report(Scores(iteration, first, fitness))
         report = Report(chosen, population, scores.mean(axis=0).astype(np.float32))
-        self._scored = iteration
+        self._scored = (iteration, me)
         self._node.submit(report)
 
     def _row(self, news: Committed) -> None:
@@ -183,6 +188,7 @@ class Worker:
         if self._saved != self._at.generation:
             scalars = {"seconds": self._at.seconds, "metrics": self._at.metrics}
             self._work.save(self._at.generation, scalars, self._folder)
+            self._node.keep()
             self._saved = self._at.generation
 
     def _finish(self) -> dict[str, Any]:

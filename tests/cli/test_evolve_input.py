@@ -28,11 +28,22 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         ),
         (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
         (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),
+        (("cluster.bind=",), "cluster.bind=: must be an address or the name of a host"),
+        (("cluster.bind=null",), "cluster.bind=None: must be an address or the name of a host"),
+        (("cluster.bind='0'",), "cluster.bind=0: means all addresses of this machine: say 0.0.0.0, if that is meant"),
+        (("cluster.advertise='a b'",), "cluster.advertise=a b: must be an address or the name of a host"),
+        (("cluster.secret_file=/dev/zero",), "cluster.secret_file=/dev/zero: must be a regular file"),
+        (("cluster.from_run=there", "cluster.force_new=true"), "there: no peer's run folder of neuro evolve"),
+        (("selection.shaping=none",), "selection.shaping=none: must be one of"),
+        (("logger=tensorboard", "logger._target_=nowhere.Logger"), "logger._target_=nowhere.Logger: "),
     ],
 )
 def test_bad_input_is_one_line(arguments, line, tmp_path):
     done = neuro_inside("evolve", "cluster.local_peers=1", *arguments, cwd=tmp_path, **SECRET)
     assert one_line(done).startswith(line)
+    # before anything was shown, and nothing is left
+    assert done.stdout == ""
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):
@@ -46,6 +57,7 @@ def test_a_peer_that_is_not_there_is_named(tmp_path):
     arguments = ("cluster.join=127.0.0.1:9", "cluster.join_timeout=1", "cluster.local_peers=1")
     line = one_line(neuro_inside("evolve", *arguments, cwd=tmp_path, **SECRET))
     assert line.startswith("cluster.join=127.0.0.1:9: no peer could be joined in 1 s: ")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_secret_is_needed_to_join_and_must_not_be_short(tmp_path):
@@ -55,6 +67,31 @@ def test_a_secret_is_needed_to_join_and_must_not_be_short(tmp_path):
     )
     short = one_line(neuro_inside("evolve", join, cwd=tmp_path, NEURO_CLUSTER_SECRET="short"))
     assert short == "NEURO_CLUSTER_SECRET: the secret has 5 characters, at least 16 are needed"
+
+
+def test_a_secret_is_kept_and_never_shown(tmp_path):
+    few = ("cluster.local_peers=1", "generations=2", "population=4", "batch_size=16", "threads=1", "evaluate.every=2")
+    done = neuro_inside(
+        "evolve", *few, "cluster.bind=0.0.0.0", "cluster.advertise=localhost", "hydra.run.dir=run", cwd=tmp_path
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "run" / "secret"
+    assert file.stat().st_mode & 0o777 == 0o600
+    secret = file.read_text().strip()
+    assert len(secret) >= 20
+    for text in (done.stdout, done.stderr, *(path.read_text() for path in tmp_path.rglob("*.txt"))):
+        assert secret not in text
+    assert "cluster.secret_file=run/secret" in done.stdout.splitlines()[0]
+    assert done.stdout.splitlines()[1] == "neuro: machines that do not see run/secret need a copy of it"
+    assert one_line(neuro_inside("evolve", "export", "run", "file=/nope/x", cwd=tmp_path)) == (
+        "/nope/x: cannot be written: No such file or directory"
+    )
+    # one that was given is kept in no further place
+    file.chmod(0o644)
+    given = neuro_inside("evolve", *few, "cluster.secret_file=run/secret", "hydra.run.dir=other", cwd=tmp_path)
+    assert given.returncode == 0, given.stderr
+    assert "cluster.secret_file=run/secret: others on this machine may read it: chmod 600 run/secret" in given.stderr
+    assert not (tmp_path / "other" / "secret").exists()
 
 
 def test_export_of_what_is_no_peer_is_refused(tmp_path):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from worlds import clean_environment
 
 from neuro_cli.evolve.channel import RefusedError, Traffic, dial
 from neuro_cli.evolve.identity import FORMAT
+from neuro_cli.evolve.keys import Authority
 from neuro_cli.evolve.ledger import Ledger
 from neuro_cli.evolve.ledger_file import read_ledger
-from neuro_cli.evolve.secret import VARIABLE, contexts
+from neuro_cli.evolve.secret import VARIABLE
 
 SECRET = "a secret for the tests"
 SMALL = ("population=4", "batch_size=16", "evaluate.every=1000000", "checkpoint.every=1000000", "algo.sigma=0.02", "threads=1")
@@ -26,7 +28,7 @@ class Peer:
     """One process of ``neuro evolve``; ``prefix``: a command that runs it somewhere else (a namespace)."""
 
     def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET, prefix: tuple[str, ...] = ()):
-        self.run, self.address = run, ""
+        self.run = run
         command = [*prefix, sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
         command += [*SMALL, *([f"cluster.join={join}"] if join else []), *arguments]
         self.process = subprocess.Popen(
@@ -34,13 +36,13 @@ class Peer:
             stderr=(run.parent / f"{run.name}.err").open("wb"), text=True,
         )  # fmt: skip
 
-    def ready(self) -> "Peer":
-        """Wait for the address, which is known before the model is built."""
+    @cached_property
+    def address(self) -> str:
+        """Known when it has entered its cluster: this waits for it."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("neuro: peer at "), (line, self.errors())
-        self.address = line.split()[3].rstrip(";")
-        return self
+        return line.split()[3].rstrip(";")
 
     def errors(self) -> str:
         return (self.run.parent / f"{self.run.name}.err").read_text()
@@ -72,10 +74,10 @@ class Lab:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder, self.arguments = folder, arguments
         self.peers: list[Peer] = []
-        self._tls = contexts(SECRET)[1]
+        self._tls = Authority(SECRET).fresh().client
 
     def start(self, *arguments: str, join: str | None = None, **more: Any) -> Peer:
-        peer = Peer(self.folder / f"peer{len(self.peers)}", *self.arguments, *arguments, join=join, **more).ready()
+        peer = Peer(self.folder / f"peer{len(self.peers)}", *self.arguments, *arguments, join=join, **more)
         self.peers.append(peer)
         return peer
 
@@ -87,8 +89,8 @@ class Lab:
         """How ``peer`` sees the cluster, None when it does not answer or is not in yet."""
 
         async def ask() -> dict[str, Any]:
-            hello = {"k": "hello", "for": "status", "format": FORMAT, "peer": "test"}
-            channel, answer = await dial(peer.address, self._tls, Traffic(), hello, 3.0)
+            hello = {"k": "hello", "for": "status", "format": FORMAT, "peer": "test", "cluster": ""}
+            channel, answer = await dial(peer.address, self._tls, Traffic(), hello, ("status",), 3.0)
             channel.close()
             return answer
 

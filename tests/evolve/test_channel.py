@@ -1,15 +1,19 @@
 """Only who knows the secret is heard, and both sides learn why not."""
 
 import asyncio
+import os
 import ssl
 
 import pytest
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.channel import Channel, RefusedError, Traffic, dial
-from neuro_cli.evolve.secret import contexts, given_secret, new_secret
+from neuro_cli.evolve.keys import Authority
+from neuro_cli.evolve.secret import given_secret, new_secret
 
-TLS = {secret: contexts(secret) for secret in ("the secret of this cluster", "the secret of another")}
+SECRETS = ("the secret of this cluster", "the secret of another")
+AUTHORITIES = {secret: Authority(secret) for secret in SECRETS}
+TLS = {secret: authority.fresh() for secret, authority in AUTHORITIES.items()}
 
 
 async def visited(client, message=None):
@@ -18,10 +22,10 @@ async def visited(client, message=None):
 
     async def echo(reader, writer):
         try:
-            await writer.start_tls(TLS["the secret of this cluster"][0])
             channel = Channel(reader, writer, Traffic())
+            await channel.secure(TLS["the secret of this cluster"].server)
             found = await channel.receive()
-            channel.send({"said": found})
+            channel.send({"k": "cluster", "cluster": found["data"].hex()})
             await channel.drain()
             met.set_result(found)
         except Exception as error:
@@ -41,7 +45,7 @@ async def visited(client, message=None):
 def with_secret(secret):
     async def client(address, message):
         traffic = Traffic()
-        channel, answer = await dial(address, TLS[secret][1], traffic, message, 10.0)
+        channel, answer = await dial(address, TLS[secret].client, traffic, message, ("cluster",), 10.0)
         channel.close()
         return answer, traffic
 
@@ -49,12 +53,12 @@ def with_secret(secret):
 
 
 def test_who_knows_the_secret_is_heard_and_counted():
-    message = {"k": "x", "data": b"\0" * 100, "pair": (1, 2)}
+    message = {"k": "x", "data": b"\0" * 30, "pair": [1, 2], "more": b"\0" * 70}
     found, (answer, traffic) = asyncio.run(visited(with_secret("the secret of this cluster"), message))
     assert found == message
-    assert answer == {"said": message}
+    assert answer == {"k": "cluster", "cluster": "00" * 30}
     assert 100 < traffic.sent < 200
-    assert traffic.sent < traffic.received < 250
+    assert 80 < traffic.received < 150
 
 
 def test_another_secret_ends_in_the_handshake():
@@ -77,7 +81,7 @@ def test_bytes_without_tls_end_in_the_handshake(junk):
 
     met, gave = asyncio.run(visited(client))
     assert isinstance(met, ssl.SSLError | ConnectionError)
-    assert b"said" not in gave
+    assert b"cluster" not in gave
 
 
 def test_secrets_are_read_and_must_not_be_short(tmp_path, monkeypatch):
@@ -86,6 +90,12 @@ def test_secrets_are_read_and_must_not_be_short(tmp_path, monkeypatch):
     file = tmp_path / "secret"
     file.write_text("  from a file, long enough\n")
     assert given_secret(str(file)) == "from a file, long enough"
+    file.write_text("a" * 5000)
+    with pytest.raises(UserError, match="more than 4096 bytes"):
+        given_secret(str(file))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="must be a regular file"):
+        given_secret(str(tmp_path / "pipe"))
     file.write_text("short")
     with pytest.raises(UserError, match="at least 16 are needed"):
         given_secret(str(file))

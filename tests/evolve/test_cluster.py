@@ -47,8 +47,9 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     def log() -> str:
         return (founder.run / "log.txt").read_text()
 
-    # a connection is closed before the line about it is written
-    lab.wait(lambda: log().count("it does not know the cluster's secret") >= 2, 10, "both refusals in the log")
+    # a connection is closed before the line about it is written; the second one within a minute is only counted
+    lab.wait(lambda: "it does not know the cluster's secret" in log(), 10, "the refusal in the log")
+    assert log().count("it does not know the cluster's secret") == 1
     assert "seed is 1 in the cluster, 2 at the newcomer" in log()
 
     # the leader is killed; somebody else leads, and a new peer gets the whole history
@@ -59,7 +60,7 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     survivors = lab.alive
     lab.wait(lambda: min(peer.iteration() for peer in survivors) > before + 3, 60, "training without the first leader")
     newcomer = lab.start("cluster.deadline=3.0", join=survivors[0].address)
-    lab.wait(lambda: len(lab.alive) == 3 and lab.whole(lab.alive), 90, "three again")
+    lab.wait(lambda: len(lab.alive) == 3 and lab.whole(lab.alive), 180, "three again")
     lab.wait(lambda: newcomer.iteration() > before + 5, 60, "the newcomer trains")
 
     # any peer writes the model at any time

@@ -1,13 +1,19 @@
 """What a peer lacks it gets from another: records, everything where histories differ, a snapshot where records were dropped."""
 
 import asyncio
+import hashlib
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from test_ledger import START, history
 
-from neuro_cli.evolve.history import Snapshot, fetch, serve
-from neuro_cli.evolve.ledger import Ledger, origin
+from neuro_cli.evolve.history import Snapshot, _chunk, fetch, serve
+from neuro_cli.evolve.ledger import Ledger, Outcome, origin
+from neuro_cli.evolve.messages import Limits, MalformedError
+from neuro_cli.evolve.record import Record, encoded
+from neuro_cli.selection.base import Step
 
 
 class Pipe:
@@ -26,12 +32,18 @@ class Pipe:
         return await self._messages.get()
 
 
+TENSORS = {"centre": ((5,), "torch.float32"), "task.count": ((1,), "torch.float32")}
+LIMITS = Limits(4, 2, START, TENSORS, 24, lambda peer, iteration: 0)
+
+
 class Keeper:
+    limits = LIMITS
+
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.snapshots = ledger, []
 
-    def commit(self, content: bytes) -> None:
-        self.ledger.offer(content)
+    def take(self, content: bytes) -> Outcome:
+        return self.ledger.offer(content, self.limits.columns)[0]
 
     def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None:
         self.ledger = ledger
@@ -95,3 +107,79 @@ def test_nothing_is_given_up_for_a_shorter_history_or_a_missing_snapshot():
     theirs.compact(4)
     with pytest.raises(ConnectionError, match="no snapshot"):
         passed(ledger_of([]), theirs)
+
+
+class Said:
+    """A channel on which the other side says what it likes."""
+
+    def __init__(self, *messages: dict) -> None:
+        self._messages = list(messages)
+
+    async def receive(self) -> dict:
+        if not self._messages:
+            raise ConnectionError("the connection has ended")
+        return self._messages.pop(0)
+
+
+def told(mine: Ledger, *messages: dict) -> Keeper:
+    keeper = Keeper(mine)
+    asyncio.run(fetch(Said(*messages), keeper))
+    return keeper
+
+
+def snapshot_messages(tensors: dict[str, torch.Tensor], **changes) -> list[dict]:
+    content = save(tensors)
+    digest = hashlib.sha256(content).hexdigest()
+    announced = {"k": "snapshot", "next": 7, "head": b"h" * 32, "size": len(content), "sha256": digest} | changes
+    return [announced, {"k": "part", "data": content}, {"k": "records", "records": []}]
+
+
+GOOD = {"centre": torch.arange(5.0), "task.count": torch.ones(1)}
+
+
+class TestWhatAnotherPeerSays:
+    def test_a_snapshot_of_this_model_is_taken(self):
+        keeper = told(ledger_of([]), *snapshot_messages(GOOD))
+        assert (keeper.ledger.base, len(keeper.snapshots)) == (7, 1)
+
+    @pytest.mark.parametrize(
+        ("messages", "why"),
+        [
+            (snapshot_messages(GOOD, size=2**40), "a snapshot of 1099511627776 bytes, at most"),
+            (snapshot_messages(GOOD, sha256="0" * 64), "damaged"),
+            (snapshot_messages(GOOD, next=-1), "next=-1"),
+            (snapshot_messages(GOOD | {"centre": torch.zeros(6)}), "another model"),
+            (snapshot_messages(GOOD | {"centre": torch.zeros(5, dtype=torch.float64)}), "another model"),
+            (snapshot_messages({"centre": torch.zeros(5)}), "another model"),
+            (snapshot_messages(GOOD | {"centre": torch.full((5,), float("nan"))}), "not finite"),
+            ([{"k": "start", "head": b"x" * 32}], "another run"),
+            ([{"k": "records", "records": [b"junk"]}], "does not follow"),
+            ([{"k": "records", "records": history(1), "more": 1}], "fields"),
+            ([{"k": "records", "records": history(2)[1:]}], "does not follow"),
+            ([{"k": "part", "data": b"x"}], "part where records or start"),
+            ([{"k": "start", "head": START}, {"k": "start", "head": START}], "less than we have"),
+        ],
+    )
+    def test_anything_else_ends_the_connection_and_changes_nothing(self, messages, why):
+        keeper = Keeper(ledger_of(history(3)[:0]))
+        with pytest.raises(ConnectionError, match=why):
+            asyncio.run(fetch(Said(*messages), keeper))
+        assert keeper.ledger.next == 0
+        assert all(snapshot is None for snapshot in keeper.snapshots)
+
+    def test_records_of_another_task_are_refused(self):
+        narrow = Record(0, 1, 1, 4, 0.5, 0, START[:8], (Step(0, 0, np.ones(1, np.float32)),), np.ones(3, np.float32))
+        with pytest.raises(ConnectionError, match="does not follow"):
+            told(ledger_of([]), {"k": "records", "records": [encoded(narrow)]})
+
+    def test_one_who_sends_what_we_have_does_not_keep_us(self):
+        with pytest.raises(ConnectionError, match="sends what we have"):
+            told(ledger_of(history(3)), {"k": "records", "records": history(3)})
+        with pytest.raises(MalformedError):
+            told(ledger_of([]), {"k": "records", "records": []} | {"k": "nothing"})
+
+
+def test_long_records_go_in_messages_that_a_peer_takes():
+    big = Record(0, 1, 1, 4, 0.5, 0, START[:8], (Step(0, 0, np.ones(2**17, np.float32)),), np.ones(2, np.float32))
+    assert [len(chunk) for chunk in (_chunk([encoded(big)] * 9), _chunk([]), _chunk([b"x" * (2**20 + 1)] * 3))] == [1, 0, 1]
+    assert len(_chunk([b"x" * 1000] * 500)) == 500

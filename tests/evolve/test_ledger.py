@@ -1,5 +1,9 @@
 """The committed sequence is the same on every peer, whatever comes late, twice or out of order; its file survives a torn end."""
 
+import json
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +11,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.ledger import Ledger, Outcome, origin
-from neuro_cli.evolve.ledger_file import NAME, LedgerFile, read_ledger
+from neuro_cli.evolve.ledger_file import HEADER, NAME, LedgerFile, ledger_in, read_ledger
 from neuro_cli.evolve.record import MEMBERS, InvalidRecordError, Record, decoded, encoded
 from neuro_cli.selection.base import Step
 
@@ -116,35 +120,93 @@ class TestRecord:
 
 
 class TestFile:
-    def test_what_a_kill_tears_is_left_out_and_written_again(self, tmp_path):
+    def written(self, folder, length: int, marked: int) -> Ledger:
+        """A file of ``length`` iterations, of which the header knows ``marked``: as a kill leaves it."""
         ledger = Ledger(START)
-        file = LedgerFile(tmp_path, ledger)
-        for content in history(4):
+        file = LedgerFile(folder, ledger)
+        for number, content in enumerate(history(length)):
+            if number == marked:
+                file.marker()()
             ledger.offer(content)
             file.append(content)
-        file.close()
+        return ledger
+
+    def test_what_a_kill_tears_is_left_out_and_written_again(self, tmp_path, caplog):
+        ledger = self.written(tmp_path, 4, 2)
         assert read_ledger(tmp_path).head == ledger.head
         path = tmp_path / NAME
         whole = path.read_bytes()
         for cut in (1, 5, len(ledger.records[-1])):
             path.write_bytes(whole[:-cut])
+            caplog.clear()
             assert read_ledger(tmp_path).records == ledger.records[:3]
+            (line,) = caplog.messages
+            assert "torn off by a kill: 3 iterations are whole" in line
         torn = read_ledger(tmp_path)
         LedgerFile(tmp_path, torn).append(ledger.records[3])
         assert read_ledger(tmp_path).head == ledger.head
 
-    def test_damage_is_told(self, tmp_path):
+    def test_every_truncation_is_a_torn_end_or_refused_with_how_much_is_missing(self, tmp_path, caplog):
+        ledger = self.written(tmp_path, 6, 3)
+        path = tmp_path / NAME
+        whole = path.read_bytes()
+        frames = len(whole) - sum(map(len, ledger.records)) - HEADER
+        starts = [HEADER + sum(len(one) + frames // 6 for one in ledger.records[:count]) for count in range(7)]
+        for size in range(len(whole)):
+            path.write_bytes(whole[:size])
+            caplog.clear()
+            count = sum(start <= size for start in starts) - 1
+            if size < HEADER:
+                with pytest.raises(UserError, match="not a ledger"):
+                    read_ledger(tmp_path)
+            elif count < 3:
+                with pytest.raises(UserError, match=f"it had 3 iterations on disk, the last {3 - count} of them are missing"):
+                    read_ledger(tmp_path)
+            else:
+                assert read_ledger(tmp_path).records == ledger.records[:count]
+                assert len(caplog.messages) == (size not in starts)
+
+    @pytest.mark.parametrize("marked", [2, 4])
+    def test_no_flipped_bit_gives_another_history(self, tmp_path, marked):
+        ledger = self.written(tmp_path, 4, marked)
+        path = tmp_path / NAME
+        whole, refused = path.read_bytes(), 0
+        torn = whole + whole[-40:-10]  # and what a kill left of a fifth
+        for content in (whole, torn):
+            for bit in range(8 * len(content)):
+                flipped = bytearray(content)
+                flipped[bit // 8] ^= 1 << bit % 8
+                try:
+                    found = ledger_in(bytes(flipped), path)
+                except UserError:
+                    refused += 1
+                    continue
+                assert (found.base, found.head, found.records) == (0, ledger.head, ledger.records)
+        assert refused >= 8 * 2 * len(whole)
+
+    def test_a_closed_file_knows_all_that_it_has(self, tmp_path):
         ledger = Ledger(START)
         for content in history(3):
             ledger.offer(content)
         LedgerFile(tmp_path, ledger).close()
-        content = bytearray((tmp_path / NAME).read_bytes())
-        content[-len(ledger.records[2]) - 10] ^= 1
-        (tmp_path / NAME).write_bytes(content)
-        with pytest.raises(UserError, match="damaged at iteration 1"):
+        path = tmp_path / NAME
+        content = path.read_bytes()
+        path.write_bytes(content[: -len(ledger.records[2]) - 12])
+        with pytest.raises(UserError, match="3 iterations on disk, the last 1 of them are missing"):
             read_ledger(tmp_path)
-        (tmp_path / NAME).write_bytes(b"something else\n")
+        path.write_bytes(b"something else\n")
         with pytest.raises(UserError, match="not a ledger"):
             read_ledger(tmp_path)
         with pytest.raises(UserError, match="no peer's run folder"):
             read_ledger(tmp_path / "nothing")
+
+    def test_a_file_of_an_earlier_version_is_read(self, tmp_path, caplog):
+        records = history(3)
+        head = json.dumps({"format": 1, "base": 0, "head": START.hex()}).encode() + b"\n"
+        whole = head + b"".join(struct.pack("<II", len(one), zlib.crc32(one)) + one for one in records)
+        (tmp_path / NAME).write_bytes(whole)
+        assert read_ledger(tmp_path).records == records
+        assert caplog.messages == []
+        (tmp_path / NAME).write_bytes(whole[:-3])
+        assert read_ledger(tmp_path).records == records[:2]
+        assert "of an earlier version" in caplog.messages[0]

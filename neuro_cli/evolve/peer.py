@@ -1,0 +1,124 @@
+"""One peer put together: its model, its network, its run folder, and the further peers that it starts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+from rich.console import Console
+
+from neuro_cli.election.base import Election
+from neuro_cli.evolve.history import Snapshot, shapes_of
+from neuro_cli.evolve.identity import canonical, cluster_identity
+from neuro_cli.evolve.keys import Authority
+from neuro_cli.evolve.ledger import Ledger, origin
+from neuro_cli.evolve.local import LocalPeers
+from neuro_cli.evolve.messages import Limits
+from neuro_cli.evolve.model import check_model, first_member, snapshot_of, steps_of
+from neuro_cli.evolve.news import Settings
+from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.replay import newest_snapshot, restore_run
+from neuro_cli.evolve.view import View
+from neuro_cli.evolve.worker import SeedPassing, Worker
+from neuro_cli.fabric.base import Alone
+from neuro_cli.runner.build import Parts, build, make, make_logger
+from neuro_cli.runner.record import Record
+from neuro_cli.runner.stop import StopRequest
+from neuro_cli.runner.summary import parameters_sha256
+from neuro_cli.selection.base import Selection
+
+
+class Peer:
+    """Everything is made, and checked, before :meth:`enter` opens a connection. Raises UserError."""
+
+    def __init__(self, config: dict[str, Any], run: Path, listener: socket, address: str, secret: str, quiet: bool) -> None:
+        self._config, self._run, self._quiet = config, run, quiet
+        self._selection = make(config, "selection", Selection)
+        election = make(config, "election", Election)
+        make_logger(config)  # it is made again when there is something to log; what is wrong with it is told now
+        self.parts = build(config, Alone())
+        try:
+            self._node = self._made(election, listener, address, secret)
+        except BaseException:
+            self.parts.threads.close()
+            raise
+
+    def _made(self, election: Election, listener: socket, address: str, secret: str) -> Node:
+        parts, config, run = self.parts, self._config, self._run
+        check_model(parts)
+        steps = steps_of(parts)
+        identity = cluster_identity(config, parameters_sha256(steps.centre))
+        steps.head = origin(canonical(identity))
+        self._initial = snapshot_of(parts)
+        limits = limits_of(parts, self._initial)
+        ledger = Ledger(steps.head)
+        if config["cluster"]["from_run"] is not None:
+            ledger = restore_run(parts, Path(config["cluster"]["from_run"]), steps.head)
+
+        def snapshot() -> Snapshot | None:
+            return newest_snapshot(run)
+
+        return Node(
+            settings_of(config, address), run, identity, ledger, election, self._selection, steps.sigma, Authority(secret),
+            listener, snapshot, limits,
+        )  # fmt: skip
+
+    def enter(self, stop: StopRequest) -> None:
+        """Found a cluster, or join one. Raises UserError."""
+        self._node.start()
+        try:
+            self._node.await_entry(stop.wanted)
+        except BaseException:
+            self._node.stop(leave=False)
+            raise
+
+    def work(self, stop: StopRequest, address: str, secret: str) -> None:
+        """Start the further peers, and work until all iterations are committed or a stop is wanted."""
+        config = self._config
+        view = View(config["generations"], Console(quiet=True) if self._quiet else None)
+        work = SeedPassing(self.parts)
+        count = config["cluster"]["local_peers"] - 1
+        others = LocalPeers(count, self._run, config, address, secret) if count else None
+        finished = False
+        try:
+            folder = Record(self._run, work, None, view)
+            try:
+                summary = Worker(work, self._node, self._selection, folder, view, self._initial).run(stop)
+                finished = summary["generations"] >= config["generations"]
+            finally:
+                folder.close()
+        finally:
+            self._node.stop(leave=not finished)
+            if others is not None:
+                others.end(finished)
+
+
+def limits_of(parts: Parts, initial: Snapshot) -> Limits:
+    """What messages about the model of ``parts`` may hold; ``initial``: the model before the first iteration."""
+    return Limits(
+        population=parts.config["population"],
+        columns=len(parts.task.score_names),
+        origin=initial.head,
+        tensors=shapes_of(initial.tensors),
+        tensor_bytes=sum(tensor.numel() * tensor.element_size() for tensor in initial.tensors.values()),
+        first_member=lambda peer, iteration: first_member(peer, iteration, parts),
+    )
+
+
+def settings_of(config: dict[str, Any], address: str) -> Settings:
+    cluster = config["cluster"]
+    return Settings(
+        address, cluster["join"], cluster["grace"], cluster["deadline"], cluster["late"], cluster["join_timeout"],
+        config["generations"], cluster["local_peers"],
+    )  # fmt: skip
+
+
+@contextmanager
+def peer_of(config: dict[str, Any], run: Path, listener: socket, address: str, secret: str, quiet: bool) -> Iterator[Peer]:
+    """A :class:`Peer`; its threads end with the context."""
+    peer = Peer(config, run, listener, address, secret, quiet)
+    try:
+        yield peer
+    finally:
+        peer.parts.threads.close()

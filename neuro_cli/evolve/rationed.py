@@ -1,0 +1,35 @@
+"""Lines that somebody else can cause: a few a minute, and how many there were besides."""
+
+import logging
+import time
+from collections.abc import Callable
+
+PERIOD = 60.0  # seconds
+
+
+class Rationed:
+    """Lines of one sort through ``log``: ``most`` a period; what comes on top is counted in the next line."""
+
+    def __init__(
+        self, log: logging.Logger, most: int = 1, level: int = logging.WARNING, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log, self._most, self._level, self._clock = log, most, level, clock
+        self._begun, self._said, self._kept = float("-inf"), 0, 0
+        self._last = ""
+
+    def say(self, line: str) -> None:
+        if self._clock() >= self._begun + PERIOD:
+            self._begun, self._said = self._clock(), 0
+        if self._said < self._most:
+            self._said += 1
+            self._log.log(self._level, "%s%s", line, f" ({self._kept} more before it)" if self._kept else "")
+            self._kept = 0
+        else:
+            self._kept, self._last = self._kept + 1, line
+
+    def due(self, at_once: bool = False) -> None:
+        """To be called now and then: says how many were kept back, when the period is over."""
+        if self._kept and (at_once or self._clock() >= self._begun + PERIOD):
+            line, self._kept = f"{self._last} (and {self._kept} in all since the last such line)", 0
+            self._begun = float("-inf") if at_once else self._begun
+            self.say(line)

@@ -1,0 +1,86 @@
+"""What is no message is refused with the field that is wrong, and shown without what a terminal would obey."""
+
+import numpy as np
+import pytest
+from node_lab import COLUMNS, LIMITS, POPULATION, own_first, report_on
+
+from neuro_cli.evolve.collector import Report
+from neuro_cli.evolve.messages import FIELDS, MalformedError, checked, printable, shown
+from neuro_cli.evolve.record import MEMBERS
+from neuro_cli.evolve.reports import message_of, report_of
+from neuro_cli.selection.base import Scores
+
+ME = f"{'0' * 32}@127.0.0.1:7"
+
+
+def test_a_report_comes_back_as_it_was():
+    report = report_on(ME, 5)
+    found = report_of(ME, checked(message_of(report), "report"), LIMITS)
+    assert (found.scores.iteration, found.scores.first, found.members) == (5, own_first(ME, 5), POPULATION)
+    assert found.scores.fitness.tolist() == report.scores.fitness.tolist()
+    assert found.means.tolist() == report.means.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"n": -180}, "report: n=-180 is not an integer from 1"),
+        ({"n": 0}, "n=0 is not"),
+        ({"n": 2**63}, "n=9223372036854775808 is not"),
+        ({"n": 2**33}, "on 8589934592 members, a peer scores 4"),
+        ({"n": True}, "n=True is not"),
+        ({"n": 4.0}, "n=4.0 is not"),
+        ({"m": -5}, "m=-5 is not"),
+        ({"m": 2**40}, f"m={2**40} is not an integer from 0 to {MEMBERS - 1}"),
+        ({"m": 1}, "on members 1 to 4, which are not its own"),
+        ({"i": 2**32}, "i=4294967296 is not"),
+        ({"i": -1}, "i=-1 is not"),
+        ({"i": 6}, "which are not its own"),
+        ({"f": b""}, "f=.* is not float32 numbers"),
+        ({"f": b"abc"}, "is not float32 numbers"),
+        ({"f": "abcd"}, "is not float32 numbers"),
+        ({"f": np.full(4, np.nan, "<f4").tobytes()}, "not finite"),
+        ({"f": np.full(5, 1, "<f4").tobytes()}, "which are not its own"),
+        ({"a": np.full(3, 1, "<f4").tobytes()}, "with 3 score columns, this task has 2"),
+        ({"a": np.array([1, np.inf], "<f4").tobytes()}, "not finite"),
+        ({"more": 1}, "report with the fields"),
+        ({"k": "repord"}, "repord where report is expected"),
+        ({"k": None}, "no kind where report is expected"),
+    ],
+)
+def test_what_no_peer_can_have_found_is_refused(change, why):
+    with pytest.raises(MalformedError, match=why):
+        report_of(ME, checked(message_of(report_on(ME, 5)) | change, "report"), LIMITS)
+
+
+def test_a_report_is_of_its_senders_own_members():
+    with pytest.raises(MalformedError, match="not its own"):
+        report_of(ME.replace("0", "1"), message_of(report_on(ME, 5)), LIMITS)
+    best = Report(Scores(5, own_first(ME, 5) + 3, np.ones(1, np.float32)), POPULATION, np.ones(COLUMNS, np.float32))
+    assert report_of(ME, message_of(best), LIMITS).scores.first == own_first(ME, 5) + 3  # selection=max
+
+
+@pytest.mark.parametrize("kind", sorted(FIELDS))
+def test_every_kind_needs_each_of_its_fields(kind):
+    purpose = kind.removeprefix("hello for ")
+    message = {"k": "hello", "for": purpose} if purpose != kind else {"k": kind}
+    for name in FIELDS[kind]:
+        for value in (object(), [[]], b"\x00" * (2**26 + 1), -(2**70)):
+            assert not FIELDS[kind][name].holds(value), (name, value)
+    if FIELDS[kind]:
+        with pytest.raises(MalformedError, match="with the fields"):
+            checked(message, kind)
+    else:
+        assert checked(message, kind) == message
+    with pytest.raises(MalformedError, match="with the fields"):
+        checked(message | dict.fromkeys([*FIELDS[kind], "x"]), kind)
+
+
+@pytest.mark.parametrize(
+    "value", ["\x1b[31mred\n", b"x" * 10**6, [0] * 10**6, {"a" * 10**5: 1}, 10**5000, "a" * 10**6, "\u202e"], ids=range(7)
+)
+def test_what_others_send_is_shown_short_and_printable(value):
+    text = shown(value)
+    assert len(text) < 80
+    assert text.isprintable()
+    assert printable("a\nb", 10) == "a?b"

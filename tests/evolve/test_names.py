@@ -1,0 +1,133 @@
+"""A name belongs to a key: a member cannot speak as another, nor answer in another's place; old versions learn why."""
+
+import asyncio
+
+import pytest
+from node_lab import AUTHORITY, IDENTITY, InProcess, progress, visit, wait
+
+from neuro_cli.evolve.channel import Channel, RefusedError, StrangerError, Traffic, dial
+from neuro_cli.evolve.identity import FORMAT
+from neuro_cli.evolve.names import identifier_in, is_name
+
+IMPOSTOR = "it speaks under the name of another"
+
+
+@pytest.fixture
+def two(tmp_path):
+    first = InProcess(tmp_path / "a", "raft", grace=60.0)
+    second = InProcess(tmp_path / "b", "raft", join=first.address)
+    wait(lambda: len(first.node.election.members) == 2)
+    progress([first, second])
+    yield first, second
+    for peer in (first, second):
+        peer.end()
+
+
+def hello_of(purpose, peer, node):
+    more = {} if purpose in ("link", "status") else {"identity": IDENTITY}
+    if purpose == "fetch":
+        more |= {"next": 0, "head": node.limits.origin}
+    return {"for": purpose, "peer": peer, "cluster": node.cluster, **more}
+
+
+@pytest.mark.parametrize("purpose", ["link", "enter", "leave", "fetch"])
+def test_a_member_that_speaks_under_anothers_name_is_refused(two, purpose):
+    first, second = two
+    other = second.node
+    with pytest.raises(RefusedError, match=IMPOSTOR):
+        asyncio.run(visit(first.address, hello_of(purpose, other.me, first.node), ("ok", "left", "members", "cluster")))
+    assert other.me in first.node.election.members
+    assert other.me in first.node.links.there
+    # under its own name it is heard
+    mine = AUTHORITY.fresh()
+    name = f"{mine.identifier}@127.0.0.1:1"
+    if purpose == "fetch":
+        _, answer = asyncio.run(visit(first.address, hello_of(purpose, name, first.node), ("cluster",), mine))
+        assert answer["cluster"] == first.node.cluster
+
+
+def test_anybody_who_knows_the_secret_may_ask_for_the_status(two):
+    first, _ = two
+    _, answer = asyncio.run(visit(first.address, hello_of("status", "nobody", first.node), ("status",)))
+    assert answer["me"] == first.node.me
+    assert set(answer["members"]) == {peer.node.me for peer in two}
+
+
+def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
+    first, second = two
+    name, address = second.node.me, second.address
+    second.end()
+    met = []
+
+    async def impostor():
+        """Another member at the same address: it shows its own key, it has no other."""
+        mine = AUTHORITY.fresh()
+
+        async def answer(reader, writer):
+            try:
+                channel = Channel(reader, writer, Traffic())
+                await channel.secure(mine.server)
+                met.append(await channel.receive())
+                channel.send({"k": "ok"})
+                await asyncio.sleep(1.0)
+            except (ConnectionError, OSError):
+                met.append(None)
+            finally:
+                writer.close()
+
+        host, _, port = address.partition(":")
+        async with await asyncio.start_server(answer, host, int(port)):
+            with pytest.raises(StrangerError, match="another peer than"):
+                await visit(name, hello_of("link", f"{'0' * 32}@127.0.0.1:1", first.node), ("ok",))
+            # who asks for an address only learns the name that is really there
+            channel, _ = await visit(address, hello_of("status", "nobody", first.node), ("ok",))
+            found = channel.peer
+            channel.close()
+            for _ in range(100):
+                if len(met) > 3:
+                    break
+                await asyncio.sleep(0.05)
+        return found, mine.identifier
+
+    found, identifier = asyncio.run(impostor())
+    assert found == f"{identifier}@{address}"
+    assert len(met) > 3  # the first peer has dialled it again and again
+    assert [hello for hello in met if hello is not None and hello["for"] == "link"] == []  # and told it nothing
+    assert name not in first.node.links.there
+
+
+def test_every_entrance_is_under_a_new_key(two):
+    _, second = two
+    before = second.node.me
+    second.call(second.node.withdraw)
+    assert second.node.me != before
+    assert is_name(second.node.me)
+    assert second.node.me.partition("@")[0] == second.node.credentials.identifier
+    with pytest.raises(ConnectionError, match="cannot be read"):
+        identifier_in(b"no certificate")
+
+
+class TestOtherVersions:
+    def test_an_earlier_peer_is_told_what_this_cluster_speaks(self, two):
+        first, _ = two
+        old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
+        with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 2', the newcomer 'neuro evolve 1'"):
+            # its certificate is that of the cluster itself
+            asyncio.run(dial(first.address, AUTHORITY.own.client, Traffic(), old, ("cluster",), 10.0))
+
+    def test_an_earlier_cluster_tells_us(self):
+        async def ask():
+            async def earlier(reader, writer):
+                await writer.start_tls(AUTHORITY.own.server)
+                channel = Channel(reader, writer, Traffic())
+                found = (await channel.receive())["format"]
+                channel.send({"refused": f"this cluster speaks 'neuro evolve 1', the newcomer {found!r}"})
+                await channel.drain()
+                writer.close()
+
+            async with await asyncio.start_server(earlier, "127.0.0.1", 0) as server:
+                address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+                await visit(address, {"for": "fetch"}, ("cluster",))
+
+        with pytest.raises(RefusedError, match=f"speaks 'neuro evolve 1', the newcomer '{FORMAT}'"):
+            asyncio.run(ask())

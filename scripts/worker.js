@@ -45,7 +45,7 @@ function brokers(nameserver) {
 }
 
 async function done(task) {
-  const named = { run: task.run, id: task.id, worker: name };
+  const named = { run: task.run, id: task.id, worker: name, delivery: task.delivery };
   const began = Date.now();
   try {
     if (!(task.kind in KINDS)) return { ...named, outcome: "UNKNOWN_KIND", error: `the task's type '${task.kind}' is unknown` };

@@ -40,7 +40,7 @@ def test_two_nameservers_do_not_share_a_folder(tmp_path):
 
 def test_a_damaged_file_of_ids_is_refused(tmp_path):
     (tmp_path / "next_broker_id").write_text("seven")
-    with pytest.raises(UserError, match="not a number"):
+    with pytest.raises(UserError, match="is no id"):
         Ids(tmp_path)
 
 

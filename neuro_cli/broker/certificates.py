@@ -63,7 +63,7 @@ def own_certificates() -> Path:
             f"{folder} cannot be made ({error.strerror}); neuro search certs FOLDER makes one for security.certificates=FOLDER"
         )
         raise ConfigError("security.certificates", None, allowed) from error
-    log.warning("certificates for this user's clusters on this machine are in %s", folder)
+    log.info("certificates for this user's clusters on this machine are in %s", folder)
     return folder
 
 

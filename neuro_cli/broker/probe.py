@@ -16,6 +16,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 PROBE_SECONDS = 3.0
 NOBODY = "nobody answers there"
 UNFIT = "the certificates of the two ends do not fit: "
+REFUSED = "the other end refuses ours: it is of another authority, or out of date by the other end's clock"
 ALERTS = {  # of the other end, by the names that OpenSSL gives them
     "CERTIFICATE_EXPIRED": "the other end says that ours has expired (its clock may differ)",
     "UNKNOWN_CA": "the other end does not know the authority of ours",
@@ -54,7 +55,8 @@ def _shaken(link: socket.socket, host: str, security: Security) -> str:
     context.set_alpn_protocols(["h2"])
     try:
         with context.wrap_socket(link, server_hostname=host) as secured:
-            secured.recv(1)  # with TLS 1.3 the other end judges our certificate after our handshake
+            if not secured.recv(1):  # with TLS 1.3 the other end judges our certificate after our handshake; gRPC says no word
+                return UNFIT + REFUSED
     except ssl.SSLCertVerificationError as error:
         return UNFIT + f"that of the other end is refused ({error.verify_message})"
     except ssl.SSLError as error:

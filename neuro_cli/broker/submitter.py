@@ -93,7 +93,7 @@ class Submitter:
         """Let the broker forget the run."""
         if self._work is not None:
             self._work.cancel()
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, UserError):  # the second was raised to who asked for results
                 await self._work
         last = [self._broker] if self._broker is not None and (self._outstanding or self._unsent) else []
         for broker in [*last, *self._left.values()]:

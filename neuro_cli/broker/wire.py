@@ -15,6 +15,7 @@ from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError
 
 PING_SECONDS, PING_TIMEOUT = 10, 10  # a host that vanished is noticed after both
+MOST_CALLS = 128  # of one connection at a time, each with a message of security.message_bytes half read at most; others wait
 BATCH_BYTES = 2**20  # payloads of one message, if there is more than one
 
 
@@ -78,7 +79,8 @@ class Server:
     """
 
     def __init__(self, key: str, address: str, security: Security, names: Sequence[str], add: Callable[[Any], None]) -> None:
-        self._server = grpc.aio.server(options=[*options(security), ("grpc.so_reuseport", 0)])
+        more = [("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", MOST_CALLS)]
+        self._server = grpc.aio.server(options=[*options(security), *more])
         self._health = health.aio.HealthServicer()
         add(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from waits import until
 from neuro_cli.broker.cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2 as names
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub
 from neuro_cli.broker.settings import BrokerSettings, NameserverSettings, Security, WorkerSettings
+from neuro_cli.broker.wire import MOST_CALLS
 
 PROTO = Path("neuro_cli/broker/proto")
 ROOT = Path(__file__).parents[2]
@@ -261,6 +263,28 @@ def test_ten_thousand_spoiled_messages_leave_no_threads_and_no_descriptors(serve
         for now, then in zip(servers.descriptors_and_threads().values(), before.values(), strict=True)
     ))  # fmt: skip
     print(before, servers.descriptors_and_threads())
+
+
+def test_one_connection_has_so_many_calls_and_no_more_at_a_time(servers):
+    """Each may have a message half sent, which the server keeps until it is whole."""
+    hello = messages.WorkerMessage(hello=messages.Hello(name="w", kinds=["fuzz"]))
+    address, folder = servers.addresses["broker"], servers.cluster.certificates
+    with open_to(address, folder) as crowded, open_to(address, folder) as other:
+        over = threading.Event()
+
+        def hold():
+            yield hello
+            over.wait(30)
+
+        calls = [WorkStub(crowded).Pull(hold()) for _ in range(MOST_CALLS + 20)]
+        workers = lambda: len(SubmissionStub(other).Status(messages.StatusRequest(), timeout=5).workers)  # noqa: E731
+        until(lambda: workers() == MOST_CALLS)
+        time.sleep(0.5)
+        assert workers() == MOST_CALLS
+        for call in calls:
+            call.cancel()
+        over.set()
+        until(lambda: workers() == 0)
 
 
 def test_too_long_a_message_is_refused(servers):

@@ -91,6 +91,10 @@ def test_two_brokers_do_not_share_a_folder(cluster):
         ("worker", "worker", "memory", -1, "worker.memory=-1: must be an integer >= 1"),
         ("broker", "security", "message_bytes", 10, "security.message_bytes=10: must be an integer from 65536 to 1073741824"),
         ("broker", "security", "certificates", "nowhere", "security.certificates=nowhere: there is no such folder"),
+        ("worker", "worker", "trust", ["my package"], "worker.trust=['my package']: must be a list of packages"),
+        ("worker", "worker", "trust", "mine", "worker.trust=mine: must be a list of packages"),
+        ("worker", "worker", "folders", ["/no/where"], "worker.folders=['/no/where']: must be a list of folders that are there"),
+        ("broker", "security", "insecure", "yes", "security.insecure=yes: must be true or false"),
         ("wrker", "worker", "memory", None, "role=wrker: must be one of nameserver, broker, worker"),
     ],
 )

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 
 AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "node.crt", "node.key"
 SETTING = "security.certificates"
@@ -27,7 +27,10 @@ class Credentials:
 
 def user_folder() -> Path:
     """Where neuro keeps what is this user's alone."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "neuro"
+    try:
+        return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "neuro"
+    except RuntimeError as error:
+        raise UserError(f"this user has no home folder ({error}): XDG_CONFIG_HOME names one for credentials") from error
 
 
 def default_folder() -> Path:

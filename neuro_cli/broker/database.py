@@ -1,6 +1,5 @@
 """A broker's SQLite file: its format, changes that a full disk refuses whole, checksums of rows, and what is missing of it."""
 
-import hashlib
 import logging
 import sqlite3
 import threading
@@ -11,54 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.broker.high_water import HighWater
+from neuro_cli.broker.rows import COLUMNS, TABLES, VERSION, Row, Text, checksum, create, with_sum
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
 
-VERSION = 2  # of the format; 1 had no checksums
-TABLES = {  # columns of each table, in whose order its checksums are made; the first ones are its key
-    "facts": ("name TEXT PRIMARY KEY", "value TEXT NOT NULL"),
-    "tasks": (
-        "row INTEGER PRIMARY KEY", "run TEXT NOT NULL", "id TEXT NOT NULL", "kind TEXT NOT NULL",
-        "task BLOB",  # message Task; NULL once there is a result
-        "attempts INTEGER NOT NULL",  # that failed
-        "losses INTEGER NOT NULL",  # workers that vanished with it
-        "finished INTEGER",  # place in the order of results
-        "result BLOB",  # message Result
-    ),
-    "dead": ("number INTEGER PRIMARY KEY", "letter BLOB NOT NULL"),
-    "runs": ("run TEXT PRIMARY KEY", "seen REAL NOT NULL", "token BLOB NOT NULL"),
-}  # fmt: skip
-COLUMNS = {table: [column.split()[0] for column in columns] for table, columns in TABLES.items()}
-MORE = (
-    "CREATE UNIQUE INDEX keys ON tasks (run, id)",
-    "CREATE INDEX results ON tasks (run, finished) WHERE finished IS NOT NULL",
-    "CREATE TABLE damaged (number INTEGER PRIMARY KEY, place TEXT NOT NULL, content TEXT NOT NULL)",
-)
 CHECKPOINT_SECONDS = 1.0
 CHECKPOINT_BYTES = 8 * 2**20
 QUIET_SECONDS = 10.0  # without a refusal, after which a disk counts as no longer full
 MOST_TOLD = 20  # damaged places that are told one by one
-Row = Sequence[Any]
 
 
 class StoreError(UserError):
     """A change that the disk does not take; nothing of it was stored."""
-
-
-class Text(bytes):
-    """A TEXT of the database, which need not be one any more."""
-
-
-def checksum(values: Row) -> int:
-    """64 bits over the values of a row, each with its type and length."""
-    made = hashlib.blake2b(digest_size=8)
-    for value in values:
-        if isinstance(value, str):
-            value = Text(value.encode())
-        data = bytes(value) if isinstance(value, bytes) else repr(value).encode()
-        made.update(f"{type(value).__name__} {len(data)} ".encode() + data)
-    return int.from_bytes(made.digest(), "little", signed=True)
 
 
 class Database:
@@ -118,7 +82,7 @@ class Database:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
-            self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", _with_sum("serial", str(self._serial + 1)))
+            self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", with_sum("serial", str(self._serial + 1)))
             self._db.execute("COMMIT")
         except BaseException as error:
             if self._db.in_transaction:
@@ -134,7 +98,7 @@ class Database:
         """Write a row with its checksum, within :meth:`change`. Returns False if there was one that it is not ``instead`` of."""
         marks = ", ".join("?" * (len(values) + 1))
         verb = "REPLACE" if instead else "IGNORE"
-        return bool(self._db.execute(f"INSERT OR {verb} INTO {table} VALUES ({marks})", _with_sum(*values)).rowcount)
+        return bool(self._db.execute(f"INSERT OR {verb} INTO {table} VALUES ({marks})", with_sum(*values)).rowcount)
 
     def make_room(self) -> None:
         """Copy the log, whose place is then free for new changes."""
@@ -151,7 +115,7 @@ class Database:
         db.execute("PRAGMA journal_size_limit=67108864")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0:
-            _create(db)
+            create(db)
         elif version != VERSION:
             raise UserError(
                 f"{self.path}: a broker's database of format {version or 1}, this neuro has format {VERSION}: "
@@ -235,22 +199,6 @@ class Database:
                 if log_file.stat().st_size > CHECKPOINT_BYTES:
                     db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         db.close()
-
-
-def _create(db: sqlite3.Connection) -> None:
-    """All tables with the version, or nothing."""
-    db.execute("BEGIN IMMEDIATE")
-    for table, columns in TABLES.items():
-        form = "" if "INTEGER PRIMARY KEY" in columns[0] else " WITHOUT ROWID"
-        db.execute(f"CREATE TABLE {table} ({', '.join(columns)}, sum INTEGER NOT NULL){form}")
-    for statement in MORE:
-        db.execute(statement)
-    db.execute(f"PRAGMA user_version = {VERSION}")
-    db.execute("COMMIT")
-
-
-def _with_sum(*values: Any) -> Row:
-    return (*values, checksum(values))
 
 
 def _code(error: sqlite3.Error) -> int:

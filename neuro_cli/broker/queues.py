@@ -13,7 +13,7 @@ from neuro_cli.broker.kinds import ON_REQUEST
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.settings import BrokerSettings
 from neuro_cli.broker.settling import Settling, failure, held_of
-from neuro_cli.broker.store import Store
+from neuro_cli.broker.store import Owned, Store, StoreError
 from neuro_cli.broker.tokens import Deliveries
 from neuro_cli.broker.waiting import Waiting
 
@@ -42,6 +42,7 @@ class Queues:
         self.consumers: list[Consumer] = []
         self._holders: dict[Key, Consumer] = {}  # of own tasks
         self._unknown_since: dict[str, float] = {}
+        self._unread = False  # rows that were taken from what waits could not be read
         self._late_keys: set[Key] = set()  # of pending results that others than the holders sent
 
     @property
@@ -130,6 +131,7 @@ class Queues:
         """Forget a run's tasks and results. Returns how many that were. Raises StoreError."""
         dropped = self._store.drop(run)
         self._settling.forget(run)
+        self._late_keys = {key for key in self._late_keys if key[0] != run}
         for consumer in self.consumers:
             self._take_away(consumer, [held.key for held in consumer.held.values() if not held.lender and held.key[0] == run])
         self.waiting.refill(self._unheld())
@@ -155,6 +157,9 @@ class Queues:
         """Look for silent consumers, tasks that take too long, and kinds that nobody knows. A few times a second."""
         now = self._clock()
         self._settling.settle(())
+        if self._unread:
+            self.waiting.refill(self._unheld())
+            self._unread = False
         for consumer in list(self.consumers):
             if now - consumer.heard > self._settings.worker_timeout:
                 log.warning("%s is silent for %g s: its tasks go to others", consumer.name, self._settings.worker_timeout)
@@ -265,7 +270,7 @@ class Queues:
             else:
                 held = Held(key, task.kind, task.ByteSize(), task.timeout_seconds, lender=lender, task=task)
                 found[key] = held, task
-        for owned in self._store.load(self.waiting.take_own(consumer, most - len(found))):
+        for owned in self._loaded(self.waiting.take_own(consumer, most - len(found))):
             key = key_of(owned.task)
             if key in consumer.held or key in found:
                 self.waiting.add(owned.row, owned.task.kind)
@@ -273,6 +278,14 @@ class Queues:
                 owned.task.delivery = self._deliveries.token(*key)
                 found[key] = held_of(owned), owned.task
         return list(found.values())
+
+    def _loaded(self, rows: list[int]) -> list[Owned]:
+        """Those of the store; without one that can be read now none, and all rows wait again at the next sweep."""
+        try:
+            return self._store.load(rows)
+        except StoreError:
+            self._unread = True
+            return []
 
     def _take_away(self, consumer: Consumer, keys: Sequence[Key]) -> None:
         """Tell a consumer that nobody wants these results."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.broker.database import Database, Row, StoreError, checksum
+from neuro_cli.broker.database import Database, StoreError
 from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.rows import Row, checksum
 
 __all__ = ["NotYoursError", "Outcomes", "Owned", "Store", "StoreError"]
 

@@ -59,7 +59,10 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
         reader = asyncio.create_task(self._acknowledgements(delivery, requests))
         try:
             await context.write(messages.ResultsReply())  # so that the model knows that somebody is here
-            await delivery.push(context.write)
+            try:
+                await delivery.push(context.write)
+            except StoreError as error:  # the model comes back
+                delivery.end(str(error))
         finally:
             if self._deliveries.get(run) is delivery:
                 del self._deliveries[run]

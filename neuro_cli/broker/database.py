@@ -48,7 +48,7 @@ class Database:
                 pass
         except StoreError as error:
             raise UserError(str(error)) from error
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, UnicodeError, OSError) as error:
             raise UserError(f"{self.path}: {_said(error)}") from error
         self._closing = threading.Event()
         self._copier = threading.Thread(target=self._copy_log, name="wal", daemon=True)
@@ -64,7 +64,7 @@ class Database:
         """All rows of a query; texts are `Text`. Raises UserError."""
         try:
             return self._db.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise self._refused(error) from error
 
     def sound(self, table: str, where: str, values: Row = (), most: int = -1) -> list[Row]:
@@ -88,7 +88,7 @@ class Database:
             if self._db.in_transaction:
                 with suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.Error | UnicodeError):
                 raise self._refused(error) from error
             raise
         self._serial += 1
@@ -183,7 +183,7 @@ class Database:
     def _refused(self, error: Exception) -> StoreError:
         """What to raise for ``error``; told once until changes are taken again for a while."""
         text = f"{self.path}: {_said(error)}"
-        if isinstance(error, sqlite3.Error) and _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if _is_damage(error):
             self.broken = text
         elif self._refused_at is None:
             log.warning("%s: no task is taken or given out until changes can be stored again; results are kept in memory", text)
@@ -201,12 +201,14 @@ class Database:
         db.close()
 
 
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+def _is_damage(error: Exception) -> bool:
+    """Whether SQLite says so; a message of its own that quotes what is damaged may be no text."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return isinstance(error, UnicodeError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, sqlite3.Error) and _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if _is_damage(error):
         return f"damaged, or not a broker's database ({error}): move its folder away, and models send their tasks again"
     return str(error)
 

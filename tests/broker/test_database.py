@@ -122,6 +122,16 @@ def test_a_file_that_is_no_database_is_refused_by_its_name(tmp_path, text):
         Store(tmp_path)
 
 
+def test_a_damaged_schema_is_refused_by_the_files_name(folder):
+    """SQLite quotes it in its message, which then is no text."""
+    file = folder / "tasks.sqlite"
+    text = file.read_bytes()
+    place = text.index(b"CREATE TABLE dead")
+    file.write_bytes(text[: place + 4] + b"\xed\xff" + text[place + 6 :])
+    with pytest.raises(UserError, match=r"tasks\.sqlite: damaged, or not a broker's database"):
+        Store(folder)
+
+
 def test_no_flip_in_the_database_changes_a_task_or_a_result_unsaid(folder, tmp_path, caplog):
     """Forty single flips: each is refused, or named, or has changed nothing."""
     opened = Store(folder)

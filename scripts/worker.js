@@ -1,5 +1,6 @@
 // A worker in another language: nothing but the .proto files ties it to the rest.
-//   npm install --prefix scripts && node scripts/worker.js 127.0.0.1:7700 [FOLDER of certificates]
+//   npm install --prefix scripts && node scripts/worker.js 127.0.0.1:7700 [FOLDER of certificates | insecure]
+// Without a folder it takes the user's own certificates, which the first process of a cluster has made.
 // It does tasks of the kind noop. SIGTERM: it finishes what it holds, then ends.
 "use strict";
 const fs = require("fs");
@@ -33,8 +34,9 @@ function sleep(milliseconds) {
 }
 
 function credentials() {
-  if (!certificates) return grpc.credentials.createInsecure();
-  const read = (file) => fs.readFileSync(path.join(certificates, file));
+  if (certificates === "insecure") return grpc.credentials.createInsecure();
+  const own = path.join(process.env.XDG_CONFIG_HOME || path.join(os.homedir(), ".config"), "neuro", "cluster");
+  const read = (file) => fs.readFileSync(path.join(certificates || own, file));
   return grpc.credentials.createSsl(read("ca.crt"), read("node.key"), read("node.crt"));
 }
 
@@ -45,7 +47,7 @@ function brokers(nameserver) {
 }
 
 async function done(task) {
-  const named = { run: task.run, id: task.id, worker: name };
+  const named = { run: task.run, id: task.id, worker: name, delivery: task.delivery };
   const began = Date.now();
   try {
     if (!(task.kind in KINDS)) return { ...named, outcome: "UNKNOWN_KIND", error: `the task's type '${task.kind}' is unknown` };

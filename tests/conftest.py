@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.relative_to(here).parts[0], len(LONG)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_users_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What neuro keeps for its user (certificates, tokens) goes to a folder of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
 
 
 @pytest.fixture(scope="session")

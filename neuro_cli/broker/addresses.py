@@ -1,16 +1,38 @@
 """Addresses ``host:port``, and which of them no other machine can reach."""
 
 import ipaddress
+import re
 
 from neuro_cli.core.errors import ConfigError
 
+LONGEST = 256  # characters of an address
+_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
+
 
 def split(address: str) -> tuple[str, int]:
-    """(host, port); an IPv6 host stands in brackets. Raises ValueError."""
+    """(host, port): a name, an IPv4 address, or an IPv6 address in brackets. Raises ValueError."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
+    if len(address) > LONGEST or not colon or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ValueError(address)
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        ipaddress.IPv6Address(host)
+    elif not _NAME.fullmatch(host):
+        raise ValueError(address)
+    return host, int(port)
+
+
+def wrong(address: str, only_here: bool) -> str:
+    """Why no connection is made to ``address``, which another process named; empty for a good one. ``only_here``: loopback."""
+    try:
+        _, port = split(address)
+    except ValueError:
+        port = 0
+    if not port:
+        return f"{address[:80]!r} is not host:port"
+    if only_here and not is_loopback(address):
+        return f"{address} is not on this machine"
+    return ""
 
 
 def check_address(key: str, value: object, *, zero: bool = False) -> str:

@@ -108,7 +108,7 @@ class _Bench:
 
     def __init__(self, workers: int, brokers: int = 1) -> None:
         self.cluster = Cluster()
-        self.pool = BrokerPool(self.cluster.start_nameserver())
+        self.pool = BrokerPool(self.cluster.start_nameserver(), certificates=self.cluster.certificates)
         for index in range(brokers):
             self.cluster.start_broker(f"broker-{index}", queue_limit=10**6)
         for count in range(workers):

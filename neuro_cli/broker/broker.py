@@ -9,10 +9,11 @@ from neuro_cli.broker.queues import Queues
 from neuro_cli.broker.registration import Registration
 from neuro_cli.broker.registry import locked
 from neuro_cli.broker.settings import BrokerSettings, Security
-from neuro_cli.broker.store import Store
+from neuro_cli.broker.store import Store, StoreError
 from neuro_cli.broker.submission import Submission
 from neuro_cli.broker.wire import Server, payload_limit
 from neuro_cli.broker.work import Work
+from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Broker:
 
     async def close(self) -> None:
         self._work.end()
-        self._submission.end()
+        self._submission.end("the broker ends")
         await self.server.stop(STOP_SECONDS)
         await self._registration.close()
         self._store.close()
@@ -78,12 +79,23 @@ class Broker:
         info.workers = sum(not consumer.peer for consumer in self._queues.consumers)
 
     async def _sweep(self) -> None:
+        damaged = self._store.damaged
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._queues.sweep()
+            self._submission.settle()
+            if self._store.broken:
+                raise UserError(self._store.broken)
+            if self._store.damaged > damaged:
+                damaged = self._store.damaged
+                self._submission.end("rows of the broker's database are damaged and were set apart: submit again")
 
     async def _forget(self) -> None:
         while True:
             await asyncio.sleep(FORGET_LOOK_SECONDS)
-            for run in self._submission.forget(self._settings.forget_after):
+            try:
+                gone = self._submission.forget(self._settings.forget_after)
+            except StoreError:  # told by the store; they are looked for again
+                continue
+            for run in gone:
                 log.warning("run %s: its model was not there for %g s; its tasks are dropped", run, self._settings.forget_after)

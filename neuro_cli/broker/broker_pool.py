@@ -16,8 +16,9 @@ from typing import Any
 from neuro_cli.broker.addresses import check_address
 from neuro_cli.broker.pool import Pool, Result, Task
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.settings import Security, security_of
+from neuro_cli.broker.settings import Security, check_security, security_of
 from neuro_cli.broker.submitter import Submitter
+from neuro_cli.broker.tokens import RUN_TOKEN, run_token
 from neuro_cli.broker.wire import payload_limit
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import UserError
@@ -29,8 +30,8 @@ class BrokerPool(Pool):
     """Workers of a cluster, by way of the brokers that the nameserver at ``nameserver`` knows.
 
     ``run`` names what is submitted: a process that comes back under the same name takes up what is still at its broker; empty:
-    a name of its own. ``certificates``: folder for mutual TLS. ``patience``: seconds in which a lost cluster must be back.
-    ``task_timeout``: seconds for one attempt of a task, None for no limit.
+    a name of its own. ``certificates``: folder for mutual TLS, None: this user's own; ``insecure``: none, but plaintext.
+    ``patience``: seconds in which a lost cluster must be back. ``task_timeout``: seconds of one attempt, None: no limit.
     """
 
     own_workers = False
@@ -43,13 +44,18 @@ class BrokerPool(Pool):
         message_bytes: int = 4 * 2**20,
         patience: float = 300.0,
         task_timeout: float | None = None,
+        insecure: bool = False,
     ) -> None:
         self._nameserver = check_address("nameserver", nameserver, zero=True)
-        self._security = security_of({"security": {"certificates": certificates, "message_bytes": message_bytes}})
+        security = {"certificates": certificates, "message_bytes": message_bytes, "insecure": insecure}
+        self._config: dict[str, Any] = {"security": security}
+        self._security = check_security(self._config)
         self._patience = number("patience", patience, above=0.0)
         self._timeout = 0.0 if task_timeout is None else number("task_timeout", task_timeout, above=0.0)
-        self._limit = payload_limit(self._security)
+        self._limit = payload_limit(Security(message_bytes=message_bytes))
         self.run = run or secrets.token_hex(8)
+        self._named = bool(run)
+        self._token = b""
         self._known: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._submitter: Submitter | None = None
@@ -96,7 +102,9 @@ class BrokerPool(Pool):
             self._thread = threading.Thread(target=self._loop.run_forever, name="brokers", daemon=True)
             self._thread.start()
         if self._submitter is None:
-            self._submitter = self._call(self._loop, _connected(self._nameserver, self.run, self._security))
+            self._security = self._security or security_of(self._config)
+            self._token = run_token(self.run) if self._named else secrets.token_bytes(RUN_TOKEN)
+            self._submitter = self._call(self._loop, _connected(self._nameserver, self.run, self._token, self._security))
         return self._call(self._loop, work(self._submitter))
 
     def _call(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Any:
@@ -120,8 +128,8 @@ class BrokerPool(Pool):
         return messages.Task(run=self.run, id=task.id, kind=task.kind, payload=payload, timeout_seconds=self._timeout)
 
 
-async def _connected(nameserver: str, run: str, security: Security) -> Submitter:
-    submitter = Submitter(nameserver, run, security)
+async def _connected(nameserver: str, run: str, token: bytes, security: Security) -> Submitter:
+    submitter = Submitter(nameserver, run, token, security)
     try:
         await submitter.connect()
     except BaseException:

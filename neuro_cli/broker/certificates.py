@@ -5,8 +5,11 @@ All processes of a cluster show the same certificate or others of the same autho
 
 import datetime
 import ipaddress
+import logging
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,24 +18,53 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from neuro_cli.broker.credentials import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY
-from neuro_cli.core.errors import UserError
+from neuro_cli.broker.credentials import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, default_folder
+from neuro_cli.core.errors import ConfigError, UserError
+
+log = logging.getLogger(__name__)
 
 DAYS = 825
 ALWAYS = ("localhost", "127.0.0.1", "::1")
 
 
-def make_certificates(folder: Path, names: Sequence[str] = ()) -> list[Path]:
+def make_certificates(folder: Path, names: Sequence[str] = (), *, keep_authority: bool = True) -> list[Path]:
     """Make an authority, unless the folder has one, and a node certificate by it for this host and ``names``.
 
-    The key of the authority (ca.key) is needed for more certificates only: no process of a cluster reads it.
-    Returns the files written. Raises UserError: a node certificate is there already.
+    The key of the authority (ca.key) is needed for more certificates only: no process of a cluster reads it, and with
+    ``keep_authority`` false it is not there. Returns the files written. Raises UserError: a node certificate is there already.
     """
     if (folder / CERTIFICATE).exists() or (folder / KEY).exists():
         raise UserError(f"{folder}: {CERTIFICATE} is there already; choose another folder or remove it")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = [] if (folder / AUTHORITY_KEY).exists() else _make_authority(folder)
-    return [*made, *_make_node(folder, [*dict.fromkeys((*ALWAYS, socket.gethostname(), *names))])]
+    made += _make_node(folder, [*dict.fromkeys((*ALWAYS, socket.gethostname(), *names))])
+    if not keep_authority:
+        (folder / AUTHORITY_KEY).unlink()
+    return [path for path in made if path.exists()]
+
+
+def own_certificates() -> Path:
+    """The folder of this user's certificates for this machine, made at the first time. Raises ConfigError."""
+    folder = default_folder()
+    if (folder / KEY).exists():
+        return folder
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".cluster-", dir=folder.parent))  # for its owner alone
+        try:
+            make_certificates(draft, keep_authority=False)
+            os.rename(draft, folder)  # in one step: processes of a cluster are started together
+        except OSError:
+            shutil.rmtree(draft, ignore_errors=True)
+            if not (folder / KEY).exists():
+                raise
+    except OSError as error:
+        allowed = (
+            f"{folder} cannot be made ({error.strerror}); neuro search certs FOLDER makes one for security.certificates=FOLDER"
+        )
+        raise ConfigError("security.certificates", None, allowed) from error
+    log.info("certificates for this user's clusters on this machine are in %s", folder)
+    return folder
 
 
 def _make_authority(folder: Path) -> list[Path]:
@@ -101,5 +133,8 @@ def _write(folder: Path, names: tuple[str, str], certificate: bytes, key: ec.Ell
     descriptor = os.open(folder / key_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(text)
-    (folder / certificate_name).write_bytes(certificate)
+    descriptor = os.open(folder / certificate_name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o644)
+        file.write(certificate)
     return [folder / certificate_name, folder / key_name]

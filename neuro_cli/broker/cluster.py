@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.broker.certificates import make_certificates
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -27,13 +28,17 @@ class Member:
 class Cluster:
     """Role processes by their names. ``folder`` keeps what they keep; None: a temporary one that goes with the cluster.
 
-    ``security``: settings of that section.
+    They talk by certificates made for this cluster, in a folder that its owner alone can read (``certificates``), or as
+    ``security`` says, settings of that section.
     """
 
     def __init__(self, folder: Path | None = None, security: dict[str, Any] | None = None) -> None:
-        self._security = security or {}
         self._temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="neuro-cluster-")
         self.folder = folder or Path(self._temporary.name if self._temporary else "")
+        self.certificates = None if security is not None else self.folder / "certificates"
+        if self.certificates is not None and not self.certificates.exists():
+            make_certificates(self.certificates, keep_authority=False)
+        self._security = {"certificates": str(self.certificates)} if security is None else security
         self.members: dict[str, Member] = {}
         self.nameserver = "127.0.0.1:0"
 

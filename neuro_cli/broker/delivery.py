@@ -1,10 +1,11 @@
 """Pushes the results of one run to its model, which acknowledges them."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.store import Store
+from neuro_cli.broker.store import Store, StoreError
 
 WINDOW = 2000  # results sent and not yet acknowledged
 BATCH = 200
@@ -19,6 +20,7 @@ class Delivery:
         self._store, self._run = store, run
         self._sent = 0
         self._acknowledged = 0
+        self._received: list[str] = []  # that the disk does not let be forgotten yet
         self._wake = asyncio.Event()
         self.ended = ""
 
@@ -31,9 +33,18 @@ class Delivery:
         self.wake()
 
     def acknowledge(self, ids: list[str]) -> None:
-        self._store.acknowledge(self._run, ids)
         self._acknowledged += len(ids)
+        self._received += ids
+        self.settle()
         self.wake()
+
+    def settle(self) -> None:
+        """Forget what was received; later, if the disk does not take it now."""
+        if not self._received:
+            return
+        with contextlib.suppress(StoreError):
+            self._store.acknowledge(self._run, self._received)
+            self._received = []
 
     async def push(self, write: Callable[[messages.ResultsReply], Awaitable[None]]) -> None:
         """Send results until :meth:`end`."""

@@ -6,12 +6,15 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 
-JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"  # set for a `hydra_job`: its folder is to stay, whatever becomes of it
+# set for a `hydra_job`, JSON with the packages that its worker's owner trusts: its folder is to stay, whatever becomes of it
+JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"
+OWNER_VARIABLE = "NEURO_WORKER_ALLOWS"  # set for the processes of a worker's tasks, JSON: what its owner allows a `hydra_job`
 KINDS = {
     "noop": "neuro_cli.broker.chores:noop",
     "candidate": "neuro_cli.search.candidate:train_candidate",
     "hydra_job": "neuro_cli.broker.hydra_job:run_job",
 }
+ON_REQUEST = ("hydra_job",)  # done by a worker with worker.kinds that names it only: a job's overrides may name much
 
 
 def function_of(kind: str, kinds: Mapping[str, str] = KINDS) -> Callable[[dict[str, Any]], dict[str, Any]]:

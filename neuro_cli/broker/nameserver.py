@@ -2,16 +2,16 @@
 
 import grpc
 
-from neuro_cli.broker.addresses import split
+from neuro_cli.broker.addresses import wrong
 from neuro_cli.broker.proto import nameserver_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2_grpc
-from neuro_cli.broker.registry import Entry, Ids, Registry, TakenError, UnknownError
+from neuro_cli.broker.registry import LARGEST_ID, Entry, Ids, Registry, TakenError, UnknownError
 from neuro_cli.broker.settings import NameserverSettings, Security
 from neuro_cli.broker.wire import Server
 
 SERVICE = "neuro.v1.Nameserver"
 BEATS = 8  # heartbeats in the time after which a broker is dropped
-LONGEST = 256  # characters of an address or a token
+LONGEST = 256  # characters of a token
 
 
 class Nameserver(nameserver_pb2_grpc.NameserverServicer):
@@ -19,6 +19,7 @@ class Nameserver(nameserver_pb2_grpc.NameserverServicer):
 
     def __init__(self, settings: NameserverSettings, security: Security) -> None:
         self._beat = settings.timeout / BEATS
+        self._only_here = security.only_here
         self._registry = Registry(Ids(settings.folder), settings.timeout)
         self.server = Server(
             "nameserver.address", settings.address, security, [SERVICE],
@@ -26,7 +27,7 @@ class Nameserver(nameserver_pb2_grpc.NameserverServicer):
         )  # fmt: skip
 
     async def Register(self, request, context):  # noqa: N802
-        await _check(context, request.address, request.token, request.broker_id)
+        await self._check(context, request.address, request.token, request.broker_id)
         try:
             number = self._registry.register(request.address, request.broker_id, request.token)
         except TakenError as error:
@@ -35,7 +36,7 @@ class Nameserver(nameserver_pb2_grpc.NameserverServicer):
 
     async def Heartbeat(self, request, context):  # noqa: N802
         it = request.broker
-        await _check(context, it.address, request.token, it.broker_id)
+        await self._check(context, it.address, request.token, it.broker_id)
         try:
             self._registry.heartbeat(Entry(it.broker_id, it.address, request.token, 0.0, it.waiting, it.running, it.workers))
         except UnknownError as error:
@@ -51,15 +52,13 @@ class Nameserver(nameserver_pb2_grpc.NameserverServicer):
         except UnknownError as error:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
 
-
-async def _check(context: grpc.aio.ServicerContext, address: str, token: str, broker_id: int) -> None:
-    """Refuse what no broker says."""
-    try:
-        _, port = split(address)
-    except ValueError:
-        port = 0
-    if not port or len(address) > LONGEST or not 0 < len(token) <= LONGEST or broker_id >= 2**62:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a broker tells its address host:port, its token and its id")
+    async def _check(self, context: grpc.aio.ServicerContext, address: str, token: str, broker_id: int) -> None:
+        """Refuse what no broker says."""
+        reason = wrong(address, self._only_here)
+        if not 0 < len(token) <= LONGEST or broker_id > LARGEST_ID:
+            reason = f"a token has 1 to {LONGEST} characters, an id is at most {LARGEST_ID}"
+        if reason:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a broker tells its address, its token and its id: {reason}")
 
 
 def _info(entry: Entry) -> messages.BrokerInfo:

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
 from neuro_cli.broker.frames import LENGTH, framed
+from neuro_cli.broker.kinds import OWNER_VARIABLE
 from neuro_cli.broker.proto import broker_pb2 as messages
 
 TAIL_BYTES = 4096  # of what it wrote last to its standard error
@@ -21,10 +22,21 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 
 
 class TaskProcess:
-    """Runs one task at a time. ``memory``: MiB that it and the processes it starts may take, None for no limit."""
+    """Runs one task at a time. ``memory``: MiB that it and the processes it starts may take, None for no limit.
 
-    def __init__(self, kinds: Mapping[str, str], payload_limit: int, memory: int | None, threads: int) -> None:
+    ``allows``: what its owner allows a `hydra_job`.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, str],
+        payload_limit: int,
+        memory: int | None,
+        threads: int,
+        allows: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self._told = json.dumps({"kinds": dict(kinds), "payload_limit": payload_limit})
+        self._allows = json.dumps({name: list(values) for name, values in (allows or {}).items()})
         self._memory, self._threads = memory, threads
         self._process: asyncio.subprocess.Process | None = None
         self._tail = b""
@@ -107,7 +119,7 @@ class TaskProcess:
         if self._process is not None and self._process.returncode is None:
             return self._process
         await self.close()
-        environment = os.environ | {name: str(self._threads) for name in THREADS}
+        environment = os.environ | {name: str(self._threads) for name in THREADS} | {OWNER_VARIABLE: self._allows}
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "neuro_cli.broker.child", self._told,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

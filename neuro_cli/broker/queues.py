@@ -4,13 +4,17 @@ Own tasks live in the store; tasks of other brokers, with which this one helps, 
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 
 from neuro_cli.broker.consumer import Consumer, Held, Key, Lender, key_of, task_key
+from neuro_cli.broker.kinds import ON_REQUEST
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.settings import BrokerSettings
-from neuro_cli.broker.store import Owned, Store
+from neuro_cli.broker.settling import Settling, failure, held_of
+from neuro_cli.broker.store import Owned, Store, StoreError
+from neuro_cli.broker.tokens import Deliveries
 from neuro_cli.broker.waiting import Waiting
 
 log = logging.getLogger(__name__)
@@ -18,7 +22,6 @@ log = logging.getLogger(__name__)
 BATCH = 64  # tasks of one message
 BATCH_BYTES = 2**20  # payloads of one message, if it has more than one
 TIMEOUT_GRACE = 5.0  # seconds in which a worker itself ends a task that takes too long
-SAME_AGAIN = (messages.RAISED, messages.UNKNOWN_KIND, messages.TOO_LARGE, messages.OUT_OF_MEMORY)  # so would be the next attempt
 
 
 class Queues:
@@ -31,13 +34,21 @@ class Queues:
         delivered: Callable[[set[str]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._settings, self._delivered, self._clock = store, settings, delivered, clock
+        self._store, self._settings, self._clock = store, settings, clock
+        self._settling = Settling(store, settings, self._settled, self._again, delivered)
+        self._deliveries = Deliveries(_secret(store))
         self.waiting = Waiting()
         self.waiting.refill(store.unfinished())
         self.consumers: list[Consumer] = []
         self._holders: dict[Key, Consumer] = {}  # of own tasks
         self._unknown_since: dict[str, float] = {}
-        self.finished = 0
+        self._unread = False  # rows that were taken from what waits could not be read
+        self._late_keys: set[Key] = set()  # of pending results that others than the holders sent
+
+    @property
+    def finished(self) -> int:
+        """Tasks that have had a result since this process began."""
+        return self._settling.finished
 
     @property
     def running(self) -> int:
@@ -49,10 +60,10 @@ class Queues:
         """How many own tasks more find room."""
         return max(0, self._settings.queue_limit - self.waiting.own - len(self._holders))
 
-    def submit(self, tasks: Sequence[messages.Task]) -> int:
-        """Take as many of the first tasks as find room, each once. Returns how many."""
+    def submit(self, tasks: Sequence[messages.Task], token: bytes = b"") -> int:
+        """Take as many of the first tasks as find room, each once. Returns how many. Raises StoreError, NotYoursError."""
         taken = tasks[: self.room]
-        for row, kind in self._store.add(taken) if taken else ():
+        for row, kind in self._store.add(taken, token) if taken else ():
             self.waiting.add(row, kind)
         self.assign()
         return len(taken)
@@ -84,15 +95,17 @@ class Queues:
         if consumer not in self.consumers:
             return
         self.consumers.remove(consumer)
+        lost = []
         for key in reversed(list(consumer.held)):
             held = self._release(consumer, key)
-            if held is None:
+            if held is None or self._is_pending(held):
                 continue
             if held.started is None:
                 self._back(held)
             else:
                 what = "the broker that helped with it" if consumer.peer else "its worker"
-                self._failed(held, _failure(key, messages.LOST, f"{what} was lost: {consumer.name}", consumer.name))
+                lost.append((held, failure(key, messages.LOST, f"{what} was lost: {consumer.name}", consumer.name)))
+        self._ended(lost)
         self.assign()
 
     def hear(self, consumer: Consumer, message: messages.WorkerMessage) -> None:
@@ -106,15 +119,19 @@ class Queues:
                 if held.lender is not None:
                     held.lender.send(messages.WorkerMessage(started=[named]))
         for named in message.returned:
-            if (held := self._release(consumer, key_of(named))) is not None:
+            held = consumer.held.get(key_of(named))
+            if held is not None and not self._is_pending(held):
+                self._release(consumer, held.key)
                 self._back(held)
         if message.results:
             self._take_results(consumer, message.results)
         self.assign()
 
     def drop(self, run: str) -> int:
-        """Forget a run's tasks and results. Returns how many that were."""
+        """Forget a run's tasks and results. Returns how many that were. Raises StoreError."""
         dropped = self._store.drop(run)
+        self._settling.forget(run)
+        self._late_keys = {key for key in self._late_keys if key[0] != run}
         for consumer in self.consumers:
             self._take_away(consumer, [held.key for held in consumer.held.values() if not held.lender and held.key[0] == run])
         self.waiting.refill(self._unheld())
@@ -123,7 +140,7 @@ class Queues:
 
     def assign(self) -> None:
         """Give what waits to those who want it: workers first, brokers that help next, each a fair share."""
-        while True:
+        while not self._settling.pending:  # results that cannot be stored must not gather
             hungry = [consumer for consumer in self.consumers if consumer.spare and self.waiting.count(consumer)]
             eager = [consumer for consumer in hungry if not consumer.peer] or hungry
             before = self.waiting.own + self.waiting.helping
@@ -139,75 +156,79 @@ class Queues:
     def sweep(self) -> None:
         """Look for silent consumers, tasks that take too long, and kinds that nobody knows. A few times a second."""
         now = self._clock()
+        self._settling.settle(())
+        if self._unread:
+            self.waiting.refill(self._unheld())
+            self._unread = False
         for consumer in list(self.consumers):
             if now - consumer.heard > self._settings.worker_timeout:
                 log.warning("%s is silent for %g s: its tasks go to others", consumer.name, self._settings.worker_timeout)
                 self.disconnect(consumer)
                 consumer.close("no message for too long")
-            for held in [held for held in consumer.held.values() if _overdue(held, now)]:
+            for held in [held for held in consumer.held.values() if _overdue(held, now) and not self._is_pending(held)]:
                 self._take_away(consumer, [held.key])
                 text = f"took longer than {held.timeout:g} s, and its worker did not end it"
-                self._failed(held, _failure(held.key, messages.TIMED_OUT, text, consumer.name))
+                self._ended([(held, failure(held.key, messages.TIMED_OUT, text, consumer.name))])
         self._give_up_unknown(now)
         self.assign()
 
     def _take_results(self, consumer: Consumer, results: Iterable[messages.Result]) -> None:
-        done = []
+        ended = []
         for result in results:
-            held = self._release(consumer, key_of(result))
-            if held is None:
-                held = self._late(result)
-            if held is None:
-                continue
-            if result.outcome != messages.DONE:
-                self._failed(held, result)
-            elif held.lender is not None:
-                held.lender.send(messages.WorkerMessage(results=[result]))
-            else:
-                done.append(result)
-        self._finish(done)
+            key = key_of(result)
+            held = consumer.held.get(key)
+            if held is not None and not self._is_of_delivery(held, result):
+                log.warning("%s offers a result of task %s of run %s that is of no delivery of it", consumer.name, key[1], key[0])
+                consumer.close("a result without the token of its task's delivery")
+                break
+            held = held or self._late(result)
+            if held is not None and held.lender is not None:
+                self._release(consumer, key)
+            if held is not None:
+                ended.append((held, result))
+        self._ended(ended)
+
+    def _is_of_delivery(self, held: Held, result: messages.Result) -> bool:
+        """Whether who sends the result was given the task: by this broker, or by its owner through this broker."""
+        if held.lender is not None and held.task is not None:
+            return bool(result.delivery == held.task.delivery)
+        return self._deliveries.holds(result.delivery, *held.key)
 
     def _late(self, result: messages.Result) -> Held | None:
         """An own task that its holder was thought to have lost, or that this broker knew under an earlier process."""
-        owned = self._store.find(result.run, result.id) if result.outcome == messages.DONE else None
+        if result.outcome != messages.DONE or not self._deliveries.holds(result.delivery, *key_of(result)):
+            return None
+        owned = self._store.find(result.run, result.id)
         if owned is None:
             return None
-        holder = self._holders.get(key_of(result))
-        if holder is not None:
-            self._take_away(holder, [key_of(result)])
-        return _held(owned)  # its row may still wait: the store will not find it there
+        self._late_keys.add(key_of(result))
+        return held_of(owned)  # its row may still wait: the store will not find it there
 
-    def _finish(self, results: Sequence[messages.Result]) -> None:
-        kept = self._store.finish(results) if results else []
-        self.finished += len(kept)
-        if kept:
-            self._delivered({result.run for result in kept})
+    def _ended(self, pairs: Iterable[tuple[Held, messages.Result]]) -> None:
+        """Attempts have come to an end: tell the brokers that lent their tasks, store what became of own ones."""
+        own = []
+        for held, result in pairs:
+            if held.lender is not None and held.task is not None:
+                result.delivery = held.task.delivery
+                held.lender.send(messages.WorkerMessage(results=[result]))
+            else:
+                own.append((held, result))
+        self._settling.settle(own)
 
-    def _failed(self, held: Held, result: messages.Result) -> None:
-        """Another attempt, or none: then the task is dead, and its result is the failure."""
-        if held.lender is not None:
-            held.lender.send(messages.WorkerMessage(results=[result]))
-            return
-        lost = result.outcome == messages.LOST
-        held.attempts, held.losses = held.attempts + (not lost), held.losses + lost
-        limit = self._settings.raised_attempts if result.outcome in SAME_AGAIN else self._settings.attempts
-        if held.attempts < limit and held.losses < self._settings.losses:
-            self._store.count(held.row, attempts=int(not lost), losses=int(lost))
-            self.waiting.add(held.row, held.kind, first=lost)
-            return
-        for owned in self._store.load([held.row]):
-            self._bury(owned, result, held.attempts + held.losses)
+    def _settled(self, key: Key) -> None:
+        """What became of an own task is stored: whoever holds it holds it no more."""
+        holder = self._holders.get(key)
+        if holder is not None and key in self._late_keys:
+            self._take_away(holder, [key])
+        elif holder is not None:
+            self._release(holder, key)
+        self._late_keys.discard(key)
 
-    def _bury(self, owned: Owned, result: messages.Result, attempts: int) -> None:
-        lines = result.error.strip().splitlines() or [""]
-        log.warning(
-            "task %s of run %s is given up after %d attempts: %s: %s", owned.task.id, owned.task.run, attempts,
-            messages.Outcome.Name(result.outcome), lines[-1 if result.outcome == messages.RAISED else 0],
-        )  # fmt: skip
-        self._store.bury(
-            messages.DeadLetter(task=owned.task, outcome=result.outcome, error=result.error, attempts=attempts, when=time.time())
-        )
-        self._finish([result])
+    def _again(self, held: Held, first: bool) -> None:
+        self.waiting.add(held.row, held.kind, first=first)
+
+    def _is_pending(self, held: Held) -> bool:
+        return held.lender is None and held.key in self._settling.pending
 
     def _give_up_unknown(self, now: float) -> None:
         workers = [consumer for consumer in self.consumers if not consumer.peer]
@@ -219,8 +240,9 @@ class Queues:
                 continue
             known = ", ".join(sorted(set().union(*(worker.kinds for worker in workers))))
             text = f"the task's type {kind!r} is unknown to the workers; they know {known}"
-            for owned in self._store.load(self.waiting.take_kind(kind)):
-                self._bury(owned, _failure(key_of(owned.task), messages.UNKNOWN_KIND, text, ""), owned.attempts)
+            text += "; it is done where worker.kinds names it" if kind in ON_REQUEST else ""
+            given_up = [held_of(owned) for owned in self._store.load(self.waiting.take_kind(kind))]
+            self._ended((held, failure(held.key, messages.UNKNOWN_KIND, text, "")) for held in given_up)
 
     def _give(self, consumer: Consumer, most: int) -> None:
         """Send up to ``most`` tasks."""
@@ -248,13 +270,22 @@ class Queues:
             else:
                 held = Held(key, task.kind, task.ByteSize(), task.timeout_seconds, lender=lender, task=task)
                 found[key] = held, task
-        for owned in self._store.load(self.waiting.take_own(consumer, most - len(found))):
+        for owned in self._loaded(self.waiting.take_own(consumer, most - len(found))):
             key = key_of(owned.task)
             if key in consumer.held or key in found:
                 self.waiting.add(owned.row, owned.task.kind)
             elif key not in self._holders:
-                found[key] = _held(owned), owned.task
+                owned.task.delivery = self._deliveries.token(*key)
+                found[key] = held_of(owned), owned.task
         return list(found.values())
+
+    def _loaded(self, rows: list[int]) -> list[Owned]:
+        """Those of the store; without one that can be read now none, and all rows wait again at the next sweep."""
+        try:
+            return self._store.load(rows)
+        except StoreError:
+            self._unread = True
+            return []
 
     def _take_away(self, consumer: Consumer, keys: Sequence[Key]) -> None:
         """Tell a consumer that nobody wants these results."""
@@ -289,16 +320,17 @@ class Queues:
 
     def _unheld(self) -> list[tuple[int, str]]:
         held = {held.row for consumer in self.consumers for held in consumer.held.values() if held.lender is None}
+        held |= self._settling.rows
         return [(row, kind) for row, kind in self._store.unfinished() if row not in held]
 
 
-def _held(owned: Owned) -> Held:
-    task = owned.task
-    return Held(key_of(task), task.kind, task.ByteSize(), task.timeout_seconds, owned.row, owned.attempts, owned.losses)
-
-
-def _failure(key: Key, outcome: messages.Outcome, text: str, worker: str) -> messages.Result:
-    return messages.Result(run=key[0], id=key[1], outcome=outcome, error=text, worker=worker)
+def _secret(store: Store) -> bytes:
+    """The key of this broker's tokens, made once."""
+    kept = store.fact("deliveries")
+    if kept is None:
+        kept = secrets.token_hex(32)
+        store.note("deliveries", kept)
+    return bytes.fromhex(kept)
 
 
 def _overdue(held: Held, now: float) -> bool:

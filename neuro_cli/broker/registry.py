@@ -3,6 +3,7 @@
 import fcntl
 import os
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import IO
 
 from neuro_cli.core.errors import UserError
+
+LARGEST_ID = 2**62
+LEAP = 10_000  # an id so far beyond the next one was not given by a nameserver whose file is merely old
 
 
 @dataclass
@@ -51,14 +55,19 @@ class Ids:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "next_broker_id"
         self._lock = locked(folder)
-        try:
-            self.next = int(self._path.read_text()) if self._path.exists() else 1
-        except ValueError as error:
-            raise UserError(f"{self._path}: not a number; it must be larger than the id of any broker so far") from error
+        text = self._path.read_bytes() if self._path.exists() else b"1"
+        if not re.fullmatch(rb"[1-9][0-9]{0,18}\s*", text) or int(text) > LARGEST_ID - LEAP:
+            said = text[:40].decode(errors="replace").strip()
+            raise UserError(
+                f"{self._path}: {said!r} is no id; it must be larger than that of any broker so far, up to {LARGEST_ID - LEAP}"
+            )
+        self.next = int(text)
 
     def take(self) -> int:
-        """A number that was never taken before."""
+        """A number that was never taken before. Raises TakenError when there is none left."""
         given = self.next
+        if given >= LARGEST_ID:
+            raise TakenError(f"all ids up to {LARGEST_ID} were given away")
         self.skip_to(given + 1)
         return given
 
@@ -84,12 +93,15 @@ class Registry:
         self._trusts_until = clock() + 2 * timeout  # brokers of a nameserver that crashed are still sending heartbeats
 
     def register(self, address: str, asked: int, token: str) -> int:
-        """The id of a broker: the one it has, or a new one. Raises TakenError."""
+        """The id of a broker: the one it has, or a new one if it has none or one that is far out of range. Raises TakenError."""
         self._drop_silent()
         holder = self._entries.get(asked)
         if holder is not None and holder.token != token:
             raise TakenError(f"broker {asked} at {holder.address} lives")
-        self._ids.skip_to(asked + 1)
+        if asked < self._ids.next + LEAP:  # else one call could leave no ids to others
+            self._ids.skip_to(min(asked + 1, LARGEST_ID))
+        else:
+            asked = 0
         broker_id = asked or self._ids.take()
         self._entries[broker_id] = Entry(broker_id, address, token, self._clock())
         return broker_id

@@ -1,23 +1,35 @@
 """The settings of a cluster's processes, as ``conf/broker_cluster.yaml`` names them, checked."""
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.broker.addresses import check_address
-from neuro_cli.broker.kinds import KINDS
+from neuro_cli.broker.kinds import KINDS, ON_REQUEST
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 
 SMALLEST_MESSAGE, LARGEST_MESSAGE = 65536, 2**30
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Security:
-    """Whom a process trusts: the holders of certificates from the folder ``certificates``, or this machine (None)."""
+    """Whom a process trusts: the holders of certificates from the folder ``certificates``; None: all users of this machine.
+
+    ``local``: those certificates are for processes on this machine.
+    """
 
     certificates: Path | None = None
     message_bytes: int = 4 * 2**20
+    local: bool = False
+
+    @property
+    def only_here(self) -> bool:
+        """Whether no connection leaves this machine."""
+        return self.certificates is None or self.local
 
 
 @dataclass(frozen=True)
@@ -56,16 +68,38 @@ class WorkerSettings:
     memory: int | None = None
     threads: int = 1
     drain_seconds: float = 3600.0
+    trust: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 def security_of(config: dict[str, Any]) -> Security:
-    """Raises UserError."""
+    """Who may connect. Without a folder of certificates those of the user, made at the first time. Raises UserError."""
+    unsettled = check_security(config)
+    if unsettled is not None:
+        return unsettled
+    from neuro_cli.broker.certificates import own_certificates
+
+    size = config["security"]["message_bytes"]
+    return Security(own_certificates(), size, local=True)
+
+
+def check_security(config: dict[str, Any]) -> Security | None:
+    """What `security_of` gives, or None where that is the user's own certificates. Raises UserError."""
     node = _section(config, "security")
-    folder = node["certificates"]
-    if folder is not None and not Path(str(folder)).is_dir():
-        raise ConfigError("security.certificates", folder, f"there is no such folder; neuro search certs {folder} makes it")
+    folder, insecure = node["certificates"], boolean("security.insecure", node["insecure"])
     size = integer("security.message_bytes", node["message_bytes"], SMALLEST_MESSAGE, LARGEST_MESSAGE)
-    return Security(None if folder is None else Path(str(folder)), size)
+    if insecure:
+        if folder is not None:
+            raise ConfigError("security.insecure", "true", f"security.certificates={folder} says the opposite; give one of them")
+        log.warning(
+            "security.insecure=true: every user of this machine can use this cluster, and so run its workers' kinds of task"
+        )
+        return Security(None, size)
+    if folder is None:
+        return None
+    if not Path(str(folder)).is_dir():
+        raise ConfigError("security.certificates", folder, f"there is no such folder; neuro search certs {folder} makes it")
+    return Security(Path(str(folder)), size)
 
 
 def nameserver_settings(config: dict[str, Any]) -> NameserverSettings:
@@ -106,6 +140,8 @@ def worker_settings(config: dict[str, Any]) -> WorkerSettings:
         memory=None if memory is None else integer("worker.memory", memory, 1),
         threads=integer("worker.threads", node["threads"], 1),
         drain_seconds=number("worker.drain_seconds", node["drain_seconds"], low=0.0),
+        trust=_packages(node["trust"]),
+        folders=_folders(node["folders"]),
     )
 
 
@@ -114,13 +150,30 @@ def _kinds(names: Any, more: Any) -> dict[str, str]:
         raise ConfigError("worker.more_kinds", more, "must be names with places of functions, package.module:function")
     known = KINDS | {str(name): place for name, place in more.items()}
     if names is None:
-        return known
+        return {name: place for name, place in known.items() if name not in ON_REQUEST}
     if not isinstance(names, list) or not names:
         raise ConfigError("worker.kinds", names, f"must be a list of types of task out of {', '.join(sorted(known))}")
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ConfigError("worker.kinds", unknown[0], f"no such type of task; {nearest(str(unknown[0]), known)}")
     return {name: known[name] for name in names}
+
+
+def _packages(names: Any) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise ConfigError("worker.trust", names, "must be a list of packages, for example [my_package]")
+    return tuple(names)
+
+
+def _folders(paths: Any) -> tuple[str, ...]:
+    """Absolute paths without links; None: the working directory."""
+    if paths is None:
+        return (str(Path.cwd().resolve()),)
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and Path(path).is_dir() for path in paths):
+        raise ConfigError(
+            "worker.folders", paths, "must be a list of folders that are there; null: the one in which the worker was started"
+        )
+    return tuple(str(Path(path).resolve()) for path in paths)
 
 
 def _section(config: dict[str, Any], name: str) -> dict[str, Any]:

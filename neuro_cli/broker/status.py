@@ -34,6 +34,8 @@ def status(nameserver: str, security: Security, dead: int) -> None:
         table.add_row(str(info.broker_id), info.address, workers, *(str(getattr(reply, name)) for name in COUNTS))
     console.print(table)
     for info, answer in known:
+        for line in [] if isinstance(answer, str) else answer[0].damage:
+            console.print(f"broker {info.broker_id}: {line}", markup=False, highlight=False, soft_wrap=True)
         for letter in [] if isinstance(answer, str) else answer[1]:
             _show(console, info, letter)
 
@@ -49,7 +51,7 @@ async def _asked(nameserver: str, security: Security, dead: int) -> list[tuple[n
     """What each broker answers, or why it does not."""
     channel = open_channel(nameserver, security)
     try:
-        known = await brokers(NameserverStub(channel), nameserver)
+        known = await brokers(NameserverStub(channel), nameserver, security)
     finally:
         await channel.close()
     return [(info, await _answer(info.address, security, dead)) for info in known]

@@ -10,9 +10,10 @@ from neuro_cli.broker.delivery import Delivery
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import broker_pb2_grpc
 from neuro_cli.broker.queues import Queues
-from neuro_cli.broker.store import Store
+from neuro_cli.broker.store import NotYoursError, Store, StoreError
 
 LONGEST_NAME = 256  # characters of a run, an id, a kind
+SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bytes
 MOST_LETTERS = 1000
 
 
@@ -29,16 +30,17 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
         for run in runs & self._deliveries.keys():
             self._deliveries[run].wake()
 
-    def end(self) -> None:
-        """Let go of all models: the broker ends."""
+    def end(self, reason: str) -> None:
+        """Let go of all models; those that come back submit again what they still wait for."""
         for delivery in self._deliveries.values():
-            delivery.end("the broker ends")
+            delivery.end(reason)
 
     async def Submit(self, request, context):  # noqa: N802
         for task in request.tasks:
             if wrong := self._wrong(task):
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
-        accepted = self._queues.submit(request.tasks)
+        async with _refusals(context, request.token):
+            accepted = self._queues.submit(request.tasks, request.token)
         if request.tasks and not accepted:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full: wait, then submit again")
         return messages.SubmitReply(accepted=accepted)
@@ -47,19 +49,25 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
         first = await anext(aiter(requests), messages.ResultsRequest())
         if not 0 < len(first.run) <= LONGEST_NAME:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must name the run")
-        run = first.run
+        run, token = first.run, first.token
+        async with _refusals(context, token):
+            self._store.check(run, token)
+        self._note(run, token)
         if run in self._deliveries:
             self._deliveries[run].end("another stream of this run was opened")
         delivery = self._deliveries[run] = Delivery(self._store, run)
-        self._store.seen(run)
         reader = asyncio.create_task(self._acknowledgements(delivery, requests))
         try:
             await context.write(messages.ResultsReply())  # so that the model knows that somebody is here
-            await delivery.push(context.write)
+            try:
+                await delivery.push(context.write)
+            except StoreError as error:  # the model comes back
+                delivery.end(str(error))
         finally:
             if self._deliveries.get(run) is delivery:
                 del self._deliveries[run]
-                self._store.seen(run)
+                self._note(run, token)
+            delivery.settle()
             reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reader
@@ -67,7 +75,12 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
             await context.abort(grpc.StatusCode.ABORTED, delivery.ended)
 
     async def Cancel(self, request, context):  # noqa: N802
-        return messages.CancelReply(dropped=self._queues.drop(request.run))
+        if not 0 < len(request.run) <= LONGEST_NAME:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a run's name has 1 to {LONGEST_NAME} characters")
+        async with _refusals(context, request.token):
+            self._store.check(request.run, request.token)
+            dropped = self._queues.drop(request.run)
+        return messages.CancelReply(dropped=dropped)
 
     async def Status(self, request, context):  # noqa: N802
         undelivered, dead = self._store.counts()
@@ -83,10 +96,24 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
                 messages.WorkerInfo(name=one.name, capacity=one.capacity, holding=len(one.held), peer=one.peer)
                 for one in self._queues.consumers
             ],
+            damage=self._store.damage,
         )
 
     async def DeadLetters(self, request, context):  # noqa: N802
-        return messages.DeadLettersReply(letters=self._store.letters(min(request.limit or 100, MOST_LETTERS)))
+        letters = self._store.letters(min(request.limit or 100, MOST_LETTERS))
+        for letter in letters:
+            letter.task.ClearField("payload")  # its submitter's alone
+        return messages.DeadLettersReply(letters=_fitting(letters, self._payload_limit))
+
+    def settle(self) -> None:
+        """Try again what the disk did not take."""
+        for delivery in self._deliveries.values():
+            delivery.settle()
+
+    def _note(self, run: str, token: bytes) -> None:
+        """The model of a run is there; not worth a failure where the disk does not take it."""
+        with contextlib.suppress(StoreError, NotYoursError):
+            self._store.seen(run, token)
 
     def forget(self, seconds: float) -> list[str]:
         """Drop what belongs to runs whose models were not there for so long. Returns them."""
@@ -115,3 +142,28 @@ class Submission(broker_pb2_grpc.SubmissionServicer):
         if len(task.payload) > self._payload_limit:
             return f"task {task.id}: its payload has {len(task.payload)} bytes, {self._payload_limit} are allowed"
         return ""
+
+
+@contextlib.asynccontextmanager
+async def _refusals(context: grpc.aio.ServicerContext, token: bytes) -> AsyncIterator[None]:
+    """End the call with a status: for a token that is none or another's, and for a change that the disk does not take."""
+    if not SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN:
+        said = f"a submitter sends the token of its run, {SHORTEST_TOKEN} to {LONGEST_TOKEN} bytes"
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
+    try:
+        yield
+    except NotYoursError as error:
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+    except StoreError as error:
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+
+
+def _fitting(letters: list[messages.DeadLetter], limit: int) -> list[messages.DeadLetter]:
+    """The first ones that fit into a message."""
+    size, fit = 0, []
+    for letter in letters:
+        size += letter.ByteSize() + 16
+        if size > limit:
+            break
+        fit.append(letter)
+    return fit

@@ -13,7 +13,7 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
-from neuro_cli.broker.registration import CALL_SECONDS, brokers
+from neuro_cli.broker.registration import CALL_SECONDS, brokers, usable
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import open_channel, reason
 from neuro_cli.core.errors import UserError
@@ -35,8 +35,8 @@ class BrokerLostError(Exception):
 class Submitter:
     """Tasks of one run, each until its result is here. For one event loop."""
 
-    def __init__(self, nameserver: str, run: str, security: Security) -> None:
-        self._nameserver, self._run, self._security = nameserver, run, security
+    def __init__(self, nameserver: str, run: str, token: bytes, security: Security) -> None:
+        self._nameserver, self._run, self._token, self._security = nameserver, run, token, security
         self._names_channel = open_channel(nameserver, security)
         self._names = NameserverStub(self._names_channel)
         self._unsent: dict[str, messages.Task] = {}
@@ -53,7 +53,7 @@ class Submitter:
 
     async def connect(self) -> None:
         """Begin. Raises UserError without a nameserver."""
-        await brokers(self._names, self._nameserver)
+        await brokers(self._names, self._nameserver, self._security)
         self._lost_since = time.monotonic()
         self._trouble = f"the nameserver at {self._nameserver} knows no broker"
         self._work = asyncio.create_task(self._keep())
@@ -93,7 +93,7 @@ class Submitter:
         """Let the broker forget the run."""
         if self._work is not None:
             self._work.cancel()
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, UserError):  # the second was raised to who asked for results
                 await self._work
         last = [self._broker] if self._broker is not None and (self._outstanding or self._unsent) else []
         for broker in [*last, *self._left.values()]:
@@ -152,7 +152,7 @@ class Submitter:
         stub = SubmissionStub(channel)
         call = stub.Results()
         try:
-            await call.write(messages.ResultsRequest(run=self._run))
+            await call.write(messages.ResultsRequest(run=self._run, token=self._token))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._take(call))
                 group.create_task(self._submit_all(stub))
@@ -193,7 +193,7 @@ class Submitter:
                 await self._news.wait_for(lambda: self._unsent)
             batch = _batch(self._unsent)
             try:
-                reply = await stub.Submit(messages.SubmitRequest(tasks=batch), timeout=CALL_SECONDS)
+                reply = await stub.Submit(messages.SubmitRequest(tasks=batch, token=self._token), timeout=CALL_SECONDS)
             except grpc.RpcError as error:
                 if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
                     raise
@@ -214,18 +214,24 @@ class Submitter:
             if self._left:
                 living = {info.broker_id: info for info in await self._living()}
                 for broker_id in self._left.keys() & living.keys():
-                    await self._cancel(living[broker_id])
-                    self._left.pop(broker_id)
+                    if await self._cancel(living[broker_id]):
+                        self._left.pop(broker_id)
 
-    async def _cancel(self, broker: nameserver_pb2.BrokerInfo) -> None:
+    async def _cancel(self, broker: nameserver_pb2.BrokerInfo) -> bool:
+        """Whether the broker has dropped the run."""
         channel = open_channel(broker.address, self._security)
+        dropped = False
         with suppress(grpc.RpcError):
-            await SubmissionStub(channel).Cancel(messages.CancelRequest(run=self._run), timeout=CLOSE_SECONDS)
+            await SubmissionStub(channel).Cancel(messages.CancelRequest(run=self._run, token=self._token), timeout=CLOSE_SECONDS)
+            dropped = True
         await channel.close()
+        return dropped
 
     async def _living(self) -> list[nameserver_pb2.BrokerInfo]:
         try:
-            return list((await self._names.Brokers(nameserver_pb2.BrokersRequest(), timeout=CALL_SECONDS)).brokers)
+            return usable(
+                (await self._names.Brokers(nameserver_pb2.BrokersRequest(), timeout=CALL_SECONDS)).brokers, self._security
+            )
         except grpc.RpcError as error:
             self._trouble = f"nameserver at {self._nameserver}: {reason(error)}"
             return []
@@ -237,11 +243,16 @@ class Submitter:
 
 
 def _lost(error: BaseException) -> BaseException:
-    """A BrokerLostError for what a stream that ends raises, alone or at several places at once; anything else as it is."""
+    """A BrokerLostError for what a stream that ends raises, alone or at several places at once; anything else as it is.
+
+    A UserError where the broker says that the run is another submitter's.
+    """
     if isinstance(error, ExceptionGroup):
         if error.split((grpc.RpcError, asyncio.InvalidStateError))[1] is not None:
             return error
         return _lost(error.exceptions[0])
+    if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.PERMISSION_DENIED:
+        return UserError(str(error.details()))
     return BrokerLostError(reason(error) if isinstance(error, grpc.RpcError) else "its stream ended")
 
 

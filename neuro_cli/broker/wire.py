@@ -12,9 +12,10 @@ from grpc_reflection.v1alpha import reflection
 from neuro_cli.broker.addresses import is_loopback, joined, split
 from neuro_cli.broker.credentials import Credentials, read_credentials
 from neuro_cli.broker.settings import Security
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError
 
 PING_SECONDS, PING_TIMEOUT = 10, 10  # a host that vanished is noticed after both
+MOST_CALLS = 128  # of one connection at a time, each with a message of security.message_bytes half read at most; others wait
 BATCH_BYTES = 2**20  # payloads of one message, if there is more than one
 
 
@@ -42,19 +43,20 @@ def payload_limit(security: Security) -> int:
 
 
 def open_channel(address: str, security: Security) -> grpc.aio.Channel:
-    """A channel of the running event loop. Raises ConfigError for plaintext to another machine."""
-    if security.certificates is not None:
-        ours = read_credentials(security.certificates)
-        credentials = grpc.ssl_channel_credentials(ours.authority, ours.key, ours.certificate)
-        return grpc.aio.secure_channel(address, credentials, options=options(security))
-    _refuse_plaintext(address)
+    """A channel of the running event loop. Raises ConfigError for one to another machine without certificates for it."""
+    _refuse_remote(address, security)
     # gRPC shares connections between channels of the same address; a process that lost one must not wait for another's
-    return grpc.aio.insecure_channel(address, options=[*options(security), ("grpc.use_local_subchannel_pool", 1)])
+    more = [*options(security), ("grpc.use_local_subchannel_pool", 1)]
+    if security.certificates is None:
+        return grpc.aio.insecure_channel(address, options=more)
+    ours = read_credentials(security.certificates)
+    credentials = grpc.ssl_channel_credentials(ours.authority, ours.key, ours.certificate)
+    return grpc.aio.secure_channel(address, credentials, options=more)
 
 
-def _refuse_plaintext(address: str) -> None:
-    if not is_loopback(address):
-        allowed = f"{address} is not on this machine: mutual TLS is needed; neuro search certs FOLDER makes its certificates"
+def _refuse_remote(address: str, security: Security) -> None:
+    if security.only_here and not is_loopback(address):
+        allowed = f"{address} is not on this machine: neuro search certs FOLDER HOST... makes certificates for its hosts"
         raise ConfigError("security.certificates", None, allowed)
 
 
@@ -77,7 +79,8 @@ class Server:
     """
 
     def __init__(self, key: str, address: str, security: Security, names: Sequence[str], add: Callable[[Any], None]) -> None:
-        self._server = grpc.aio.server(options=[*options(security), ("grpc.so_reuseport", 0)])
+        more = [("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", MOST_CALLS)]
+        self._server = grpc.aio.server(options=[*options(security), *more])
         self._health = health.aio.HealthServicer()
         add(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -86,8 +89,7 @@ class Server:
         self.address = joined(split(address)[0], self._bind(key, address, security))
 
     def _bind(self, key: str, address: str, security: Security) -> int:
-        if security.certificates is None:
-            _refuse_plaintext(address)
+        _refuse_remote(address, security)
         try:
             if security.certificates is None:
                 return int(self._server.add_insecure_port(address))
@@ -113,14 +115,3 @@ def reason(error: grpc.RpcError) -> str:
     """One line about a call that failed."""
     details = " ".join(str(error.details() or "").split())
     return f"{error.code().name}: {details}"[:300]
-
-
-def distrusts(error: grpc.RpcError) -> bool:
-    """Whether a call failed because one end does not take the other's certificate."""
-    return any(word in reason(error).lower() for word in ("ssl", "tls", "certificate", "handshake"))
-
-
-def unreachable(key: str, address: str, error: grpc.RpcError) -> UserError:
-    """What to tell a user whose process never reached another."""
-    said = "the certificates of the two ends do not fit, or one has none" if distrusts(error) else "nobody answers there"
-    return ConfigError(key, address, f"{said} ({reason(error)})")

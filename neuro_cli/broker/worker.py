@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 AHEAD_SECONDS = 0.05  # of work that is fetched ahead
 GATHER_SECONDS = 0.005  # in which news of short tasks gather, for a message costs as much as a task
 BEAT_SECONDS = 1.0  # between two signs of life, or less if the broker wants it
+SHORTEST_BEAT = 0.01
 LONG_SECONDS = 0.5  # of a task at work, behind which no other should wait
 MOST_AHEAD = 256  # tasks
 MEMORY_SECONDS = 0.1  # between two looks at the memory of tasks
@@ -42,8 +43,9 @@ class Worker:
         self._settings, self._security = settings, security
         self.name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
         limit = payload_limit(security)
+        allows = {"trust": settings.trust, "folders": settings.folders}
         self._processes = [
-            TaskProcess(settings.kinds, limit, settings.memory, settings.threads) for _ in range(settings.children)
+            TaskProcess(settings.kinds, limit, settings.memory, settings.threads, allows) for _ in range(settings.children)
         ]
         self._pending: deque[messages.Task] = deque()
         self._arrived = asyncio.Condition()
@@ -61,7 +63,7 @@ class Worker:
         """Until :meth:`drain` was called and all is done. Raises UserError without a nameserver."""
         channel = open_channel(self._settings.nameserver, self._security)
         stub = NameserverStub(channel)
-        await brokers(stub, self._settings.nameserver)
+        await brokers(stub, self._settings.nameserver, self._security)
         try:
             async with asyncio.TaskGroup() as group:  # what goes wrong in one of them ends the worker
                 background = [group.create_task(self._run_tasks(process)) for process in self._processes]
@@ -87,7 +89,7 @@ class Worker:
         told = False
         while True:
             try:
-                known = await brokers(stub, self._settings.nameserver)
+                known = await brokers(stub, self._settings.nameserver, self._security)
             except UserError as error:  # it was there once, and may come back
                 known = []
                 log.warning("%s", error)
@@ -167,7 +169,8 @@ class Worker:
     async def _listen(self, call: grpc.aio.StreamStreamCall) -> None:
         async for message in call:
             if message.HasField("welcome"):
-                self._beat = min(BEAT_SECONDS, message.welcome.beat_seconds)
+                beat = message.welcome.beat_seconds
+                self._beat = min(BEAT_SECONDS, max(beat, SHORTEST_BEAT)) if beat == beat else BEAT_SECONDS
                 self._wake.set()
             if message.tasks:
                 await self._take(message.tasks)
@@ -183,6 +186,10 @@ class Worker:
         running = {key_of(process.task) for process in self._processes if process.task is not None}
         # a broker that was lost and came back may send what is at work here: its one result will do
         self._started += [task_key(key_of(task)) for task in tasks if key_of(task) in running]
+        again = {key_of(task): task.delivery for task in tasks if key_of(task) in running}
+        for process in self._processes:
+            if process.task is not None and key_of(process.task) in again:
+                process.task.delivery = again[key_of(process.task)]
         self._pending.extend(task for task in tasks if key_of(task) not in running)
         async with self._arrived:
             self._arrived.notify(len(tasks))
@@ -216,7 +223,7 @@ class Worker:
             self._seconds += 0.2 * (min(time.perf_counter() - began, 4.0 * self._seconds) - self._seconds)
             self._session_keys.discard(key_of(task))
             if result is not None:
-                result.worker = self.name
+                result.worker, result.delivery = self.name, task.delivery
                 self._results.append(result)
             self._wake.set()
 

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import json
 import logging
 import os
 import re
@@ -56,6 +57,7 @@ OPTIONS = tuple(
     for part in ("task", "model", "sampler", "algo", "distribution", "fabric", "logger", "election", "selection")
 )
 OURS = (*OPTIONS, "neuro_cli.core.schedule.", "torch.optim.", "torch.nn.", "torchvision.models.")
+JOB = "NEURO_JOB_OF_SWEEP"  # of a sweep's job on a worker, whose owner may trust no package that lies there
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -108,7 +110,7 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     if not isinstance(node, dict) or "_target_" not in node:
         raise ConfigError(group, node, "must be a config with a _target_")
     here = str(Path.cwd())
-    if here not in sys.path:
+    if here not in sys.path and (JOB not in os.environ or json.loads(os.environ[JOB])["trust"]):
         sys.path.insert(0, here)  # a user's own package lies where they call neuro
     try:
         made = instantiate(OmegaConf.create({"_convert_": "all", **node}))  # plain lists and dicts for any user's class

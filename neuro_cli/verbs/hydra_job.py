@@ -15,6 +15,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from neuro_cli.broker.job_trust import check_job
 from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.errors import BAD_INPUT, UserError, report
 from neuro_cli.overrides import checked, config_folder, groups_help, with_members
@@ -46,7 +47,9 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        code = work(_completed(with_members({str(key): value for key, value in resolved.items()})), run)
+        whole = with_members({str(key): value for key, value in resolved.items()})
+        check_job(whole)
+        code = work(_completed(whole), run)
     except Exception as error:
         code = report(mendable(error))
     if code == BAD_INPUT and not sweeps:

@@ -58,7 +58,8 @@ def status_verb(arguments: list[str]) -> int:
 
     parser = argparse.ArgumentParser("neuro search status", description="Brokers, workers, tasks, and tasks that were given up.")
     parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
-    parser.add_argument("--certificates", type=Path, metavar="FOLDER", help="of neuro search certs")
+    parser.add_argument("--certificates", metavar="FOLDER", help="of neuro search certs; without it this user's own")
+    parser.add_argument("--insecure", action="store_true", help="plaintext, of a cluster with security.insecure=true")
     parser.add_argument(
         "--dead", type=int, default=3, metavar="N", help="so many tasks that each broker gave up, with tracebacks"
     )
@@ -66,15 +67,17 @@ def status_verb(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     need_packages()
     from neuro_cli.broker.addresses import check_address
-    from neuro_cli.broker.settings import Security
+    from neuro_cli.broker.settings import Security, security_of
     from neuro_cli.broker.status import status
 
-    status(check_address("HOST:PORT", options.nameserver), Security(options.certificates), options.dead)
+    nameserver = check_address("HOST:PORT", options.nameserver)
+    node = {"certificates": options.certificates, "insecure": options.insecure, "message_bytes": Security().message_bytes}
+    status(nameserver, security_of({"security": node}), options.dead)
     return 0
 
 
 def _refuse_status(message: str) -> NoReturn:
-    raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER] [--dead N]")
+    raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER | --insecure] [--dead N]")
 
 
 def certs_verb(arguments: list[str]) -> int:

@@ -8,8 +8,16 @@ import pytest
 
 pytest.importorskip("grpc", reason="the extra `search` is not installed")
 
+from secured import pool_of
+
 from neuro_cli.broker.broker_pool import BrokerPool
 from neuro_cli.broker.cluster import Cluster
+
+
+@pytest.fixture(autouse=True)
+def _user_folder(tmp_path_factory, monkeypatch) -> None:
+    """Certificates and tokens of runs are kept in a folder of the test's own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,6 +39,6 @@ def cluster(tmp_path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def pool(cluster) -> Iterator[BrokerPool]:
-    made = BrokerPool(cluster.nameserver, patience=60.0)
+    made = pool_of(cluster, patience=60.0)
     yield made
     made.close()

@@ -4,6 +4,7 @@ import random
 import time
 
 import pytest
+from secured import pool_of
 from trouble import TROUBLE
 from waits import until
 
@@ -36,7 +37,7 @@ def test_every_result_is_delivered_once_whatever_is_killed(tmp_path, seed):
     for name in brokers:
         cluster.start_broker(name, losses=100, worker_timeout=5.0)
     workers = [start(cluster, number) for number in range(6)]
-    pool = BrokerPool(cluster.nameserver, patience=120.0)
+    pool = pool_of(cluster, patience=120.0)
     file = tmp_path / "done"
     killed: list[str] = []
     delivered: dict[str, int] = {}
@@ -84,7 +85,7 @@ def test_workers_that_come_shorten_a_run_and_those_that_go_lose_nothing(tmp_path
     cluster = Cluster(tmp_path / "cluster")
     cluster.start_nameserver()
     cluster.start_broker("broker")
-    pool = BrokerPool(cluster.nameserver)
+    pool = pool_of(cluster)
     arrivals: list[tuple[float, str]] = []
     try:
         start(cluster, 0)

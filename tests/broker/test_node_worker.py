@@ -25,7 +25,7 @@ def missing() -> str:
 def node_worker(cluster):
     if reason := missing():
         pytest.skip(reason)
-    process = subprocess.Popen([NODE, str(SCRIPTS / "worker.js"), cluster.nameserver])
+    process = subprocess.Popen([NODE, str(SCRIPTS / "worker.js"), cluster.nameserver, str(cluster.certificates)])
     yield process
     process.kill()
     process.wait()

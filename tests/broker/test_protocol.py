@@ -3,19 +3,25 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import grpc
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from secured import TOKEN, open_to
 from waits import until
 
 from neuro_cli.broker.cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.broker.proto import nameserver_pb2 as names
+from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub
 from neuro_cli.broker.settings import BrokerSettings, NameserverSettings, Security, WorkerSettings
+from neuro_cli.broker.wire import MOST_CALLS
 
 PROTO = Path("neuro_cli/broker/proto")
 ROOT = Path(__file__).parents[2]
@@ -28,7 +34,8 @@ METHODS = {
 STREAMS = ["/neuro.v1.Submission/Results", "/neuro.v1.Work/Pull"]
 # what a server may answer to what no client says; anything else, UNAVAILABLE above all, is a fault of the server
 ANSWERS = {"OK", "INVALID_ARGUMENT", "INTERNAL", "NOT_FOUND", "ALREADY_EXISTS", "RESOURCE_EXHAUSTED", "UNKNOWN", "ABORTED",
-           "UNIMPLEMENTED", "DEADLINE_EXCEEDED", "CANCELLED"}  # fmt: skip
+           "UNIMPLEMENTED", "DEADLINE_EXCEEDED", "CANCELLED", "PERMISSION_DENIED"}  # fmt: skip
+SAID = ANSWERS - {"UNKNOWN", "INTERNAL"}  # to what is a message: a servicer that raised would answer UNKNOWN
 
 seeds = [
     messages.SubmitRequest(tasks=[messages.Task(run="r", id="1", kind="noop", payload=b"{}", timeout_seconds=1.0)]),
@@ -68,7 +75,8 @@ def test_the_defaults_in_the_code_are_those_of_the_config():
         for name, field in kind.__dataclass_fields__.items():
             given = config[section].get(name)
             if field.default is not field.default_factory and name in config[section] and given is not None:
-                assert str(given) == str(field.default), f"{section}.{name}"
+                default = list(field.default) if isinstance(field.default, tuple) else field.default
+                assert str(given) == str(default), f"{section}.{name}"
 
 
 class Servers:
@@ -78,7 +86,7 @@ class Servers:
         self.cluster = Cluster(folder)
         self.addresses = {"nameserver": self.cluster.start_nameserver()}
         self.addresses["broker"] = self.cluster.start_broker("broker", peering=False)
-        self.channels = {name: grpc.insecure_channel(address) for name, address in self.addresses.items()}
+        self.channels = {name: open_to(address, self.cluster.certificates) for name, address in self.addresses.items()}
 
     def unary(self, server: str, method: str, text: bytes) -> str:
         call = self.channels[server].unary_unary(method, None, None)
@@ -119,6 +127,102 @@ def servers(tmp_path_factory):
     made.close()
 
 
+valid = {
+    "/neuro.v1.Nameserver/Register": names.RegisterRequest(address="127.0.0.1:1", broker_id=3, token="t"),
+    "/neuro.v1.Nameserver/Heartbeat": names.HeartbeatRequest(
+        broker=names.BrokerInfo(broker_id=3, address="127.0.0.1:1"), token="t"
+    ),
+    "/neuro.v1.Nameserver/Brokers": names.BrokersRequest(),
+    "/neuro.v1.Nameserver/Peer": names.PeerRequest(broker_id=3),
+    "/neuro.v1.Submission/Submit": messages.SubmitRequest(
+        tasks=[messages.Task(run="r", id="1", kind="noop", payload=b"{}", timeout_seconds=1.0)], token=TOKEN
+    ),
+    "/neuro.v1.Submission/Cancel": messages.CancelRequest(run="r", token=TOKEN),
+    "/neuro.v1.Submission/Status": messages.StatusRequest(),
+    "/neuro.v1.Submission/DeadLetters": messages.DeadLettersRequest(limit=1),
+    "/neuro.v1.Submission/Results": messages.ResultsRequest(run="r", received=["1"], token=TOKEN),
+    "/neuro.v1.Work/Pull": messages.WorkerMessage(
+        hello=messages.Hello(name="w", kinds=["fuzz"]),
+        capacity=3,
+        results=[messages.Result(run="r", id="1", outcome=messages.DONE, payload=b"{}", worker="w", delivery=bytes(24))],
+        started=[messages.TaskKey(run="r", id="1")],
+        returned=[messages.TaskKey(run="r", id="2")],
+    ),
+}
+assert valid.keys() == {*METHODS["nameserver"], *METHODS["broker"], *STREAMS}
+WORDS = (
+    "",
+    "r",
+    "1",
+    "noop",
+    "hydra_job",
+    "x" * 256,
+    "x" * 257,
+    "\0",
+    "ä" * 200,
+    "127.0.0.1:1",
+    "10.0.0.1:80",
+    "[::1]:99999",
+    "\u202e",
+)
+ODD = {
+    FieldDescriptor.CPPTYPE_STRING: WORDS,
+    FieldDescriptor.CPPTYPE_UINT32: (0, 1, 100_000, 100_001, 2**32 - 1),
+    FieldDescriptor.CPPTYPE_UINT64: (0, 1, 2, 2**53, 2**62 - 1, 2**62, 2**63, 2**64 - 1),
+    FieldDescriptor.CPPTYPE_DOUBLE: (0.0, -0.0, 1e-300, -1.0, 1e300, float("inf"), float("-inf"), float("nan")),
+    FieldDescriptor.CPPTYPE_BOOL: (False, True),
+    FieldDescriptor.CPPTYPE_ENUM: (0, 1, 2, 6, 8, 9, -1, 2**31 - 1),
+}
+BYTES = (b"", b"{}", b"[1]", b"\xff", bytes(15), bytes(16), bytes(24), bytes(65), TOKEN, bytes(100_000))
+
+
+@st.composite
+def changed(draw, base: Message) -> Message:
+    """A message of the kind of ``base``, some of its fields others: of the right type, and often of a size that nobody means."""
+    made = type(base)()
+    made.CopyFrom(base)
+    for field in base.DESCRIPTOR.fields:
+        if draw(st.integers(0, 2)):
+            continue
+        made.ClearField(field.name)
+        values = [draw(odd(field, base)) for _ in range(draw(st.integers(0, 3)) if field.is_repeated else 1)]
+        if field.is_repeated:
+            getattr(made, field.name).extend(values)
+        elif field.message_type is not None:
+            getattr(made, field.name).CopyFrom(values[0])
+        else:
+            setattr(made, field.name, values[0])
+    return made
+
+
+def odd(field: FieldDescriptor, base: Message) -> st.SearchStrategy:
+    if field.message_type is not None:
+        inner = getattr(base, field.name)
+        return changed(inner[0] if field.is_repeated else inner)
+    return st.sampled_from(BYTES if field.type == FieldDescriptor.TYPE_BYTES else ODD[field.cpp_type])
+
+
+def converse(servers: Servers, cases: int) -> int:
+    """Send ``cases`` messages or streams of them that keep the grammar and break every habit. Returns how many."""
+    told: list[str] = []
+
+    @settings(max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def one(data) -> None:
+        method = data.draw(st.sampled_from(sorted(valid)))
+        if method in STREAMS:
+            first = data.draw(st.sampled_from([valid[method], None])) or data.draw(changed(valid[method]))
+            rest = data.draw(st.lists(changed(valid[method]), max_size=3))
+            told.append(servers.stream(method, [message.SerializeToString() for message in (first, *rest)]))
+        else:
+            text = data.draw(changed(valid[method])).SerializeToString()
+            told.append(servers.unary("nameserver" if "Nameserver" in method else "broker", method, text))
+        assert told[-1] in SAID
+
+    one()
+    return len(told)
+
+
 def assault(servers: Servers, cases: int) -> int:
     """Send ``cases`` spoiled messages or streams of them. Returns how many."""
     told: list[str] = []
@@ -141,18 +245,46 @@ def test_spoiled_messages_are_answered_with_a_status(servers):
     assert servers.alive()
 
 
+def test_messages_whose_fields_nobody_means_are_answered_with_a_status(servers):
+    assert converse(servers, 500) >= 500
+    assert servers.alive()
+
+
 @pytest.mark.slow
 def test_ten_thousand_spoiled_messages_leave_no_threads_and_no_descriptors(servers):
     assault(servers, 300)
     time.sleep(2.0)
     before = servers.descriptors_and_threads()
     assert assault(servers, 10_000) >= 10_000
+    assert converse(servers, 5_000) >= 5_000
     assert servers.alive()
     until(lambda: all(
         now[0] <= then[0] + 5 and now[1] <= then[1] + 5
         for now, then in zip(servers.descriptors_and_threads().values(), before.values(), strict=True)
     ))  # fmt: skip
     print(before, servers.descriptors_and_threads())
+
+
+def test_one_connection_has_so_many_calls_and_no_more_at_a_time(servers):
+    """Each may have a message half sent, which the server keeps until it is whole."""
+    hello = messages.WorkerMessage(hello=messages.Hello(name="w", kinds=["fuzz"]))
+    address, folder = servers.addresses["broker"], servers.cluster.certificates
+    with open_to(address, folder) as crowded, open_to(address, folder) as other:
+        over = threading.Event()
+
+        def hold():
+            yield hello
+            over.wait(30)
+
+        calls = [WorkStub(crowded).Pull(hold()) for _ in range(MOST_CALLS + 20)]
+        workers = lambda: len(SubmissionStub(other).Status(messages.StatusRequest(), timeout=5).workers)  # noqa: E731
+        until(lambda: workers() == MOST_CALLS)
+        time.sleep(0.5)
+        assert workers() == MOST_CALLS
+        for call in calls:
+            call.cancel()
+        over.set()
+        until(lambda: workers() == 0)
 
 
 def test_too_long_a_message_is_refused(servers):
@@ -168,7 +300,7 @@ def test_too_long_a_message_is_refused(servers):
 def test_a_task_that_is_none_is_refused_with_the_reason(servers, wrong):
     task = messages.Task(**{"run": "r", "id": "1", "kind": "noop"} | wrong)
     with pytest.raises(grpc.RpcError) as answer:
-        SubmissionStub(servers.channels["broker"]).Submit(messages.SubmitRequest(tasks=[task]), timeout=5)
+        SubmissionStub(servers.channels["broker"]).Submit(messages.SubmitRequest(tasks=[task], token=TOKEN), timeout=5)
     assert answer.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert next(iter(wrong)) in answer.value.details()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from neuro_cli.broker.consumer import Consumer, Lender, key_of, task_key
+from neuro_cli.broker.consumer import Consumer, Key, Lender, key_of, task_key
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.queues import Queues
 from neuro_cli.broker.settings import BrokerSettings
@@ -25,6 +25,7 @@ class Bench:
 
     def __init__(self, folder: Path, **settings) -> None:
         self.folder, self.now, self.runs = folder, 0.0, []
+        self.deliveries: dict[Key, bytes] = {}
         self.settings = replace(BrokerSettings("127.0.0.1:0", "127.0.0.1:1", folder), **settings)
         self.open()
 
@@ -39,13 +40,21 @@ class Bench:
 
     def worker(self, capacity: int = 1, kinds: tuple[str, ...] = ("noop",), peer: bool = False) -> Consumer:
         sent: list[messages.BrokerMessage] = []
-        worker = Consumer(f"worker {len(self.queues.consumers)}", frozenset(kinds), peer, sent.append, sent.append, self.now)
+
+        def send(message: messages.BrokerMessage) -> None:
+            sent.append(message)
+            self.deliveries |= {key_of(one): one.delivery for one in message.tasks}
+
+        worker = Consumer(f"worker {len(self.queues.consumers)}", frozenset(kinds), peer, send, sent.append, self.now)
         worker.sent = sent
         self.queues.connect(worker)
         self.tell(worker, capacity=capacity)
         return worker
 
     def tell(self, worker: Consumer, **fields) -> None:
+        """Results are of the last delivery of their tasks to anybody, unless they say otherwise."""
+        for one in fields.get("results", ()):
+            one.delivery = one.delivery or self.deliveries.get(key_of(one), b"")
         self.queues.hear(worker, messages.WorkerMessage(**{"capacity": worker.capacity} | fields))
 
     def results(self, run: str = "r") -> dict[str, messages.Result]:

@@ -1,8 +1,13 @@
 """The nameserver's registry, with a clock of the test's own."""
 
+from pathlib import Path
+
 import pytest
 
-from neuro_cli.broker.registry import Entry, Ids, Registry, TakenError, UnknownError
+from neuro_cli.broker import registration
+from neuro_cli.broker.proto import nameserver_pb2 as messages
+from neuro_cli.broker.registry import LARGEST_ID, Entry, Ids, Registry, TakenError, UnknownError
+from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import UserError
 
 
@@ -40,8 +45,69 @@ def test_two_nameservers_do_not_share_a_folder(tmp_path):
 
 def test_a_damaged_file_of_ids_is_refused(tmp_path):
     (tmp_path / "next_broker_id").write_text("seven")
-    with pytest.raises(UserError, match="not a number"):
+    with pytest.raises(UserError, match="is no id"):
         Ids(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1_000", "1 2", "", "9" * 19, str(2**62), "9" * 5000, "\u0663"])
+def test_an_id_out_of_range_in_the_file_is_refused_by_its_name(tmp_path, text):
+    (tmp_path / "next_broker_id").write_text(text)
+    with pytest.raises(UserError, match="is no id; it must be larger than that of any broker so far") as refused:
+        Ids(tmp_path)
+    assert len(str(refused.value)) < 400
+
+
+def test_no_call_leaves_others_without_ids(tmp_path, clock):
+    registry = Registry(Ids(tmp_path), 5.0, clock)
+    given = [
+        registry.register(f"127.0.0.1:{port}", asked, str(port)) for port, asked in enumerate((2**62, 2**62 - 1, 2**40, 0), 1)
+    ]
+    assert given == [1, 2, 3, 4]
+    assert int((tmp_path / "next_broker_id").read_text()) == 5
+    assert registry.register("127.0.0.1:9", 9000, "nine") == 9000  # as of a nameserver whose file was put back
+
+
+def test_ids_end_in_words_and_not_in_an_id_out_of_range(tmp_path, clock):
+    ids = Ids(tmp_path)
+    ids.skip_to(LARGEST_ID)
+    with pytest.raises(TakenError, match="all ids"):
+        Registry(ids, 5.0, clock).register("127.0.0.1:1", 0, "t")
+
+
+BAD = [
+    "",
+    "nowhere",
+    "127.0.0.1:0",
+    "127.0.0.1:70000",
+    "a b:1",
+    "x" * 300 + ":1",
+    "[127.0.0.1]:1",
+    "host:\u0661",
+    "dns:///x:1",
+    "unix:/x:1",
+]
+
+
+@pytest.mark.parametrize("address", BAD)
+@pytest.mark.parametrize("security", [Security(), Security(Path("folder"))])
+def test_an_entry_with_an_address_that_is_none_is_left_out(address, security, caplog):
+    registration._skipped.clear()
+    good = messages.BrokerInfo(broker_id=7, address="127.0.0.1:7701")
+    for _ in range(3):
+        assert registration.usable([messages.BrokerInfo(broker_id=1, address=address), good], security) == [good]
+    assert len(caplog.records) == 1  # told once
+
+
+@pytest.mark.parametrize("number", [0, 2**63])
+def test_an_entry_with_an_id_that_is_none_is_left_out(number):
+    assert registration.usable([messages.BrokerInfo(broker_id=number, address="127.0.0.1:1")], Security()) == []
+
+
+def test_other_machines_are_left_out_without_certificates_for_them():
+    there = [messages.BrokerInfo(broker_id=1, address="10.1.1.1:80")]
+    assert registration.usable(there, Security()) == []
+    assert registration.usable(there, Security(Path("own"), local=True)) == []
+    assert registration.usable(there, Security(Path("certificates"))) == there
 
 
 def test_a_silent_broker_is_dropped_and_told_to_register_again(tmp_path, clock):

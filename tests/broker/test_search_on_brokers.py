@@ -48,7 +48,8 @@ def test_a_search_on_a_cluster_that_is_shot_at_finds_what_an_undisturbed_one_fin
             cluster.start_broker(f"broker {number}", losses=100)
         for number in range(3):
             cluster.start_worker(f"worker {number}")
-        shot_at = search(tmp_path / "shot", "role=model", "pool=broker", f"nameserver.address={cluster.nameserver}")
+        there = (f"nameserver.address={cluster.nameserver}", f"security.certificates={cluster.certificates}")
+        shot_at = search(tmp_path / "shot", "role=model", "pool=broker", *there)
         rows = tmp_path / "shot" / "candidates.csv"
         while shot_at.poll() is None:
             time.sleep(1.5)

@@ -1,8 +1,11 @@
 """Who is let in: certificates, plaintext, other machines."""
 
 import json
+import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -13,9 +16,14 @@ from neuro_cli.broker.addresses import check_address, is_loopback
 from neuro_cli.broker.broker_pool import BrokerPool
 from neuro_cli.broker.certificates import make_certificates
 from neuro_cli.broker.cluster import Cluster, cluster_config
+from neuro_cli.broker.credentials import default_folder, read_credentials
 from neuro_cli.broker.pool import Task
-from neuro_cli.broker.proto import nameserver_pb2
+from neuro_cli.broker.probe import REFUSED, UNFIT, examine
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.proto import nameserver_pb2, nameserver_pb2_grpc
+from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
+from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError, UserError
 
 
@@ -51,7 +59,7 @@ def test_an_address_that_is_none_is_refused_by_its_key(value):
 
 def test_without_certificates_nobody_listens_to_other_machines(tmp_path):
     said = refused("nameserver", nameserver={"address": "0.0.0.0:0", "folder": str(tmp_path)})
-    assert said.startswith("security.certificates=None: 0.0.0.0:0 is not on this machine: mutual TLS is needed")
+    assert said.startswith("security.certificates=None: 0.0.0.0:0 is not on this machine: neuro search certs FOLDER HOST...")
 
 
 def test_without_certificates_nobody_is_asked_on_other_machines(tmp_path):
@@ -69,6 +77,7 @@ def test_two_brokers_do_not_share_a_folder(cluster):
     said = refused(
         "broker",
         nameserver={"address": cluster.nameserver},
+        security={"certificates": str(cluster.certificates)},
         broker={"address": "127.0.0.1:0", "folder": str(cluster.folder / "broker")},
     )
     assert "another process works on this folder" in said
@@ -82,6 +91,10 @@ def test_two_brokers_do_not_share_a_folder(cluster):
         ("worker", "worker", "memory", -1, "worker.memory=-1: must be an integer >= 1"),
         ("broker", "security", "message_bytes", 10, "security.message_bytes=10: must be an integer from 65536 to 1073741824"),
         ("broker", "security", "certificates", "nowhere", "security.certificates=nowhere: there is no such folder"),
+        ("worker", "worker", "trust", ["my package"], "worker.trust=['my package']: must be a list of packages"),
+        ("worker", "worker", "trust", "mine", "worker.trust=mine: must be a list of packages"),
+        ("worker", "worker", "folders", ["/no/where"], "worker.folders=['/no/where']: must be a list of folders that are there"),
+        ("broker", "security", "insecure", "yes", "security.insecure=yes: must be true or false"),
         ("wrker", "worker", "memory", None, "role=wrker: must be one of nameserver, broker, worker"),
     ],
 )
@@ -150,7 +163,183 @@ def test_mutual_tls_lets_in_who_has_a_certificate_of_the_authority(tmp_path):
             NameserverStub(channel).Brokers(nameserver_pb2.BrokersRequest(), timeout=5)
         assert answer.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
         said = refused("worker", nameserver={"address": address}, security={"certificates": str(theirs)})
-        assert said.startswith(f"nameserver.address={address}: the certificates of the two ends do not fit, or one has none")
+        assert said.startswith(f"nameserver.address={address}: the certificates of the two ends do not fit: ")
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "said"),
+    [("node.key", 0o644, "others can read node.key (mode 644): chmod 600"),
+     ("ca.crt", 0o666, "others can change ca.crt (mode 666): chmod 644"),
+     (".", 0o777, "others can change ours (mode 777): chmod 700")],
+)  # fmt: skip
+def test_certificates_that_others_could_have_read_or_changed_are_refused(tmp_path, name, mode, said):
+    make_certificates(tmp_path / "ours")
+    (tmp_path / "ours" / name).chmod(mode)
+    with pytest.raises(ConfigError) as refusal:
+        read_credentials(tmp_path / "ours")
+    assert said in str(refusal.value)
+
+
+def test_files_of_certificates_that_do_not_belong_together_are_told(tmp_path):
+    for name in ("one", "two"):
+        make_certificates(tmp_path / name)
+    for name, said in (
+        ("node.key", "node.key is not the key of node.crt"),
+        ("ca.crt", "node.crt is not by the authority of ca.crt"),
+    ):
+        kept = (tmp_path / "one" / name).read_bytes()
+        (tmp_path / "one" / name).write_bytes((tmp_path / "two" / name).read_bytes())
+        with pytest.raises(ConfigError, match=said):
+            read_credentials(tmp_path / "one")
+        (tmp_path / "one" / name).write_bytes(kept)
+    (tmp_path / "one" / "node.crt").write_text("no certificate")
+    with pytest.raises(ConfigError, match="must be PEM files"):
+        read_credentials(tmp_path / "one")
+
+
+def test_a_certificate_that_has_expired_is_told_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuro_cli.broker.certificates.DAYS", -0.02)
+    make_certificates(tmp_path / "old")
+    said = refused("worker", security={"certificates": str(tmp_path / "old")})
+    assert said.startswith(f"security.certificates={tmp_path / 'old'}: node.crt has expired on 20")
+
+
+def test_why_a_process_was_not_reached_is_told_apart(cluster, tmp_path, monkeypatch):
+    """Another authority, an expired certificate of ours by the right one, plaintext, nobody: from what the other end does."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    make_certificates(theirs)
+    make_certificates(ours)
+    shot = Cluster(tmp_path / "shot", {"certificates": str(ours)})
+    try:
+        address = shot.start_nameserver()
+        monkeypatch.setattr("neuro_cli.broker.certificates.DAYS", -0.02)
+        for name in ("node.crt", "node.key"):
+            (ours / name).unlink()
+        make_certificates(ours)  # the processes above have read the other one
+        assert examine(address, Security(theirs)).startswith(
+            "the certificates of the two ends do not fit: that of the other end is"
+        )
+        assert examine(address, Security(ours)) == UNFIT + REFUSED
+    finally:
+        shot.close()
+    assert examine(address, Security(theirs)) == "nobody answers there"
+    plain = Cluster(tmp_path / "plain", {"certificates": None, "insecure": True})
+    try:
+        assert examine(plain.start_nameserver(), Security(theirs)) == UNFIT + "the other end speaks plaintext or no TLS"
+    finally:
+        plain.close()
+    assert examine(cluster.nameserver, Security()) == "somebody listens there, but does not answer in plaintext"
+    mute = socket.create_server(("127.0.0.1", 0))
+    monkeypatch.setattr("neuro_cli.broker.probe.PROBE_SECONDS", 0.3)
+    assert examine(f"127.0.0.1:{mute.getsockname()[1]}", Security(theirs)) == "somebody listens there, but does not answer"
+    mute.close()
+
+
+def test_without_a_word_a_cluster_has_its_users_own_certificates(tmp_path):
+    cluster = Cluster(tmp_path / "cluster", {"certificates": None})
+    try:
+        address = cluster.start_nameserver()
+        folder = default_folder()
+        assert sorted(path.name for path in folder.iterdir()) == ["ca.crt", "node.crt", "node.key"]
+        assert folder.stat().st_mode & 0o777 == 0o700
+        cluster.start_broker("broker")
+        cluster.start_worker("worker")
+        pool = BrokerPool(address)
+        pool.submit([Task("a", "noop", {"echo": 1})])
+        assert all_results(pool, 1)["a"].payload["echo"] == 1
+        pool.close()
+        with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
+            NameserverStub(channel).Brokers(nameserver_pb2.BrokersRequest(), timeout=5)
+    finally:
+        cluster.close()
+
+
+def test_processes_that_begin_together_make_one_folder_of_certificates():
+    code = "from neuro_cli.broker.certificates import own_certificates; own_certificates()"
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+    assert [process.wait(60) for process in processes] == [0] * 4
+    read_credentials(default_folder())
+    assert [path.name for path in default_folder().parent.iterdir()] == ["cluster"]
+
+
+def test_where_no_certificates_can_be_kept_the_command_that_makes_them_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    said = refused("nameserver", nameserver={"folder": str(tmp_path)})
+    assert said.startswith(
+        f"security.certificates=None: {tmp_path / 'file' / 'neuro' / 'cluster'} cannot be made (Not a directory); neuro"
+    )
+    assert "neuro search certs FOLDER makes one for security.certificates=FOLDER" in said
+
+
+def test_plaintext_and_certificates_exclude_each_other(tmp_path):
+    make_certificates(tmp_path / "ours")
+    said = refused("nameserver", security={"certificates": str(tmp_path / "ours"), "insecure": True})
+    assert said.startswith("security.insecure=true: security.certificates=")
+
+
+def test_a_bad_entry_of_a_nameserver_ends_no_worker_and_no_broker(tmp_path, capfd):
+    """What D10 of the trials did, against a nameserver that lets it in: Register of an address on another machine."""
+
+    class Careless(nameserver_pb2_grpc.NameserverServicer):
+        bad = nameserver_pb2.BrokerInfo(broker_id=9, address="10.1.1.1:80", waiting=50)
+
+        def Brokers(self, request, context):  # noqa: N802
+            return nameserver_pb2.BrokersReply(brokers=[self.bad])
+
+        def Peer(self, request, context):  # noqa: N802
+            return self.bad
+
+        def Register(self, request, context):  # noqa: N802
+            return nameserver_pb2.RegisterReply(broker_id=1, heartbeat_seconds=float("nan"))
+
+        def Heartbeat(self, request, context):  # noqa: N802
+            return nameserver_pb2.HeartbeatReply()
+
+    server = grpc.server(ThreadPoolExecutor(4))
+    nameserver_pb2_grpc.add_NameserverServicer_to_server(Careless(), server)
+    cluster = Cluster(tmp_path / "cluster", {"certificates": None, "insecure": True})
+    cluster.nameserver = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        address = cluster.start_broker("broker")
+        cluster.start_worker("stray")
+        with grpc.insecure_channel(address) as channel:  # an idle worker, so that the broker looks for others to help
+            hello = messages.WorkerMessage(hello=messages.Hello(name="w", kinds=["noop"]), capacity=5)
+            stream = WorkStub(channel).Pull(slowly(hello, 3.0), timeout=10)
+            assert next(stream).HasField("welcome")
+            list(stream)
+        assert [member.process.poll() for member in cluster.members.values()] == [None, None]
+    finally:
+        cluster.close()
+        server.stop(0)
+    lines = [line for line in capfd.readouterr().err.splitlines() if "is left out: 10.1.1.1:80 is not on this machine" in line]
+    assert len(lines) == 2  # one of each process
+
+
+def slowly(message, seconds: float):
+    """The message, and an end a while later."""
+    yield message
+    time.sleep(seconds)
+
+
+@pytest.mark.parametrize(
+    ("address", "number"), [("10.1.1.1:80", 0), ("nowhere", 0), ("127.0.0.1:1", 2**62 + 1), ("127.0.0.1:0", 1)]
+)
+def test_a_nameserver_registers_no_address_that_others_could_not_use(tmp_path, address, number):
+    cluster = Cluster(tmp_path / "cluster", {"certificates": None, "insecure": True})
+    try:
+        with grpc.insecure_channel(cluster.start_nameserver()) as channel:
+            stub = NameserverStub(channel)
+            request = nameserver_pb2.RegisterRequest(address=address, broker_id=number, token="t")
+            with pytest.raises(grpc.RpcError) as answer:
+                stub.Register(request, timeout=5)
+            assert answer.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+            largest = nameserver_pb2.RegisterRequest(address="127.0.0.1:1", broker_id=2**62 - 1, token="t")
+            assert stub.Register(largest, timeout=5).broker_id == 1
+            assert stub.Register(nameserver_pb2.RegisterRequest(address="127.0.0.1:2", token="u"), timeout=5).broker_id == 2
     finally:
         cluster.close()
 

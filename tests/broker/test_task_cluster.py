@@ -10,10 +10,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from inside import neuro_inside, one_line
+from secured import TOKEN, open_to, pool_of
 from trouble import TROUBLE
 from waits import all_results, until
 
-from neuro_cli.broker.broker_pool import BrokerPool
+from neuro_cli.broker.cluster import Cluster
 from neuro_cli.broker.embedded import EmbeddedPool
 from neuro_cli.broker.pool import Task
 from neuro_cli.broker.proto import broker_pb2 as messages
@@ -25,8 +26,8 @@ def noops(count: int, first: int = 0, **payload) -> list[Task]:
     return [Task(f"n{number}", "noop", payload | {"echo": number}) for number in range(first, first + count)]
 
 
-def status(address: str) -> messages.StatusReply:
-    with grpc.insecure_channel(address) as channel:
+def status(cluster: Cluster, address: str) -> messages.StatusReply:
+    with open_to(address, cluster.certificates) as channel:
         return SubmissionStub(channel).Status(messages.StatusRequest(), timeout=5)
 
 
@@ -53,12 +54,13 @@ def test_whatever_a_task_does_costs_that_task_alone(cluster, pool, tmp_path):
     assert errors["slow"] == "the task took longer than its 0.5 s"
     assert errors["large"].startswith("the result has 5242892 bytes")
     assert errors.keys() == {"wrong", "unknown", "crash", "grow", "slow", "large"}
-    with grpc.insecure_channel(broker) as channel:
+    with open_to(broker, cluster.certificates) as channel:
         letters = SubmissionStub(channel).DeadLetters(messages.DeadLettersRequest(), timeout=5).letters
     assert {letter.task.id: letter.attempts for letter in letters} == {
         "wrong": 1, "unknown": 0, "crash": 2, "grow": 1, "slow": 2, "large": 1,
     }  # fmt: skip
-    told = neuro_inside("search", "status", cluster.nameserver, "--dead", "9", cwd=tmp_path).stdout
+    shown = ("--certificates", str(cluster.certificates), "--dead", "9")
+    told = neuro_inside("search", "status", cluster.nameserver, *shown, cwd=tmp_path).stdout
     assert "(noop) of run" in told
     assert "RAISED after 1 attempts\nTraceback" in told
     assert "ValueError: could not convert string to float: 'x'" in told
@@ -93,13 +95,13 @@ def test_tasks_of_a_broker_that_does_not_come_back_are_sent_to_another(cluster, 
     first = cluster.start_broker("broker 1")
     pool.submit(noops(20))  # there is no worker yet
     second = cluster.start_broker("broker 2")
-    assert status(first).waiting == 20
+    assert status(cluster, first).waiting == 20
     cluster.members["broker 1"].process.kill()
     cluster.start_worker("worker")
     assert len(all_results(pool, 20)) == 20
-    assert status(second).broker_id == 2
+    assert status(cluster, second).broker_id == 2
     cluster.revive()  # with 20 tasks that nobody waits for any more
-    until(lambda: status(first).waiting == 0)
+    until(lambda: status(cluster, first).waiting == 0)
     assert pool.results(0.3) == []
 
 
@@ -108,7 +110,7 @@ def test_brokers_share_a_load_that_only_one_of_them_got(cluster, pool):
     for number in range(2):
         cluster.start_worker(f"worker {number}")
         until(lambda n=number: pool.facts()["workers"] == n + 1)  # the next one takes the broker with fewer
-    assert [len(status(address).workers) for address in addresses] == [1, 1]
+    assert [len(status(cluster, address).workers) for address in addresses] == [1, 1]
     pool.submit(noops(150, seconds=0.02))
     found = all_results(pool, 150)
     shares = [sum(result.worker == f"worker {number}" for result in found.values()) for number in range(2)]
@@ -155,23 +157,23 @@ def test_commands_beside_the_search_take_bad_input_in_one_line(tmp_path, monkeyp
 
 def test_a_full_broker_makes_the_model_wait(cluster, pool):
     address = cluster.start_broker("broker", queue_limit=10)
-    with grpc.insecure_channel(address) as channel:
+    with open_to(address, cluster.certificates) as channel:
         stub = SubmissionStub(channel)
         tasks = [messages.Task(run="other", id=str(number), kind="noop") for number in range(12)]
-        assert stub.Submit(messages.SubmitRequest(tasks=tasks), timeout=5).accepted == 10
+        assert stub.Submit(messages.SubmitRequest(tasks=tasks, token=TOKEN), timeout=5).accepted == 10
         with pytest.raises(grpc.RpcError) as refused:
-            stub.Submit(messages.SubmitRequest(tasks=tasks[10:]), timeout=5)
+            stub.Submit(messages.SubmitRequest(tasks=tasks[10:], token=TOKEN), timeout=5)
         assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         cluster.start_worker("worker")
         pool.submit(noops(30))  # returns when the last one found room
-        assert status(address).waiting <= 10
+        assert status(cluster, address).waiting <= 10
         assert len(all_results(pool, 30)) == 30
 
 
 def test_servers_tell_their_health_and_their_services(cluster):
     address = cluster.start_broker("broker")
     for server, service in ((cluster.nameserver, "neuro.v1.Nameserver"), (address, "neuro.v1.Work")):
-        with grpc.insecure_channel(server) as channel:
+        with open_to(server, cluster.certificates) as channel:
             health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
             assert health.status == health_pb2.HealthCheckResponse.SERVING
             assert service in ProtoReflectionDescriptorDatabase(channel).get_services()
@@ -179,13 +181,14 @@ def test_servers_tell_their_health_and_their_services(cluster):
 
 def test_a_model_that_comes_back_takes_up_its_run(cluster):
     cluster.start_broker("broker")
-    first = BrokerPool(cluster.nameserver, run="mine")
+    first = pool_of(cluster, run="mine")
     first.submit(noops(5))
     first._loop.call_soon_threadsafe(first._loop.stop)  # as if it were killed: nothing is said to the broker
     first._thread.join()
     cluster.start_worker("worker")
-    until(lambda: status(cluster.members["broker"].config["broker"]["address"]).undelivered == 5)
-    second = BrokerPool(cluster.nameserver, run="mine")
+    address = cluster.members["broker"].config["broker"]["address"]
+    until(lambda: status(cluster, address).undelivered == 5)
+    second = pool_of(cluster, run="mine")
     second.submit(noops(6))
     assert len(all_results(second, 6)) == 6
     second.close()

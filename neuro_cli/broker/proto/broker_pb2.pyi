@@ -29,18 +29,20 @@ UNKNOWN_KIND: Outcome
 TOO_LARGE: Outcome
 
 class Task(_message.Message):
-    __slots__ = ("run", "id", "kind", "payload", "timeout_seconds")
+    __slots__ = ("run", "id", "kind", "payload", "timeout_seconds", "delivery")
     RUN_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
     run: str
     id: str
     kind: str
     payload: bytes
     timeout_seconds: float
-    def __init__(self, run: _Optional[str] = ..., id: _Optional[str] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
+    delivery: bytes
+    def __init__(self, run: _Optional[str] = ..., id: _Optional[str] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., delivery: _Optional[bytes] = ...) -> None: ...
 
 class TaskKey(_message.Message):
     __slots__ = ("run", "id")
@@ -51,7 +53,7 @@ class TaskKey(_message.Message):
     def __init__(self, run: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("run", "id", "outcome", "payload", "error", "worker", "seconds")
+    __slots__ = ("run", "id", "outcome", "payload", "error", "worker", "seconds", "delivery")
     RUN_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +61,7 @@ class Result(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
     run: str
     id: str
     outcome: Outcome
@@ -66,13 +69,16 @@ class Result(_message.Message):
     error: str
     worker: str
     seconds: float
-    def __init__(self, run: _Optional[str] = ..., id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., payload: _Optional[bytes] = ..., error: _Optional[str] = ..., worker: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+    delivery: bytes
+    def __init__(self, run: _Optional[str] = ..., id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., payload: _Optional[bytes] = ..., error: _Optional[str] = ..., worker: _Optional[str] = ..., seconds: _Optional[float] = ..., delivery: _Optional[bytes] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("tasks",)
+    __slots__ = ("tasks", "token")
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[Task]
-    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
+    token: bytes
+    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., token: _Optional[bytes] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("accepted",)
@@ -81,12 +87,14 @@ class SubmitReply(_message.Message):
     def __init__(self, accepted: _Optional[int] = ...) -> None: ...
 
 class ResultsRequest(_message.Message):
-    __slots__ = ("run", "received")
+    __slots__ = ("run", "received", "token")
     RUN_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     run: str
     received: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, run: _Optional[str] = ..., received: _Optional[_Iterable[str]] = ...) -> None: ...
+    token: bytes
+    def __init__(self, run: _Optional[str] = ..., received: _Optional[_Iterable[str]] = ..., token: _Optional[bytes] = ...) -> None: ...
 
 class ResultsReply(_message.Message):
     __slots__ = ("results",)
@@ -95,10 +103,12 @@ class ResultsReply(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[Result, _Mapping]]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
-    __slots__ = ("run",)
+    __slots__ = ("run", "token")
     RUN_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     run: str
-    def __init__(self, run: _Optional[str] = ...) -> None: ...
+    token: bytes
+    def __init__(self, run: _Optional[str] = ..., token: _Optional[bytes] = ...) -> None: ...
 
 class CancelReply(_message.Message):
     __slots__ = ("dropped",)
@@ -111,7 +121,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusReply(_message.Message):
-    __slots__ = ("broker_id", "waiting", "helping", "running", "undelivered", "dead", "finished", "workers")
+    __slots__ = ("broker_id", "waiting", "helping", "running", "undelivered", "dead", "finished", "workers", "damage")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     HELPING_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +130,7 @@ class StatusReply(_message.Message):
     DEAD_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
+    DAMAGE_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     waiting: int
     helping: int
@@ -128,7 +139,8 @@ class StatusReply(_message.Message):
     dead: int
     finished: int
     workers: _containers.RepeatedCompositeFieldContainer[WorkerInfo]
-    def __init__(self, broker_id: _Optional[int] = ..., waiting: _Optional[int] = ..., helping: _Optional[int] = ..., running: _Optional[int] = ..., undelivered: _Optional[int] = ..., dead: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerInfo, _Mapping]]] = ...) -> None: ...
+    damage: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, broker_id: _Optional[int] = ..., waiting: _Optional[int] = ..., helping: _Optional[int] = ..., running: _Optional[int] = ..., undelivered: _Optional[int] = ..., dead: _Optional[int] = ..., finished: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerInfo, _Mapping]]] = ..., damage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WorkerInfo(_message.Message):
     __slots__ = ("name", "capacity", "holding", "peer")

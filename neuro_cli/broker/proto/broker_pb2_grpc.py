@@ -68,7 +68,8 @@ class SubmissionServicer:
 
     def Submit(self, request, context):
         """Queue tasks. A task (run, id) that the broker has already is not queued a second time.
-        RESOURCE_EXHAUSTED: the queue is full and none was taken; wait and submit again.
+        RESOURCE_EXHAUSTED: the queue or the broker's disk is full and none was taken; wait and submit again.
+        PERMISSION_DENIED: the run is that of another token (see SubmitRequest).
         When some but not all found room, `accepted` says how many of the first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -78,14 +79,14 @@ class SubmissionServicer:
     def Results(self, request_iterator, context):
         """The results of one run. The first message names the run; later ones acknowledge results, which are then forgotten.
         The first reply is empty: it says that the broker is there. What was not acknowledged comes again on the next such
-        stream. A new stream of a run ends the one before (ABORTED).
+        stream. A new stream of a run ends the one before (ABORTED). PERMISSION_DENIED: the run is that of another token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Cancel(self, request, context):
-        """Drop all tasks and results of a run.
+        """Drop all tasks and results of a run. RESOURCE_EXHAUSTED, PERMISSION_DENIED: as for Submit; nothing is dropped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,7 +99,7 @@ class SubmissionServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeadLetters(self, request, context):
-        """Tasks that were given up, newest first.
+        """Tasks that were given up, newest first, without their payloads.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,72 @@
+"""Why a process was not reached: nobody listens there, or one end does not take the other's certificate, and which one."""
+
+import asyncio
+import re
+import socket
+import ssl
+
+import grpc
+
+from neuro_cli.broker.addresses import split
+from neuro_cli.broker.credentials import AUTHORITY, CERTIFICATE, KEY
+from neuro_cli.broker.settings import Security
+from neuro_cli.broker.wire import reason
+from neuro_cli.core.errors import ConfigError, UserError
+
+PROBE_SECONDS = 3.0
+NOBODY = "nobody answers there"
+UNFIT = "the certificates of the two ends do not fit: "
+REFUSED = "the other end refuses ours: it is of another authority, or out of date by the other end's clock"
+ALERTS = {  # of the other end, by the names that OpenSSL gives them
+    "CERTIFICATE_EXPIRED": "the other end says that ours has expired (its clock may differ)",
+    "UNKNOWN_CA": "the other end does not know the authority of ours",
+    "CERTIFICATE_REQUIRED": "the other end asks for one",
+    "BAD_CERTIFICATE": "the other end refuses ours",
+    "DECRYPT_ERROR": "the other end knows an authority of that name with another key",
+}
+
+
+async def unreachable(key: str, address: str, security: Security, error: grpc.RpcError) -> UserError:
+    """What to tell a user whose process never reached another."""
+    said = await asyncio.to_thread(examine, address, security)
+    return ConfigError(key, address, f"{said} ({reason(error)})")
+
+
+async def distrusted(address: str, security: Security) -> bool:
+    """Whether somebody listens there with whom no call will succeed."""
+    return (await asyncio.to_thread(examine, address, security)).startswith(UNFIT)
+
+
+def examine(address: str, security: Security) -> str:
+    """A sentence on what listens at ``address``, by one connection."""
+    try:
+        with socket.create_connection(split(address), PROBE_SECONDS) as link:
+            if security.certificates is None:
+                return "somebody listens there, but does not answer in plaintext"
+            return _shaken(link, split(address)[0], security)
+    except OSError:
+        return NOBODY
+
+
+def _shaken(link: socket.socket, host: str, security: Security) -> str:
+    assert security.certificates is not None
+    context = ssl.create_default_context(cafile=str(security.certificates / AUTHORITY))
+    context.load_cert_chain(security.certificates / CERTIFICATE, security.certificates / KEY)
+    context.set_alpn_protocols(["h2"])
+    try:
+        with context.wrap_socket(link, server_hostname=host) as secured:
+            if not secured.recv(1):  # with TLS 1.3 the other end judges our certificate after our handshake; gRPC says no word
+                return UNFIT + REFUSED
+    except ssl.SSLCertVerificationError as error:
+        return UNFIT + f"that of the other end is refused ({error.verify_message})"
+    except ssl.SSLError as error:
+        name = str(error.reason or "")
+        known = next((text for part, text in ALERTS.items() if name.endswith(part)), "")
+        if known:
+            return UNFIT + known
+        if name in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"):
+            return UNFIT + "the other end speaks plaintext or no TLS"
+        return UNFIT + re.sub(r"\s+", " ", str(error))
+    except TimeoutError:
+        return "somebody listens there, but does not answer"
+    return "somebody listens there, but does not answer as neuro does"

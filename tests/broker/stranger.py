@@ -1,0 +1,56 @@
+"""Becomes another user and tries to submit a task to a broker without its certificates. Prints what came of each way as JSON.
+
+python stranger.py UID HOST:PORT FOLDER
+"""
+
+import encodings.idna  # noqa: F401 (before this process may read no more of Python)
+import json
+import os
+import ssl
+import sys
+import tempfile
+from pathlib import Path
+
+import grpc
+
+from neuro_cli.broker.certificates import make_certificates
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+
+
+def submit(channel: grpc.Channel) -> str:
+    task = messages.Task(run="stranger", id="1", kind="noop", payload=b"{}")
+    try:
+        SubmissionStub(channel).Submit(messages.SubmitRequest(tasks=[task], token=bytes(32)), timeout=5)
+    except grpc.RpcError as error:
+        return error.code().name
+    return "OK"
+
+
+def main() -> None:
+    user, address, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    os.chdir("/")
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+    answers = {}
+    try:
+        (folder / "node.key").read_bytes()
+        answers["read"] = "OK"
+    except OSError as error:
+        answers["read"] = type(error).__name__
+    answers["plaintext"] = submit(grpc.insecure_channel(address))
+    try:
+        host, port = address.split(":")
+        theirs = ssl.get_server_certificate((host, int(port)), timeout=5).encode()
+    except OSError:
+        theirs = None
+    answers["tls"] = submit(grpc.secure_channel(address, grpc.ssl_channel_credentials(theirs)))
+    with tempfile.TemporaryDirectory() as made:
+        make_certificates(Path(made) / "own")
+        key, certificate = ((Path(made) / "own" / name).read_bytes() for name in ("node.key", "node.crt"))
+        answers["forged"] = submit(grpc.secure_channel(address, grpc.ssl_channel_credentials(theirs, key, certificate)))
+    print(json.dumps(answers))
+
+
+main()

@@ -242,13 +242,6 @@ class Node:
     def position(self) -> tuple[int, bytes]:
         return self.ledger.next, self.ledger.head
 
-    def now(self) -> float:
-        return time.monotonic()
-
-    def has(self, position: int, head: bytes) -> bool:
-        # of what was compacted the head is not known any more; it was committed, as all that the ledger of a member holds
-        return self.ledger.next >= position and self.ledger.head_at(position) in (head, None)
-
     def removed(self, leader: str) -> None:
         self.known.add(leader)
         self._refusals += 1

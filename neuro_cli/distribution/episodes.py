@@ -86,7 +86,7 @@ class EpisodeScorer:
         start, stop = part or (0, self.examples)
         plan = self._plan(generation, members, start, stop)
         with self._clock.phase("forward"):
-            outcome = self.task.play(plan, self._policies(flats, stop - start), self.task.normaliser)
+            outcome = self.task.play(plan, self._policies(flats), self.task.normaliser)
         columns = self.task.columns(outcome).reshape(len(members), stop - start, -1)
         total = np.zeros((len(members), columns.shape[2]))
         for episode in range(stop - start):  # one after the other, so that the bits do not depend on how many members there are
@@ -95,7 +95,7 @@ class EpisodeScorer:
 
     def _plan(self, generation: int, members: range, start: int, stop: int) -> Plan:
         count = stop - start
-        places = np.tile(np.arange(count), len(members))
+        places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:
             directions = [self._sampler.side(member)[0] for member in members]
             all_seeds = self.task.batch(generation, 0, (directions[-1] + 1) * self.examples).targets.numpy()
@@ -104,10 +104,11 @@ class EpisodeScorer:
             seeds = np.tile(self.task.batch(generation, start, stop).targets.numpy(), len(members))
         return Plan(seeds, np.repeat(np.arange(len(members)), count), places)
 
-    def _policies(self, flats: Tensor, episodes: int) -> Policies:
+    def _policies(self, flats: Tensor) -> Policies:
         if self._chain is not None:
             return ChainPolicies(self._chain, flats.cpu().numpy())
-        return ModulePolicies([self._candidate(flat) for flat in flats], episodes, self.task.spaces.shape)
+        # of all episodes, also where this rank plays a part: a row's bits depend on its place in the batch
+        return ModulePolicies([self._candidate(flat) for flat in flats], self.examples, self.task.spaces.shape)
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """The members' parameters (n, M)."""

@@ -34,7 +34,7 @@ def run_job(payload: dict[str, Any]) -> dict[str, Any]:
     if not cwd.is_dir():
         raise UserError(f"{cwd}: there is no such folder on this worker's machine; the machines of a sweep share their files")
     begin = [verb, *payload["overrides"], f"hydra.run.dir={quoted(str(folder))}", f"hydra.job.num={payload['number']}"]
-    command = [sys.executable, "-m", "neuro_cli", *_left(folder, begin)]
+    command = [sys.executable, "-P", "-m", "neuro_cli", *_left(folder, begin)]
     done = subprocess.run(command, cwd=cwd, env=os.environ | {JOB_VARIABLE: "1"}, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]

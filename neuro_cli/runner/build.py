@@ -5,9 +5,7 @@ import inspect
 import logging
 import os
 import re
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -107,9 +105,6 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     node = config.get(group)
     if not isinstance(node, dict) or "_target_" not in node:
         raise ConfigError(group, node, "must be a config with a _target_")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # a user's own package lies where they call neuro
     try:
         made = instantiate(OmegaConf.create({"_convert_": "all", **node}))  # plain lists and dicts for any user's class
     except InstantiationException as error:
@@ -144,12 +139,27 @@ def is_ours(target: str, ours: tuple[str, ...] = OURS) -> bool:
     """Whether a ``_target_`` is an option of ours or a class of torch, not only by its name: dots lead from any module to any."""
     if not target.startswith(ours):
         return False
-    try:
-        found = get_object(target)
-    except Exception:
+    found = found_by(target)
+    if found is None:
         return True  # it does not exist: making it says so
     home = f"{found.__module__}.{found.__qualname__}" if callable(found) else ""
-    return home.startswith(ours) and (isinstance(found, type) or home.startswith("torchvision.models."))
+    return home.startswith(ours) and (isinstance(found, type) or _builds_network(found))
+
+
+def found_by(target: str) -> Any:
+    """The class or function of a ``_target_``; None where there is none."""
+    try:
+        return get_object(target)
+    except Exception:
+        return None
+
+
+def _builds_network(found: Any) -> bool:
+    """Whether a function is one of torchvision's that make a network."""
+    import torchvision
+
+    name = getattr(found, "__name__", "")
+    return name in torchvision.models.list_models() and torchvision.models.get_model_builder(name) is found
 
 
 def device_of(name: str) -> torch.device:

@@ -51,14 +51,14 @@ class Launcher:
 
     def emulated(self, ranks: int, network: Network, program: Sequence[str]) -> list[str]:
         """The command line that runs ``program`` on hosts of their own behind the emulated ``network``."""
-        enter = [sys.executable, "-m", f"{EMULATION}.enter"]
+        enter = [sys.executable, "-P", "-m", f"{EMULATION}.enter"]
         if self.kind == "openmpi":  # its ranks talk to a daemon on their own host
             hosts = [address(host) for host in range(ranks)]
             start = [self.path, *openmpi.on_hosts(hosts, PORT, enter), "-n", str(ranks), *program]
         else:
             start = self.command(ranks, [*enter, *program])
         rate_and_delay = [repr(network.rate), repr(network.latency)]
-        return [sys.executable, "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
+        return [sys.executable, "-P", "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
 
     def environment(self, ranks: int) -> dict[str, str]:
         """All variables for a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
@@ -157,7 +157,7 @@ def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
     """
     if launched_by_us():
         raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
-    return world_start(ranks, [sys.executable, "-m", "neuro_cli", *arguments], network).run()
+    return world_start(ranks, [sys.executable, "-P", "-m", "neuro_cli", *arguments], network).run()
 
 
 def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:

@@ -41,6 +41,9 @@ def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
 
 def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
+    from neuro_cli.runner.own_code import let_import
+
+    let_import()  # what is made now was typed by the user
     run = Path(HydraConfig.get().runtime.output_dir)
     sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
     try:

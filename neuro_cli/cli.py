@@ -14,7 +14,7 @@ import sys
 from neuro_cli import __version__
 from neuro_cli.core.errors import UserError, nearest, report
 from neuro_cli.fabric.mpi import launched, mpi_world
-from neuro_cli.runner import slurm, stop
+from neuro_cli.runner import lock, slurm, stop
 from neuro_cli.verbs.table import MODULES, listed, verb
 
 
@@ -101,6 +101,7 @@ def main() -> None:
 
         code = report(mendable(error))
     finally:
+        lock.drop()
         if world is not None and world.size > 1:
             from neuro_cli.runner.session import dismiss
 

@@ -14,6 +14,7 @@ from typing import Any
 from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.quote import quoted
+from neuro_cli.runner.lock import LOCK
 from neuro_cli.runner.logs import is_written
 
 VERBS = ("train", "bench", "scale")
@@ -55,7 +56,7 @@ def _left(folder: Path, begin: list[str]) -> list[str]:
     if any((folder / "checkpoints").glob("*")):
         return ["resume", str(folder)]
     # what a message names is removed only where it was a run, or nothing
-    if not (folder / ".hydra").is_dir() and any(folder.iterdir()):
+    if not (folder / ".hydra").is_dir() and any(path.name != LOCK for path in folder.iterdir()):
         raise UserError(f"{folder}: it is there already, and no run of neuro")
     shutil.rmtree(folder)
     return begin

@@ -1,6 +1,7 @@
 """``neuro report FOLDER...``: one table over the runs of sweeps, on the terminal and as ``sweep.csv`` in a sweep's folder."""
 
 import csv
+import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.report.job import Job, read_job
 
 CSV = "sweep.csv"
@@ -81,13 +83,15 @@ def show(jobs: Sequence[Job], console: Console | None = None) -> None:
 def write(path: Path, jobs: Sequence[Job]) -> None:
     """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
     keys = differing(jobs)
+    refuse_link(path)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", *keys, "state", *NUMBERS, "reason"])
+    for job in jobs:
+        values = [job.overrides.get(key, "") for key in keys]
+        writer.writerow([job.name, *values, job.state, *(getattr(job, name) for name in NUMBERS), job.reason])
     try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["run", *keys, "state", *NUMBERS, "reason"])
-            for job in jobs:
-                values = [job.overrides.get(key, "") for key in keys]
-                writer.writerow([job.name, *values, job.state, *(getattr(job, name) for name in NUMBERS), job.reason])
+        write_atomically(path, text.getvalue().encode())
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 

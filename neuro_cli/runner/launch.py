@@ -21,10 +21,9 @@ from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.fabric.mpi import FIX
 from neuro_cli.fabric.network import Network
 from neuro_cli.runner import openmpi, slurm
+from neuro_cli.runner.lock import STARTED, launched_by_us
 from neuro_cli.runner.stop import hear, heard
 
-# set for what we launch: a rank that does not know itself as one must not launch a world again
-STARTED = "NEURO_WORLD_STARTED"
 EMULATION = "neuro_cli.fabric.emulation"
 
 
@@ -143,11 +142,6 @@ def launcher_at(path: str) -> Launcher:
     """The mpiexec ``path``, asked for its kind."""
     asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
     return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
-
-
-def launched_by_us() -> bool:
-    """Whether ``ranks=N`` started this process."""
-    return bool(os.environ.get(STARTED))
 
 
 def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:

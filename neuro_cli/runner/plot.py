@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import refuse_link
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ def plot_run(metrics_csv: Path, png: Path) -> None:
         ]
     if handles:
         figure.legend(handles, labels, loc="outside upper center", ncols=len(handles), frameon=False)
+    refuse_link(png)
     try:
         figure.savefig(png)
     except OSError as error:

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.errors import BAD_INPUT, UserError, report
 from neuro_cli.overrides import checked, config_folder, groups_help, with_members
-from neuro_cli.runner import slurm, stop
+from neuro_cli.runner import lock, slurm, stop
 from neuro_cli.sweep import INTERRUPTED, swept
 
 CONFIG_FOLDER = str(config_folder())
@@ -47,6 +47,10 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
     run = Path(HydraConfig.get().runtime.output_dir)
     sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
     try:
+        lock.take(run)
+    except UserError as error:
+        sys.exit(report(error))  # what lies there is of another command
+    try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         code = work(_completed(with_members({str(key): value for key, value in resolved.items()})), run)
@@ -54,6 +58,7 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
         code = report(mendable(error))
     if code == BAD_INPUT and not sweeps:
         _take_back(run)
+    lock.drop(run)
     if code and slurm.by_submitit():
         _fail_submitted(code)
     if code or (sweeps and stop.heard() and not slurm.by_submitit()):
@@ -95,6 +100,7 @@ def _take_back(run: Path) -> None:
     for name in ("config", "hydra", "overrides"):
         (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
     (run / "log.txt").unlink(missing_ok=True)
+    lock.drop(run, remove=True)
     with suppress(OSError):  # not empty: the user's own files lie there
         (run / ".hydra").rmdir()
         run.rmdir()

@@ -35,6 +35,7 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
     """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code."""
     from neuro_cli.runner.build import check_root, make_network, world_for
     from neuro_cli.runner.launch import launch
+    from neuro_cli.runner.lock import share
     from neuro_cli.runner.logs import messages
     from neuro_cli.runner.recover import recover
     from neuro_cli.runner.restart import checkpoint_left
@@ -42,6 +43,7 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
 
     check_root(config)
     if config["ranks"] is not None and not launched():
+        share(run)
         code = launch(config["ranks"], again or ["start", str(run)], make_network(config))
         if code:
             recover(run, config)
@@ -62,9 +64,11 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
 
 def start_verb(arguments: list[str]) -> int:
     """Internal: train the run folder whose config is written but which has not begun (how ``ranks=N`` begins)."""
+    from neuro_cli.runner.lock import take
     from neuro_cli.runner.runs import read_config
 
     run = Path(arguments[0])
+    take(run)
     # the folder was made by the command that calls this one, so its targets are what the user just typed
     return start(read_config(run, trust=None), run)
 

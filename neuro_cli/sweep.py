@@ -12,14 +12,12 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.core.errors import FAILED, UserError
+from neuro_cli.core.errors import FAILED, INTERRUPTED, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.report.sweep import CSV, read_jobs, show, write
 from neuro_cli.runner import lock
 from neuro_cli.runner.jobs import BROKER_LAUNCHER, LAUNCHER, SubmittedJobs, refusal
 from neuro_cli.runner.logs import log_to
-
-INTERRUPTED = 130
 
 
 class Sweep(Callback):

@@ -25,7 +25,7 @@ from neuro_cli.report.sections import Section, sections_of
 
 GENERATOR = f"neuro {__version__}"
 MARK = b'<meta name="generator" content="neuro '
-ORDER = ("failed", "running", "stopped", "finished")
+ORDER = ("damaged", "failed", "running", "stopped", "finished")
 
 
 def write_page(jobs: Sequence[Job], file: Path, title: str) -> None:

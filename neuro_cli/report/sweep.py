@@ -18,7 +18,7 @@ CSV = "sweep.csv"
 NUMBERS = ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks")
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
-COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
+COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
 
 
 def report(folders: Sequence[Path]) -> list[Job]:
@@ -47,7 +47,7 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Job
     if _is_run(folder):
         return [read_job(folder, folder.resolve().name)]
     runs = {path.parent.parent for path in folder.glob("**/.hydra/config.yaml")}
-    jobs = {str(run.relative_to(folder)): read_job(run, str(run.relative_to(folder))) for run in runs}
+    jobs = {str(run.relative_to(folder)): _job_or_damaged(run, str(run.relative_to(folder))) for run in runs}
     for number, state in (states or {}).items():
         job = jobs.setdefault(str(number), Job(str(number), "failed"))
         if job.state == "stopped" and not state.startswith(CANCELLED):
@@ -55,6 +55,14 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Job
         if job.state == "failed":
             job.reason = "; ".join(part for part in (f"SLURM: {state}", job.reason) if part)
     return [jobs[name] for name in sorted(jobs, key=_natural)]
+
+
+def _job_or_damaged(run: Path, name: str) -> Job:
+    """A run among others, which are shown though its files cannot be read."""
+    try:
+        return read_job(run, name)
+    except UserError as error:
+        return Job(name, "damaged", reason=str(error))
 
 
 def show(jobs: Sequence[Job], console: Console | None = None) -> None:

@@ -16,7 +16,7 @@ from torch import nn
 
 from neuro_cli.algo.base import Algorithm, CentreAlgorithm
 from neuro_cli.algo.ensemble import Ensemble
-from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.checks import integer, number, one_of, thread_count
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.memory import keep_freed_memory
@@ -81,7 +81,7 @@ def check_root(config: dict[str, Any]) -> None:
     one_of("precision", value_of(config, "precision"), tuple(PRECISIONS))
     value_of(config, "device")
     if value_of(config, "threads") is not None:
-        integer("threads", config["threads"], 1)
+        thread_count("threads", config["threads"])
     if value_of(config, "ranks") is not None:
         # before they are started: with a typing error in it they would take all of the machine's memory
         integer("ranks", config["ranks"], 1, max(config["population"], config["batch_size"]))
@@ -109,6 +109,8 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
         made = instantiate(OmegaConf.create({"_convert_": "all", **node}))  # plain lists and dicts for any user's class
     except InstantiationException as error:
         raise _misfit(error, group, node) from error
+    except SystemExit as ended:  # its code would be that of a command that did what it was asked for
+        raise ConfigError(f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code})") from ended
     if not isinstance(made, expected):
         kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(made).__name__}"
         raise ConfigError(f"{group}._target_", node["_target_"], kind)

@@ -34,6 +34,7 @@ _FILES = re.compile(
 _FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "peers")
 
 _held: dict[Path, int] = {}
+_made: dict[Path, list[Path]] = {}  # folders that were made for a lock, inner ones first
 
 
 def launched_by_us() -> bool:
@@ -81,19 +82,26 @@ def share(run: Path) -> None:
 
 
 def drop(run: Path | None = None, remove: bool = False) -> None:
-    """Give back the lock of ``run``, by default all that this process has. ``remove``: the run never began."""
+    """Give back the lock of ``run``, by default all that this process has.
+
+    ``remove``: the run never began, as one that has written nothing besides.
+    """
     for folder in list(_held) if run is None else [run.resolve()]:
-        handle = _held.pop(folder, None)
+        handle, made = _held.pop(folder, None), _made.pop(folder, [])
         if handle is None:
             continue
-        if remove:
-            (folder / LOCK).unlink(missing_ok=True)
+        with suppress(OSError):
+            if remove or (made and os.listdir(folder) == [LOCK]):
+                (folder / LOCK).unlink(missing_ok=True)
+                for path in made:
+                    path.rmdir()
         os.close(handle)
 
 
 def _open(run: Path) -> int:
     path = run / LOCK
     try:
+        _made.setdefault(run, [folder for folder in (run, *run.parents) if not folder.exists()])
         run.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:

@@ -31,7 +31,7 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
     except (AgreedError, CandidateError) as error:
         return report(error) if world.rank == 0 else BAD_INPUT
     except BaseException as error:  # sys.exit in a user's module would leave the other ranks waiting too
-        if world.size == 1 and not isinstance(error, Exception):
+        if world.size == 1 and isinstance(error, KeyboardInterrupt):
             raise
         if world.size > 1 and world.rank:
             time.sleep(0.5 + 0.2 * min(world.rank, 10))

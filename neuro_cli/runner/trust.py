@@ -62,7 +62,7 @@ def refuse_foreign(config: dict[str, Any], what: str) -> None:
 
 
 def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
-    for key, value in _leaves(config):
+    for key, value in leaves(config):
         # resolving it could make what the walk does not see; a config that was resolved has none
         if isinstance(value, str) and "${" in value:
             raise ConfigError(key, value, "an interpolation is not resolved here")
@@ -88,7 +88,7 @@ def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:
         return
     found = found_by(target)
     for name in getattr(found, "imports", ()):
-        for where, value in _leaves(_argument(found, node, name), f"{key}.{name}"):
+        for where, value in leaves(_argument(found, node, name), f"{key}.{name}"):
             text = str(value)
             # of an id the library takes whatever stands before a colon
             if _IMPORT.fullmatch(text) or (where == f"{key}.{name}" and ":" in text):
@@ -113,10 +113,10 @@ def _made(node: Any, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _made(value, f"{key}.{name}" if key else str(name))
 
 
-def _leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted key, value) of everything in ``node`` that is no dict and no list."""
     if not isinstance(node, dict | list):
         yield key, node
         return
     for name, value in node.items() if isinstance(node, dict) else enumerate(node):
-        yield from _leaves(value, f"{key}.{name}" if key else str(name))
+        yield from leaves(value, f"{key}.{name}" if key else str(name))

@@ -3,8 +3,8 @@
 import atexit
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,14 +12,14 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.broker.kinds import JOB_VARIABLE
-from neuro_cli.core.errors import BAD_INPUT, UserError, report
+from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, report
 from neuro_cli.overrides import checked, config_folder, groups_help, with_members
 from neuro_cli.runner import lock, slurm, stop
-from neuro_cli.sweep import INTERRUPTED, swept
+from neuro_cli.sweep import swept
 
 CONFIG_FOLDER = str(config_folder())
 
@@ -53,9 +53,13 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        code = work(_completed(with_members({str(key): value for key, value in resolved.items()})), run)
+        with _no_empty_exit():
+            code = work(_completed(with_members({str(key): value for key, value in resolved.items()})), run)
     except Exception as error:
         code = report(mendable(error))
+    except KeyboardInterrupt:
+        _take_back(run)
+        raise
     if code == BAD_INPUT and not sweeps:
         _take_back(run)
     lock.drop(run)
@@ -63,6 +67,19 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
         _fail_submitted(code)
     if code or (sweeps and stop.heard() and not slurm.by_submitit()):
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+@contextmanager
+def _no_empty_exit() -> Iterator[None]:
+    """Let a verb end the process with an error's code (as a job that SLURM starts again does), but not with that of success."""
+    try:
+        with no_exit():
+            yield
+    except RuntimeError as error:
+        ended = error.__cause__
+        if isinstance(ended, SystemExit) and ended.code not in (None, 0):
+            raise ended from None
+        raise
 
 
 def _completed(config: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +127,7 @@ def mendable(error: Exception) -> Exception:
     """A UserError for what Hydra and the file system raise about the user's input; other errors as they are."""
     text = ""
     if isinstance(error, HydraException | OmegaConfBaseException):
-        text = str(error).partition("\n")[0]
+        text = _with_key(error, str(error).partition("\n")[0])
     elif isinstance(error, OSError):
         text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     if not text:
@@ -118,6 +135,18 @@ def mendable(error: Exception) -> Exception:
     mended = UserError(text)
     mended.__cause__ = error
     return mended
+
+
+def _with_key(error: Exception, text: str) -> str:
+    """The text of an error of the config, with the key that it is about."""
+    key = getattr(error, "full_key", None)
+    if not key or str(key) in text:
+        return text
+    parent = getattr(error, "parent_node", None)
+    last = str(key).rpartition(".")[2]
+    node = parent._get_node(last, validate_access=False) if isinstance(parent, DictConfig) else None
+    value = node._value() if isinstance(node, Node) else ""
+    return f"{key}={value}: {text}"
 
 
 def shown(run: Path) -> Path:

@@ -146,7 +146,7 @@ def _with_key(error: Exception, text: str) -> str:
     last = str(key).rpartition(".")[2]
     node = parent._get_node(last, validate_access=False) if isinstance(parent, DictConfig) else None
     value = node._value() if isinstance(node, Node) else ""
-    return f"{key}={value}: {text}"
+    return f"{key}={value}: {text}" if value else f"{key}: {text}"
 
 
 def shown(run: Path) -> Path:

@@ -5,6 +5,7 @@ import logging
 import math
 from pathlib import Path
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -22,6 +23,8 @@ MARKED = 60  # with no more points than this, each is marked
 Points = tuple[list[int], list[float]]
 
 
+# a matplotlibrc in the current folder may ask for LaTeX, which reads and runs what the file says
+@matplotlib.rc_context(matplotlib.rcParamsDefault)
 def plot_run(metrics_csv: Path, png: Path) -> None:
     """Draw the file ``png``; without a row in ``metrics_csv`` nothing is drawn, and the log says so.
 

@@ -8,9 +8,11 @@ from configs import composed
 from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.overrides import groups
 from neuro_cli.runner.build import is_ours
 from neuro_cli.runner.runs import read_config
-from neuro_cli.runner.trust import refuse_foreign
+from neuro_cli.runner.trust import refuse_foreign, refuse_untrusted
+from neuro_cli.search.command import OURS
 
 
 def run_with(folder: Path, model: dict, **groups: dict) -> Path:
@@ -142,6 +144,16 @@ def test_weights_that_torchvision_fetches_and_unpickles_need_it(more, tmp_path):
     with pytest.raises(UserError, match="it runs code of torchvision; say trust=torchvision"):
         read_config(run, [])
     assert read_config(run, ["torchvision"])["model"]
+
+
+def test_a_saved_search_makes_its_strategies_and_pools_only():
+    for group in ("strategy", "pool"):
+        for option in groups()[group]:
+            refuse_untrusted({group: {"_target_": composed(f"{group}={option}", verb="search")[group]["_target_"]}}, [], OURS)
+    others = ("neuro_cli.broker.process.TaskProcess", "neuro_cli.broker.cluster.Cluster", "neuro_cli.search.session.search")
+    for target in others:
+        with pytest.raises(UserError, match=rf"^pool\._target_={target}: it runs code of neuro_cli"):
+            refuse_untrusted({"pool": {"_target_": target}}, [], OURS)
 
 
 @pytest.mark.parametrize("target", [["os.system"], {"a": 1}, 3, None])

@@ -12,9 +12,11 @@ import signal
 import sys
 
 from neuro_cli import __version__
-from neuro_cli.core.errors import UserError, nearest, report
+from neuro_cli.core.errors import INTERRUPTED, UserError, interrupted, nearest, report
+from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.fabric.mpi import launched, mpi_world
-from neuro_cli.runner import slurm, stop
+from neuro_cli.runner import lock, slurm, stop
+from neuro_cli.runner.own_code import JOB_VARIABLE
 from neuro_cli.verbs.table import MODULES, listed, verb
 
 
@@ -41,7 +43,8 @@ examples
   neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
   neuro resume outputs/train/<stamp>
 
-A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback. Exit codes: 0 done, 2 bad input, 1 failed."""
+A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback.
+Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -78,6 +81,8 @@ def main() -> None:
     world = None
     code: int = 1
     stop.forget()
+    if JOB_VARIABLE in os.environ:
+        die_with_parent(signal.SIGKILL)  # a job of a sweep ends with its worker, which another one takes over
     if slurm.in_job():
         signal.signal(signal.SIGUSR2, stop.hear)  # it may come while a run is still loading
     if launched():
@@ -88,7 +93,10 @@ def main() -> None:
         if world.rank > 0:
             from neuro_cli.runner.session import follow
 
-            sys.exit(follow(world))
+            try:
+                sys.exit(follow(world))
+            except KeyboardInterrupt:  # rank 0 says so
+                sys.exit(INTERRUPTED)
     try:
         code = dispatch(sys.argv[1:])
         sys.stdout.flush()
@@ -96,11 +104,16 @@ def main() -> None:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BrokenPipeError as error:
         code = _nobody_reads() or report(error)
+    except KeyboardInterrupt:
+        code = interrupted()
+        if world is not None and world.size > 1:
+            world.abort(code)  # the others wait for us somewhere
     except Exception as error:
         from neuro_cli.verbs.hydra_job import mendable
 
         code = report(mendable(error))
     finally:
+        lock.drop()
         if world is not None and world.size > 1:
             from neuro_cli.runner.session import dismiss
 

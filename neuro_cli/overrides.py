@@ -44,16 +44,21 @@ def groups() -> dict[str, list[str]]:
 
 def groups_of(verb: str) -> set[str]:
     """The groups that a verb's config is composed of: those in its defaults list, and in the lists of the files named there."""
-    found: set[str] = set()
+    return {name for name in _defaults(verb) if not name.startswith("hydra/")}
+
+
+def _defaults(verb: str) -> dict[str, str | None]:
+    """The option of every group in those lists, None where it is none; later entries count."""
+    found: dict[str, str | None] = {}
     file = OmegaConf.load(config_folder() / f"{verb}.yaml")
     for entry in OmegaConf.select(file, "defaults", default=[]):
         if entry == "_self_":
             continue
         if isinstance(entry, str):
-            found |= groups_of(entry)
+            found |= _defaults(entry)
         else:
-            found.add(str(next(iter(entry))).removeprefix("override ").partition("@")[0])
-    return {name for name in found if not name.startswith("hydra/")}
+            found |= {str(name).removeprefix("override ").partition("@")[0]: option for name, option in entry.items()}
+    return found
 
 
 def groups_help(verb: str) -> str:
@@ -70,6 +75,10 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
     known = groups()
     arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
+    for text, override in zip(list(parsed.overrides), map(_parse, parsed.overrides), strict=True):
+        if _is_default_null(verb, override, known):  # Hydra takes null in a defaults list, and not for an override
+            arguments.remove(text)
+            parsed.overrides.remove(text)
     # flags first in what Hydra gets: its own parser refuses an override on both sides of -m
     flags = list(arguments)
     for text in parsed.overrides:
@@ -87,11 +96,24 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
     on_slurm = launcher == jobs.LAUNCHER
     if launcher in (jobs.LAUNCHER, jobs.BROKER_LAUNCHER) and not (parsed.cfg or parsed.info):
         (jobs.check if on_slurm else jobs.check_broker)(bool(parsed.multirun))
+    subfolder = OmegaConf.select(full, "hydra.output_subdir")
+    if subfolder != ".hydra":
+        raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     _refuse_existing(full, bool(parsed.multirun))
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
     return [*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])]
+
+
+def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
+    """Whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
+    group = override.key_or_group
+    if group not in known or _defaults(verb).get(group, "") is not None or override.is_delete():
+        return False
+    if _sweeps(override) and {"None", "null"} & set(_values(override, known[group])):
+        raise ConfigError(group, "null", "a sweep chooses options; runs without one are a sweep of their own")
+    return not _sweeps(override) and override.value() is None
 
 
 def _with_stored_files(text: str, known: dict[str, list[str]]) -> str:
@@ -190,9 +212,9 @@ def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
     if not values:
         raise UserError(f"{override.input_line}: matches no option; {nearest('', known[name])}")
     for value in values:
-        if value not in known[name] and not (name == "experiment" and value in ("None", "null")):
+        if value not in known[name]:
             raise ConfigError(name, value, f"no such option; {nearest(value, known[name])}")
-    return [f"{name}={'null' if value == 'None' else value}" for value in values]
+    return [f"{name}={value}" for value in values]
 
 
 def _compose(verb: str, overrides: list[str]) -> DictConfig:

@@ -3,21 +3,21 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.core.errors import FAILED, UserError
+from neuro_cli.core.errors import FAILED, INTERRUPTED, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.report.sweep import CSV, read_jobs, show, write
+from neuro_cli.runner import lock
 from neuro_cli.runner.jobs import BROKER_LAUNCHER, LAUNCHER, SubmittedJobs, refusal
 from neuro_cli.runner.logs import log_to
-
-INTERRUPTED = 130
 
 
 class Sweep(Callback):
@@ -25,9 +25,21 @@ class Sweep(Callback):
 
     current: "Sweep | None" = None
 
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        with suppress(OmegaConfBaseException):  # the folder's name depends on what only the job knows, which looks itself
+            self._take(Path(str(config.hydra.run.dir)))
+
+    def _take(self, folder: Path) -> None:
+        """Take the folder's lock before Hydra writes there. Hydra makes a warning of any Exception in here."""
+        try:
+            lock.take(folder)
+        except UserError as error:
+            sys.exit(report_error(error))
+
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         launcher = config.hydra.launcher
         self.folder = Path(str(config.hydra.sweep.dir))
+        self._take(self.folder)
         self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
         self.submitted = SubmittedJobs(self.folder, str(launcher.comment)) if launcher._target_ == LAUNCHER else None
         Sweep.current = self

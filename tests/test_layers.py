@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("overrides", "sweep"),
     ("verbs",),
     ("cli",),
+    ("entry",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 BLIND = {"algo"}  # sees the core only: no rank, no socket, no model class
@@ -36,7 +37,7 @@ BROKER = {name for name in MODULES if name.startswith("neuro_cli.broker.")}
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
     "hydra": HYDRA,
-    "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.report.job", "neuro_cli.evolve.local"},
+    "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.runner.saved_yaml", "neuro_cli.evolve.local"},
     "grpc": BROKER,
     "grpc_health": BROKER,
     "grpc_reflection": BROKER,

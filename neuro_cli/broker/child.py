@@ -20,6 +20,7 @@ from neuro_cli.broker.kinds import function_of
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.emulation.kernel import die_with_parent
+from neuro_cli.runner.own_code import let_import
 
 ERROR_BYTES = 16384  # of an error's text, its end
 
@@ -31,6 +32,7 @@ def main() -> None:
         _be_killed_first()
     faulthandler.enable()
     told = json.loads(sys.argv[1])
+    let_import()  # types of the worker's own may lie there
     tasks, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # what a task reads and prints must not be taken for messages
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

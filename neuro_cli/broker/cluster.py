@@ -93,7 +93,7 @@ class Cluster:
 
     def _launch(self, name: str, config: dict[str, Any]) -> str:
         """Start a process. Returns the line by which it says that it is there. Raises UserError."""
-        command = [sys.executable, "-m", "neuro_cli.broker", json.dumps(config)]
+        command = [sys.executable, "-P", "-m", "neuro_cli.broker", json.dumps(config)]
         # a group of its own: Ctrl-C in a terminal is for this process, which ends the cluster when it is done
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
         self.members[name] = Member(config, process)

@@ -16,10 +16,12 @@ from typing import Any
 
 import yaml
 
-from neuro_cli.broker.kinds import JOB_VARIABLE, OWNER_VARIABLE
+from neuro_cli.broker.kinds import OWNER_VARIABLE
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.quote import quoted
+from neuro_cli.runner.lock import LOCK
 from neuro_cli.runner.logs import is_written
+from neuro_cli.runner.own_code import JOB_VARIABLE
 
 VERBS = ("train", "bench", "scale")
 GONE_SECONDS = 10.0
@@ -125,7 +127,7 @@ def _left(folder: Path, begin: list[str], trust: list[str]) -> list[str]:
     if any((folder / "checkpoints").glob("*")):
         return ["resume", str(folder), *([f"trust=[{','.join(trust)}]"] if trust else [])]
     # what a message names is removed only where it was a run, or nothing
-    if not (folder / ".hydra").is_dir() and any(folder.iterdir()):
+    if not (folder / ".hydra").is_dir() and any(path.name != LOCK for path in folder.iterdir()):
         raise UserError(f"{folder}: it is there already, and no run of neuro")
     shutil.rmtree(folder)
     return begin

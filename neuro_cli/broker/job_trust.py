@@ -1,11 +1,10 @@
 """What the config of a sweep's job on a worker may name: checked in the job's own process, before anything is made."""
 
-import json
 import os
 from typing import Any
 
-from neuro_cli.broker.kinds import JOB_VARIABLE
 from neuro_cli.core.errors import UserError
+from neuro_cli.runner.own_code import JOB_VARIABLE, trusted_in_job
 
 
 def check_job(config: dict[str, Any]) -> None:
@@ -15,14 +14,8 @@ def check_job(config: dict[str, Any]) -> None:
     from neuro_cli.runner.trust import refuse_untrusted
 
     try:
-        refuse_untrusted(config, trusted())
+        refuse_untrusted(config, trusted_in_job())
     except UserError as error:
         said, _, advice = str(error).partition("; say trust=")
         package = advice.partition(" ")[0]
         raise UserError(said + (f"; the owner of the worker allows it by worker.trust=[{package}]" if advice else "")) from error
-
-
-def trusted() -> list[str]:
-    """The packages that the worker's owner trusts."""
-    told = json.loads(os.environ[JOB_VARIABLE])
-    return [str(name) for name in told["trust"]]

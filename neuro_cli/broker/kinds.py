@@ -6,8 +6,6 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 
-# set for a `hydra_job`, JSON with the packages that its worker's owner trusts: its folder is to stay, whatever becomes of it
-JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"
 OWNER_VARIABLE = "NEURO_WORKER_ALLOWS"  # set for the processes of a worker's tasks, JSON: what its owner allows a `hydra_job`
 KINDS = {
     "noop": "neuro_cli.broker.chores:noop",

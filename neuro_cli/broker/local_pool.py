@@ -119,7 +119,7 @@ class LocalPool(Pool):
 
     def _start(self) -> Child:
         self._started += 1
-        command = [sys.executable, "-m", "neuro_cli.broker.local_child", str(os.getpid())]
+        command = [sys.executable, "-P", "-m", "neuro_cli.broker.local_child", str(os.getpid())]
         command += [str(int(self.memory * 1e9))] if self.memory is not None else []
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         # a thread an operator: the workers share the cores

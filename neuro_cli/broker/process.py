@@ -121,7 +121,7 @@ class TaskProcess:
         await self.close()
         environment = os.environ | {name: str(self._threads) for name in THREADS} | {OWNER_VARIABLE: self._allows}
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "neuro_cli.broker.child", self._told,
+            sys.executable, "-P", "-m", "neuro_cli.broker.child", self._told,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             start_new_session=True, env=environment,
         )  # fmt: skip

@@ -1,9 +1,12 @@
 """Checks of config values: each names the key, the value and what is allowed."""
 
 import math
+import os
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError
+
+THREADS, THREADS_A_CORE = 1024, 64  # of a process, at most: each takes memory, and many more end no sooner
 
 
 def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
@@ -12,6 +15,15 @@ def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
         raise ConfigError(key, value, allowed)
     return value
+
+
+def thread_count(key: str, value: Any) -> int:
+    """``value`` as a number of threads that this machine can start. Raises ConfigError."""
+    cores = len(os.sched_getaffinity(0))
+    most = min(THREADS, THREADS_A_CORE * cores)
+    if isinstance(value, int) and value > most:
+        raise ConfigError(key, value, f"must be an integer from 1 to {most} on a machine of {cores} cores")
+    return integer(key, value, 1)
 
 
 def number(key: str, value: Any, *, above: float | None = None, low: float | None = None, high: float | None = None) -> float:

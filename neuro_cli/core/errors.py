@@ -4,12 +4,13 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 log = logging.getLogger(__name__)
 
-BAD_INPUT, FAILED = 2, 1  # exit codes
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit codes, the last as a shell counts a command that Ctrl-C has ended
 
 
 class UserError(Exception):
@@ -32,6 +33,21 @@ def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
     known = sorted(set(known))
     close = get_close_matches(word, known, n=count, cutoff=0.5)
     return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"
+
+
+@contextmanager
+def no_exit() -> Iterator[None]:
+    """Make an error of SystemExit, by which a module of the user's would end a command without results as if all were well."""
+    try:
+        yield
+    except SystemExit as ended:
+        raise RuntimeError(f"the code of a model or a task ended the process (SystemExit: {ended.code})") from ended
+
+
+def interrupted() -> int:
+    """Print that Ctrl-C ended the command, and return the exit code."""
+    print("neuro: interrupted", file=sys.stderr, flush=True)
+    return INTERRUPTED
 
 
 def report(error: BaseException) -> int:

@@ -11,6 +11,7 @@ Two ways, one of them chosen at the start and named in the log:
 """
 
 import logging
+import math
 import queue
 import time
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ class Scorer:
                     log.info("blocked activations are not for this model: %s", " ".join(str(error).split())[:200])
                     return False
         plain, other = outputs
-        return bool(torch.allclose(plain, other, rtol=1e-3, atol=1e-3 * float(plain.abs().max())))
+        largest = float(plain.abs().max())
+        return math.isfinite(largest) and bool(torch.allclose(plain, other, rtol=1e-3, atol=1e-3 * largest))
 
     def _candidate(self) -> Candidate:
         return Candidate(self.module, self._layout, self._precision, self._device, self._blocked)

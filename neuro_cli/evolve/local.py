@@ -36,7 +36,7 @@ class LocalPeers:
             with (folder / TERMINAL).open("wb") as terminal:
                 self._processes.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", "neuro_cli", "peer", str(folder)],
+                        [sys.executable, "-P", "-m", "neuro_cli", "peer", str(folder)],
                         env=environment | {VARIABLE: secret},
                         stdin=subprocess.DEVNULL,
                         stdout=terminal,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import open_appending, refuse_link, write_atomically
 from neuro_cli.logger.base import METRIC_COLUMNS, Logger, Row
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ class CsvLogger(Logger):
 
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
         self.path = run / "metrics.csv"
+        refuse_link(self.path)
         try:
             if self.path.exists():
                 if resumed_at is None:
@@ -29,7 +31,7 @@ class CsvLogger(Logger):
                 self._columns = _cut(self.path, resumed_at)
             elif resumed_at:
                 log.warning("%s is missing: rows of generations up to %d are lost", self.path, resumed_at)
-            self._file = self.path.open("a", newline="", encoding="utf-8")
+            self._file = os.fdopen(open_appending(self.path), "a", newline="", encoding="utf-8")
         except OSError as error:
             raise UserError(f"{self.path}: cannot be written: {error.strerror}") from error
 
@@ -75,31 +77,61 @@ def _text(value: object) -> str:
 
 
 def _cut(path: Path, generation: int) -> list[str]:
-    """Drop the rows after ``generation`` and a torn last line; return the columns ([] when the header is torn).
+    """Leave the rows up to ``generation``, one each and ascending; return the columns ([] when the header is torn).
 
-    Rows ascend, so one cut of the file does it, which no kill can leave half done. Raises UserError for another file.
+    Rows ascend where one command wrote them, so one cut of the file does it, which no kill can leave half done. Rows that
+    two commands wrote are put in order in a new file. Raises UserError for another file, or rows that contradict each other.
     """
     lines = path.read_bytes().splitlines(keepends=True)
-    size = kept = last = 0
-    columns: list[str] = []
-    for number, line in enumerate(lines):
-        whole = line.endswith(b"\n")
-        if number == 0:
-            if not whole:
-                break
-            columns = next(csv.reader([line.decode("utf-8", "replace")]))
-            if tuple(columns[: len(METRIC_COLUMNS)]) != METRIC_COLUMNS:
-                raise UserError(f"{path}: line 1 is not the header of neuro's metrics; move the file away")
-        else:
-            first = line.split(b",")[0]
-            if not whole or not first.isdigit() or int(first) > generation:
-                break
-            last, kept = int(first), kept + 1
-        size += len(line)
-    os.truncate(path, size)
-    dropped = max(0, len(lines) - 1 - kept)
+    if not lines or not lines[0].endswith(b"\n"):
+        os.truncate(path, 0)
+        return []
+    columns = _cells(lines[0])
+    if tuple(columns[: len(METRIC_COLUMNS)]) != METRIC_COLUMNS:
+        raise UserError(f"{path}: line 1 is not the header of neuro's metrics; move the file away")
+    numbers = _rows(path, lines, columns, generation)
+    kept = [lines[0], *(lines[number] for _, number in sorted(numbers.items()))]
+    if kept == lines[: len(kept)]:
+        os.truncate(path, sum(map(len, kept)))
+    else:
+        write_atomically(path, b"".join(kept))
+        log.warning("%s: rows were doubled, damaged or out of order: what is left is one a generation, in order", path)
+    dropped = len(lines) - len(kept)
     if dropped:
-        log.info("%s: %d rows after generation %d are dropped, they will be made again", path, dropped, generation)
-    if last < generation:
-        log.warning("%s: rows of generations %d to %d are missing", path, last + 1, generation)
+        log.info("%s: %d rows are dropped; those after generation %d will be made again", path, dropped, generation)
+    missing = set(range(1, generation + 1)) - numbers.keys()
+    if missing:
+        first = last = min(missing)
+        while last + 1 in missing:
+            last += 1
+        more = f" and {len(missing) - (last - first + 1)} more" if len(missing) > last - first + 1 else ""
+        log.warning("%s: rows of generations %d to %d%s are missing", path, first, last, more)
     return columns
+
+
+def _rows(path: Path, lines: list[bytes], columns: list[str], generation: int) -> dict[int, int]:
+    """The first line of every generation up to ``generation``. Raises UserError where a later one measured something else."""
+    found: dict[int, int] = {}
+    for number, line in enumerate(lines[1:], 1):
+        cells = _cells(line)
+        whole = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal()
+        if not whole or not 0 < int(cells[0]) <= generation:
+            continue
+        first = found.setdefault(int(cells[0]), number)
+        there = _cells(lines[first])
+        other = [name for name, a, b in zip(columns, there, cells, strict=True) if a != b and not _of_the_machine(name)]
+        if other:
+            raise UserError(
+                f"{path}: lines {first + 1} and {number + 1} are both of generation {cells[0]} and differ in {other[0]}; "
+                "move the file away, and resume goes on without these rows"
+            )
+    return found
+
+
+def _cells(line: bytes) -> list[str]:
+    return next(csv.reader([line.decode("utf-8", "replace").replace("\0", "")]), [""])
+
+
+def _of_the_machine(column: str) -> bool:
+    """Whether a column measures the machine: made again, it is another number."""
+    return column.startswith(("seconds", "bytes_")) or column.endswith("_per_second")

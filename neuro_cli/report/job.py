@@ -7,13 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.report.metrics import read_metrics
+from neuro_cli.runner import saved_yaml
 from neuro_cli.runner.logs import is_written, messages
 
 FAILED = "failed: "
+# of a summary, shown as numbers
+NUMBERS = (
+    "generations",
+    "test_accuracy",
+    "mean_return",
+    "wall_seconds",
+    "candidates_per_second",
+    "ranks",
+    "test_loss",
+    "parameters",
+)
+LARGEST = 1e300
 STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
 # log lines that say how a run stands; the last of them counts
 TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on): )")
@@ -21,7 +33,7 @@ TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters
 
 @dataclass
 class Job:
-    """One run. ``state``: finished | stopped | failed | running; numbers are None where there are none yet.
+    """One run. ``state``: finished | stopped | failed | running | damaged; numbers are None where there are none yet.
 
     ``path``: its folder, None for a job that left none. ``study``: it is of ``neuro scale`` or ``neuro bench``.
     """
@@ -53,6 +65,8 @@ def read_job(run: Path, name: str) -> Job:
     if summary is not None and job.state in ("finished", "stopped"):
         for key in ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks"):
             setattr(job, key, summary.get(key))
+        if "cluster" not in config and (problem := read_metrics(run / "metrics.csv").problem):
+            job.state, job.reason = "damaged", f"metrics.csv: {problem}"
     else:  # a summary would be of an earlier session
         _measure(job, run / "metrics.csv", config)
     return job
@@ -85,17 +99,16 @@ def read_config(run: Path) -> dict[str, Any]:
     """The config in the folder ``run``, as of its last session. Raises UserError."""
     resumed = run / ".hydra" / "resumed.yaml"
     path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
-    try:
-        config = OmegaConf.to_container(OmegaConf.load(path))
-    except Exception as error:  # a damaged file shows as almost any exception
-        raise UserError(f"{path}: not a readable config: {' '.join(str(error).split())[:200]}") from error
+    config = saved_yaml.read(path)
     return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
 
 
 def _overrides(run: Path) -> dict[str, str]:
     path = run / ".hydra" / "overrides.yaml"
-    texts = OmegaConf.to_container(OmegaConf.load(path)) if path.exists() else []
-    pairs = (str(text).lstrip("+").partition("=") for text in texts or [])
+    texts = saved_yaml.read(path) if path.exists() else []
+    if not isinstance(texts, list):
+        raise UserError(f"{path}: not a list of overrides")
+    pairs = (str(text).lstrip("+").partition("=") for text in texts)
     return {key: value for key, _, value in pairs}
 
 
@@ -106,9 +119,15 @@ def read_summary(run: Path) -> dict[str, Any] | None:
         summary = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a readable summary: {error}") from error
-    return summary if isinstance(summary, dict) else None
+    if not isinstance(summary, dict):
+        raise UserError(f"{path}: not a readable summary: no JSON object")
+    for key in NUMBERS:
+        value = summary.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST):
+            raise UserError(f"{path}: {key}={str(value)[:60]}: must be a number")
+    return summary
 
 
 def _measure(job: Job, path: Path, config: dict[str, Any]) -> None:

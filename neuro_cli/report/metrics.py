@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+MOST = 2**32  # no run has more generations
+
 
 @dataclass(frozen=True)
 class Metrics:
@@ -17,6 +19,7 @@ class Metrics:
 
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     damaged: int = 0
+    problem: str = ""  # the first of these lines, in words
 
     def __len__(self) -> int:
         return len(self["generation"])
@@ -37,18 +40,22 @@ def read_metrics(path: Path) -> Metrics:
     head, *lines = _lines(path) or [""]
     names = next(csv.reader([head]), [])
     if "generation" not in names or len(set(names)) < len(names):
-        return Metrics(damaged=len(lines) + bool(head))
-    rows, damaged, last = [], 0, -1.0
-    for values in _numbers(lines, len(names)):
+        return Metrics(damaged=len(lines) + bool(head), problem="line 1 is no header" if head else "")
+    rows, damaged, last, problem = [], 0, -1.0, ""
+    for number, values in enumerate(_numbers(lines, len(names)), 2):
         generation = values[names.index("generation")] if values else np.nan
-        if values is None or not generation > last:
-            damaged += 1
-        else:
+        if values is not None and generation > last and generation.is_integer() and generation < MOST:
             rows.append(values)
             last = generation
+            continue
+        damaged += 1
+        what = "is no row" if not generation < MOST else f"has generation {generation:g} after {last:g}"
+        problem = problem or f"line {number} {what}"
+    if damaged > 1:
+        problem += f", and {damaged - 1} more lines"
     table = np.array(rows, np.float64).reshape(-1, len(names))
     table[~np.isfinite(table)] = np.nan
-    return Metrics(dict(zip(names, table.T, strict=True)), damaged)
+    return Metrics(dict(zip(names, table.T, strict=True)), damaged, problem)
 
 
 def _lines(path: Path) -> list[str]:

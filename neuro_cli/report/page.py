@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from neuro_cli import __version__
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.report.files import folders, linked
 from neuro_cli.report.gather import groups_of, runs_of
 from neuro_cli.report.job import Job
@@ -24,7 +25,7 @@ from neuro_cli.report.sections import Section, sections_of
 
 GENERATOR = f"neuro {__version__}"
 MARK = b'<meta name="generator" content="neuro '
-ORDER = ("failed", "running", "stopped", "finished")
+ORDER = ("damaged", "failed", "running", "stopped", "finished")
 
 
 def write_page(jobs: Sequence[Job], file: Path, title: str) -> None:
@@ -32,7 +33,8 @@ def write_page(jobs: Sequence[Job], file: Path, title: str) -> None:
     try:
         if file.exists() and not _is_page(file):
             raise ConfigError("file", file, "is there and is no page of neuro report; give another name")
-        file.write_text(page(jobs, file, title), encoding="utf-8")
+        refuse_link(file)
+        write_atomically(file, page(jobs, file, title).encode())
     except OSError as error:
         raise UserError(f"{file}: cannot be written: {error.strerror}") from error
 

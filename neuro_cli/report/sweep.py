@@ -1,6 +1,7 @@
 """``neuro report FOLDER...``: one table over the runs of sweeps, on the terminal and as ``sweep.csv`` in a sweep's folder."""
 
 import csv
+import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,13 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.report.job import Job, read_job
 
 CSV = "sweep.csv"
 NUMBERS = ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks")
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
-COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
+COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
 
 
 def report(folders: Sequence[Path]) -> list[Job]:
@@ -45,7 +47,7 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Job
     if _is_run(folder):
         return [read_job(folder, folder.resolve().name)]
     runs = {path.parent.parent for path in folder.glob("**/.hydra/config.yaml")}
-    jobs = {str(run.relative_to(folder)): read_job(run, str(run.relative_to(folder))) for run in runs}
+    jobs = {str(run.relative_to(folder)): _job_or_damaged(run, str(run.relative_to(folder))) for run in runs}
     for number, state in (states or {}).items():
         job = jobs.setdefault(str(number), Job(str(number), "failed"))
         if job.state == "stopped" and not state.startswith(CANCELLED):
@@ -53,6 +55,14 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Job
         if job.state == "failed":
             job.reason = "; ".join(part for part in (f"SLURM: {state}", job.reason) if part)
     return [jobs[name] for name in sorted(jobs, key=_natural)]
+
+
+def _job_or_damaged(run: Path, name: str) -> Job:
+    """A run among others, which are shown though its files cannot be read."""
+    try:
+        return read_job(run, name)
+    except UserError as error:
+        return Job(name, "damaged", reason=str(error))
 
 
 def show(jobs: Sequence[Job], console: Console | None = None) -> None:
@@ -81,13 +91,15 @@ def show(jobs: Sequence[Job], console: Console | None = None) -> None:
 def write(path: Path, jobs: Sequence[Job]) -> None:
     """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
     keys = differing(jobs)
+    refuse_link(path)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", *keys, "state", *NUMBERS, "reason"])
+    for job in jobs:
+        values = [job.overrides.get(key, "") for key in keys]
+        writer.writerow([job.name, *values, job.state, *(getattr(job, name) for name in NUMBERS), job.reason])
     try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["run", *keys, "state", *NUMBERS, "reason"])
-            for job in jobs:
-                values = [job.overrides.get(key, "") for key in keys]
-                writer.writerow([job.name, *values, job.state, *(getattr(job, name) for name in NUMBERS), job.reason])
+        write_atomically(path, text.getvalue().encode())
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -28,7 +28,7 @@ def run_command(arguments: Sequence[str], terminal: Path) -> int:
     """
     with StopRequest(None) as stop, terminal.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "neuro_cli", *arguments],
+            [sys.executable, "-P", "-m", "neuro_cli", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -117,7 +117,7 @@ class _Worlds:
         (folder / "plan.json").write_text(json.dumps({"fabric": self._config["fabric"], "entries": entries}, indent=1))
         print(f"{ranks} rank{'s' * (ranks > 1)}: {', '.join(entry['title'] for entry in entries)}", flush=True)
         module = "neuro_cli.runner.bench_ensemble_worker"
-        program = [sys.executable, "-m", module, str(folder / "plan.json"), str(folder / "results.json")]
+        program = [sys.executable, "-P", "-m", module, str(folder / "plan.json"), str(folder / "results.json")]
         code = world_start(ranks, program, make_network(self._config)).run()
         if code or not (folder / "results.json").exists():
             raise RuntimeError(f"the world of {ranks} ranks ended with exit code {code} before all was measured")

@@ -19,6 +19,7 @@ from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import Alone
 from neuro_cli.runner.bench_table import machine, wide_console
+from neuro_cli.runner.bench_worker import FAILED, REFUSED
 from neuro_cli.runner.build import device_of, threads_of
 
 SPLIT = ("sample", "perturb", "forward", "communicate", "update")
@@ -30,12 +31,12 @@ class Worker:
     def __init__(self, name: str, config: dict[str, Any]) -> None:
         self.name = name
         self.rows: list[dict[str, float]] = []
-        command = [sys.executable, "-m", "neuro_cli.runner.bench_worker", name, json.dumps(config)]
+        command = [sys.executable, "-P", "-m", "neuro_cli.runner.bench_worker", name, json.dumps(config)]
         environment = os.environ | {"OMP_NUM_THREADS": str(config["threads"])}
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def generation(self, counted: bool) -> None:
-        """Make one generation. Raises UserError when the process ended."""
+        """Make one generation. Raises UserError when the process ended or refused its config, RuntimeError when it failed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -46,8 +47,13 @@ class Worker:
             answer = ""
         if not answer:
             raise UserError(f"bench: the process of {self.name} ended with code {self._process.wait()}")
+        row = json.loads(answer)
+        if REFUSED in row:
+            raise UserError(row[REFUSED])
+        if FAILED in row:
+            raise RuntimeError(f"{self.name}: {row[FAILED]}")
         if counted:
-            self.rows.append(json.loads(answer))
+            self.rows.append(row)
 
     def close(self) -> None:
         if self._process.stdin is not None:

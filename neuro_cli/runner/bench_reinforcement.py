@@ -139,7 +139,7 @@ def _check_packages(columns: set[str]) -> None:
 def _play(cell: Cell, folder: Path) -> dict[str, str]:
     """Run a cell and return its row."""
     last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
-    seen = timed([sys.executable, "-m", *cell.program, last], folder, cell.goal, 60 * cell.minutes)
+    seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, cell.goal, 60 * cell.minutes)
     best = max((look.mean_return for look in seen.looks), default=math.nan)
     values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.looks), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False))

@@ -4,8 +4,10 @@ python -m neuro_cli.runner.bench_worker neuro|textbook|roof CONFIG_AS_JSON
 """
 
 import json
+import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.core import philox
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.shaping import centred_rank
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import Alone, shares
 from neuro_cli.runner.build import PRECISIONS, build, device_of, load_task, make_model
+from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.summary import peak_memory_bytes
 from neuro_cli.sampler.base import Unit
 
+REFUSED, FAILED = "refused", "failed"  # keys of the line that a system writes in place of a generation's
 SIDE = 768  # of the roof's matrices: three of them stay in a core's share of the cache
 Generation = Callable[[int], dict[str, float]]
 
@@ -144,10 +149,17 @@ def roof(config: dict[str, Any]) -> Generation:
 
 
 def main() -> None:
+    let_import()
     system, config = sys.argv[1], json.loads(sys.argv[2])
-    generation = {"neuro": neuro, "textbook": textbook, "roof": roof}[system](config)
-    for number, _ in enumerate(sys.stdin):
-        print(json.dumps(generation(number)), flush=True)
+    try:
+        generation = {"neuro": neuro, "textbook": textbook, "roof": roof}[system](config)
+        for number, _ in enumerate(sys.stdin):
+            print(json.dumps(generation(number)), flush=True)
+    except UserError as error:
+        print(json.dumps({REFUSED: str(error)}), flush=True)
+    except Exception as error:
+        traceback.print_exception(error) if os.environ.get("NEURO_DEBUG") else None
+        print(json.dumps({FAILED: f"{type(error).__name__}: {error}"}), flush=True)
 
 
 if __name__ == "__main__":

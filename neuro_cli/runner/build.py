@@ -2,13 +2,10 @@
 
 import copy
 import inspect
-import json
 import logging
 import os
 import re
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +16,7 @@ from torch import nn
 
 from neuro_cli.algo.base import Algorithm, CentreAlgorithm
 from neuro_cli.algo.ensemble import Ensemble
-from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.checks import integer, number, one_of, thread_count
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.memory import keep_freed_memory
@@ -57,7 +54,6 @@ OPTIONS = tuple(
     for part in ("task", "model", "sampler", "algo", "distribution", "fabric", "logger", "election", "selection")
 )
 OURS = (*OPTIONS, "neuro_cli.core.schedule.", "torch.optim.", "torch.nn.", "torchvision.models.")
-JOB = "NEURO_JOB_OF_SWEEP"  # of a sweep's job on a worker, whose owner may trust no package that lies there
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -85,7 +81,7 @@ def check_root(config: dict[str, Any]) -> None:
     one_of("precision", value_of(config, "precision"), tuple(PRECISIONS))
     value_of(config, "device")
     if value_of(config, "threads") is not None:
-        integer("threads", config["threads"], 1)
+        thread_count("threads", config["threads"])
     if value_of(config, "ranks") is not None:
         # before they are started: with a typing error in it they would take all of the machine's memory
         integer("ranks", config["ranks"], 1, max(config["population"], config["batch_size"]))
@@ -109,13 +105,12 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     node = config.get(group)
     if not isinstance(node, dict) or "_target_" not in node:
         raise ConfigError(group, node, "must be a config with a _target_")
-    here = str(Path.cwd())
-    if here not in sys.path and (JOB not in os.environ or json.loads(os.environ[JOB])["trust"]):
-        sys.path.insert(0, here)  # a user's own package lies where they call neuro
     try:
         made = instantiate(OmegaConf.create({"_convert_": "all", **node}))  # plain lists and dicts for any user's class
     except InstantiationException as error:
         raise _misfit(error, group, node) from error
+    except SystemExit as ended:  # its code would be that of a command that did what it was asked for
+        raise ConfigError(f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code})") from ended
     if not isinstance(made, expected):
         kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(made).__name__}"
         raise ConfigError(f"{group}._target_", node["_target_"], kind)
@@ -146,12 +141,27 @@ def is_ours(target: str, ours: tuple[str, ...] = OURS) -> bool:
     """Whether a ``_target_`` is an option of ours or a class of torch, not only by its name: dots lead from any module to any."""
     if not target.startswith(ours):
         return False
-    try:
-        found = get_object(target)
-    except Exception:
+    found = found_by(target)
+    if found is None:
         return True  # it does not exist: making it says so
     home = f"{found.__module__}.{found.__qualname__}" if callable(found) else ""
-    return home.startswith(ours) and (isinstance(found, type) or home.startswith("torchvision.models."))
+    return home.startswith(ours) and (isinstance(found, type) or _builds_network(found))
+
+
+def found_by(target: str) -> Any:
+    """The class or function of a ``_target_``; None where there is none."""
+    try:
+        return get_object(target)
+    except Exception:
+        return None
+
+
+def _builds_network(found: Any) -> bool:
+    """Whether a function is one of torchvision's that make a network."""
+    import torchvision
+
+    name = getattr(found, "__name__", "")
+    return name in torchvision.models.list_models() and torchvision.models.get_model_builder(name) is found
 
 
 def device_of(name: str) -> torch.device:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import math
-import os
 import re
 import struct
 from collections.abc import Sequence, Set
@@ -27,6 +26,8 @@ from torch import Tensor
 
 from neuro_cli.algo.base import State
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import sync_folder
+from neuro_cli.core.files import write_atomically as write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +138,7 @@ class CheckpointStore:
         entries = [*(entry for entry in old if entry["generation"] < generation), entry][-self.keep :]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _sync_folder(self.run)
+            sync_folder(self.run)
             self._sweep(coming)
             write_atomically(self.folder / name, content)
             write_atomically(self.folder / STATE, _state_content(entries))
@@ -233,29 +234,6 @@ def _verified(folder: Path, entry: dict[str, Any]) -> tuple[bytes | None, str]:
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
         return None, "was changed after it was written (its sha256 does not match)"
     return content, ""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace ``path`` with ``content``, on disk on return. On OSError the old file stays and no other is left."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:

@@ -17,6 +17,7 @@ from torch import nn
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.runner.checkpoint import write_atomically
 from neuro_cli.runner.fresh import fresh_return, mean_return
+from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.task.environment import Maker
 
@@ -88,6 +89,7 @@ def policy(learner: Any) -> nn.Sequential:
 
 
 def main() -> int:
+    let_import()
     try:
         with StopRequest(None) as stop:
             learn(json.loads(sys.argv[1]), Path(sys.argv[2]), stop)

@@ -21,10 +21,9 @@ from neuro_cli.fabric.emulation.kernel import die_with_parent
 from neuro_cli.fabric.mpi import FIX
 from neuro_cli.fabric.network import Network
 from neuro_cli.runner import openmpi, slurm
+from neuro_cli.runner.lock import STARTED, launched_by_us
 from neuro_cli.runner.stop import hear, heard
 
-# set for what we launch: a rank that does not know itself as one must not launch a world again
-STARTED = "NEURO_WORLD_STARTED"
 EMULATION = "neuro_cli.fabric.emulation"
 
 
@@ -51,14 +50,14 @@ class Launcher:
 
     def emulated(self, ranks: int, network: Network, program: Sequence[str]) -> list[str]:
         """The command line that runs ``program`` on hosts of their own behind the emulated ``network``."""
-        enter = [sys.executable, "-m", f"{EMULATION}.enter"]
+        enter = [sys.executable, "-P", "-m", f"{EMULATION}.enter"]
         if self.kind == "openmpi":  # its ranks talk to a daemon on their own host
             hosts = [address(host) for host in range(ranks)]
             start = [self.path, *openmpi.on_hosts(hosts, PORT, enter), "-n", str(ranks), *program]
         else:
             start = self.command(ranks, [*enter, *program])
         rate_and_delay = [repr(network.rate), repr(network.latency)]
-        return [sys.executable, "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
+        return [sys.executable, "-P", "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
 
     def environment(self, ranks: int) -> dict[str, str]:
         """All variables for a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
@@ -145,11 +144,6 @@ def launcher_at(path: str) -> Launcher:
     return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
 
 
-def launched_by_us() -> bool:
-    """Whether ``ranks=N`` started this process."""
-    return bool(os.environ.get(STARTED))
-
-
 def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
     """Run ``neuro ARGUMENTS`` on ``ranks`` ranks on ``network`` and return the exit code.
 
@@ -157,7 +151,7 @@ def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
     """
     if launched_by_us():
         raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
-    return world_start(ranks, [sys.executable, "-m", "neuro_cli", *arguments], network).run()
+    return world_start(ranks, [sys.executable, "-P", "-m", "neuro_cli", *arguments], network).run()
 
 
 def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:

@@ -6,11 +6,22 @@ run that goes on from one that was killed.
 
 import fcntl
 import logging
+import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
+
+from neuro_cli.core.files import open_appending
 
 LOG = "log.txt"
 _ROOT = logging.getLogger("neuro_cli")
+
+
+class _OwnFile(logging.FileHandler):
+    """A log file that is no symbolic link."""
+
+    def _open(self) -> TextIOWrapper:
+        return os.fdopen(open_appending(Path(self.baseFilename)), "a")
 
 
 def log_to(run: Path | None, rank: int) -> None:
@@ -28,7 +39,7 @@ def log_to(run: Path | None, rank: int) -> None:
     else:
         _ROOT.addHandler(logging.NullHandler())
     if run is not None and rank == 0:
-        file = logging.FileHandler(run / LOG)
+        file = _OwnFile(run / LOG)
         assert file.stream is not None  # opened at once
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         _ROOT.addHandler(file)

@@ -5,12 +5,14 @@ import logging
 import math
 from pathlib import Path
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import refuse_link
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +23,8 @@ MARKED = 60  # with no more points than this, each is marked
 Points = tuple[list[int], list[float]]
 
 
+# a matplotlibrc in the current folder may ask for LaTeX, which reads and runs what the file says
+@matplotlib.rc_context(matplotlib.rcParamsDefault)
 def plot_run(metrics_csv: Path, png: Path) -> None:
     """Draw the file ``png``; without a row in ``metrics_csv`` nothing is drawn, and the log says so.
 
@@ -52,6 +56,7 @@ def plot_run(metrics_csv: Path, png: Path) -> None:
         ]
     if handles:
         figure.legend(handles, labels, loc="outside upper center", ncols=len(handles), frameon=False)
+    refuse_link(png)
     try:
         figure.savefig(png)
     except OSError as error:

@@ -11,11 +11,13 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.runner import saved_yaml
 from neuro_cli.runner.build import make, make_model
 from neuro_cli.runner.checkpoint import STATE, Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.runner.identity import refuse_other
 from neuro_cli.runner.members import JointPrediction, load_members
-from neuro_cli.runner.trust import refuse_untrusted
+from neuro_cli.runner.own_code import let_import
+from neuro_cli.runner.trust import leaves, refuse_untrusted
 from neuro_cli.task.base import Task
 
 
@@ -48,7 +50,9 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
     config = saved_config(run)
     if not {"task", "model", "algo", "seed"} <= config.keys():
         raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
-    if trust is not None:
+    if trust is None:
+        let_import()
+    else:
         refuse_untrusted(config, trust)
     return config
 
@@ -59,10 +63,11 @@ def saved_config(run: Path) -> dict[str, Any]:
     path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
     if not path.exists():
         raise UserError(f"{run}: no run of neuro (no .hydra/config.yaml there)")
-    try:
-        config = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except Exception as error:  # a damaged file shows as almost any exception
-        raise UserError(f"{path}: not a readable config: {' '.join(str(error).split())[:200]}") from error
+    config = saved_yaml.read(path)
+    for key, value in leaves(config):
+        # it would read what the environment has, and a run saves its config resolved: this one never began, or was edited
+        if isinstance(value, str) and "${" in value:
+            raise UserError(f"{path}: {key}={value}: an interpolation is not resolved here")
     return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
 
 

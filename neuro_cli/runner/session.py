@@ -20,6 +20,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.runner.agree import AgreedError
 from neuro_cli.runner.checkpoint import Checkpoint, Shard
 from neuro_cli.runner.logs import log_to
+from neuro_cli.runner.own_code import importable, let_import
 from neuro_cli.runner.train import train
 
 
@@ -30,7 +31,7 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
     except (AgreedError, CandidateError) as error:
         return report(error) if world.rank == 0 else BAD_INPUT
     except BaseException as error:  # sys.exit in a user's module would leave the other ranks waiting too
-        if world.size == 1 and not isinstance(error, Exception):
+        if world.size == 1 and isinstance(error, KeyboardInterrupt):
             raise
         if world.size > 1 and world.rank:
             time.sleep(0.5 + 0.2 * min(world.rank, 10))
@@ -44,7 +45,7 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
 def lead(world: World, config: dict[str, Any], run: Path, checkpoint: Checkpoint | None) -> int:
     """Rank 0: train ``config`` in the folder ``run`` on all ranks. Returns the exit code."""
     log_to(run, 0)
-    message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None}
+    message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None, "own_code": importable()}
     if checkpoint is not None:
         shards = [asdict(shard) for shard in checkpoint.shards]
         message["checkpoint"] = {"generation": checkpoint.generation, "scalars": checkpoint.scalars, "shards": shards}
@@ -65,6 +66,8 @@ def follow(world: World) -> int:
 
 
 def _follow_job(world: World, message: dict[str, Any]) -> None:
+    if message["own_code"]:
+        let_import()
     checkpoint = None
     if message["checkpoint"] is not None:
         entry = message["checkpoint"]

@@ -1,50 +1,122 @@
 """Which code a config may name that somebody else wrote: one saved in a run folder, or of a task that came over a network.
 
 Making a class that a config names runs its code. The walk goes through the whole config, since ``instantiate`` makes
-what is nested too.
+what is nested too. A class of ours may hand a text to a library that imports what it names: such arguments are listed by
+the class as ``imports`` (the id of an environment and its options), and are held to the same rule.
 """
 
+import inspect
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.runner.build import OURS, is_ours
+from neuro_cli.runner.build import OURS, found_by, is_ours
+from neuro_cli.runner.own_code import let_trusted
+
+Refusal = Callable[["Named"], UserError | None]
+
+# package:name and package.module.Class, as gymnasium and its environments import them; no file of a simulator
+_IMPORT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:(?!//).*|(?!.*\.xml$)[^\W\d]\w*(?:\.[^\W\d]\w*)+", re.DOTALL)
+_HYDRAS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
+# arguments of torchvision's networks by which they fetch a file and unpickle it
+_FETCHING = ("weights", "weights_backbone", "pretrained", "pretrained_backbone")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value by which a config names code of ``package``; ``target``: it is a ``_target_``."""
+
+    key: str
+    value: str
+    package: str
+    target: bool
 
 
 def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
-    """Raise UserError when ``config`` names a class that is not ours, torch's, below ``also`` or of a package in ``trust``."""
+    """Raise UserError when ``config`` names code that is not ours, torch's, below ``also`` or of a package in ``trust``.
 
-    def refusal(key: str, target: str) -> UserError | None:
-        package = target.split(".")[0]
-        if package in trust or is_ours(target, (*OURS, *also)):
+    A package in ``trust`` may lie in the current folder.
+    """
+
+    def refusal(named: Named) -> UserError | None:
+        if named.package in trust or (named.target and is_ours(named.value, (*OURS, *also))):
             return None
-        return UserError(f"{key}={target}: it runs code of {package}; say trust={package} if this run folder is yours")
+        text = f"{named.key}={named.value}: it runs code of {named.package}"
+        return UserError(f"{text}; say trust={named.package} if this run folder is yours")
 
     _refuse(config, refusal)
+    let_trusted(trust)
 
 
 def refuse_foreign(config: dict[str, Any], what: str) -> None:
-    """Raise ConfigError when ``config`` names a class that is neither ours nor torch's; ``what`` is made of it."""
+    """Raise ConfigError when ``config`` names code that is neither ours nor torch's; ``what`` is made of it."""
 
-    def refusal(key: str, target: str) -> UserError | None:
-        return None if is_ours(target) else ConfigError(key, target, f"{what} are made of classes of neuro and torch only")
+    def refusal(named: Named) -> UserError | None:
+        if named.target and is_ours(named.value):
+            return None
+        return ConfigError(named.key, named.value, f"{what} are made of classes of neuro and torch only")
 
     _refuse(config, refusal)
 
 
-def _refuse(config: dict[str, Any], refusal: Callable[[str, str], UserError | None]) -> None:
-    for key, value in _leaves(config):
+def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
+    for key, value in leaves(config):
         # resolving it could make what the walk does not see; a config that was resolved has none
         if isinstance(value, str) and "${" in value:
             raise ConfigError(key, value, "an interpolation is not resolved here")
-        if key.rpartition(".")[2] == "_target_" and (refused := refusal(key, str(value))):
+    for key, node in _made(config):
+        target = node["_target_"]
+        if not isinstance(target, str):
+            raise ConfigError(f"{key}._target_", target, "must be the name of a class")
+        named = Named(f"{key}._target_", target, target.split(".")[0], target=True)
+        if refused := refusal(named):
             raise refused
+        for argument in _imported(key, node, target):
+            if refused := refusal(argument):
+                raise refused
 
 
-def _leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:
+    """What the arguments of a class of ours or torch's name besides. Those of other classes are in the hands of their code."""
+    if not is_ours(target):
+        return
+    if target.startswith("torchvision."):
+        fetching = [name for name in _FETCHING if node.get(name)] + ["_args_"] * bool(node.get("_args_"))
+        yield from (Named(f"{key}.{name}", str(node[name]), "torchvision", target=False) for name in fetching)
+        return
+    found = found_by(target)
+    for name in getattr(found, "imports", ()):
+        for where, value in leaves(_argument(found, node, name), f"{key}.{name}"):
+            text = str(value)
+            # of an id the library takes whatever stands before a colon
+            if _IMPORT.fullmatch(text) or (where == f"{key}.{name}" and ":" in text):
+                yield Named(where, text, re.split(r"[.:]", text)[0], target=False)
+
+
+def _argument(found: Callable[..., Any], node: dict[str, Any], name: str) -> Any:
+    """The argument ``name`` of a call by ``node``, by its place or by its name; None where it has none."""
+    given = {key: value for key, value in node.items() if key not in _HYDRAS}
+    try:
+        bound = inspect.signature(found).bind_partial(*node.get("_args_", ()), **given)
+    except TypeError:  # no such call: making it says so
+        return [given, node.get("_args_")]
+    return bound.arguments.get(name)
+
+
+def _made(node: Any, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """(dotted key, node) of everything in ``node`` that has a ``_target_``, outer ones first."""
+    if isinstance(node, dict) and "_target_" in node:
+        yield key, node
+    for name, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield from _made(value, f"{key}.{name}" if key else str(name))
+
+
+def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted key, value) of everything in ``node`` that is no dict and no list."""
     if not isinstance(node, dict | list):
         yield key, node
         return
     for name, value in node.items() if isinstance(node, dict) else enumerate(node):
-        yield from _leaves(value, f"{key}.{name}" if key else str(name))
+        yield from leaves(value, f"{key}.{name}" if key else str(name))

@@ -17,7 +17,9 @@ from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
 ROLES = ("all", "model")
-OURS = ("neuro_cli.search.", "neuro_cli.broker.")  # strategies and pools
+OURS = tuple(f"neuro_cli.search.{name}." for name in ("generational", "steady_state", "random_search")) + tuple(
+    f"neuro_cli.broker.{name}" for name in ("embedded.EmbeddedPool", "local_pool.LocalPool", "broker_pool.BrokerPool")
+)
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:

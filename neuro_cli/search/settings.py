@@ -31,7 +31,7 @@ INTEGERS: dict[str, tuple[int, int | None]] = {
     "checkpoint.keep": (1, None),
     "training.epochs": (1, None),
     "training.batch_size": (1, None),
-    "training.threads": (1, None),
+    "training.threads": (1, 1024),
 }
 # what the numbers of a search depend on, beside where its data lie
 IDENTITY = ("seed", "max_layers", "layers", "task", "model", "strategy", "training")

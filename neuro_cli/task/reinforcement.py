@@ -42,6 +42,7 @@ class Reinforcement(Task):
     has_loss = False
     batch_key = "task.episodes"
     evaluation_names = ("mean_return",)
+    imports = ("id", "options")  # arguments in which a text may name a module that gymnasium or the environment imports
 
     def __init__(
         self,
@@ -57,7 +58,9 @@ class Reinforcement(Task):
         options: dict[str, Any] | None = None,
         step_bonus: float = 0.0,
     ) -> None:
-        self.id = str(id)
+        if not isinstance(id, str):
+            raise ConfigError("task.id", id, "must be the id of an environment")
+        self.id = id
         self.episodes = integer("task.episodes", episodes, 1)
         self.own_examples = not boolean("task.common_episodes", common_episodes)
         self.normalise = boolean("task.normalise", normalise)

@@ -72,10 +72,12 @@ def evolve_verb(arguments: list[str]) -> int:
 def peer_verb(arguments: list[str]) -> int:
     """Internal: a further peer of this machine, whose run folder and config are written."""
     from neuro_cli.evolve.evolve import evolve
+    from neuro_cli.runner.lock import take
     from neuro_cli.runner.logs import log_to
     from neuro_cli.runner.runs import read_config
 
     run = Path(arguments[0])
+    take(run)
     log_to(run, 0)
     # the folder was made by the command that calls this one, so its targets are what the user just typed
     return evolve(read_config(run, trust=None), run, run, quiet=True)

@@ -3,8 +3,8 @@
 import atexit
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,15 +12,15 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.broker.job_trust import check_job
-from neuro_cli.broker.kinds import JOB_VARIABLE
-from neuro_cli.core.errors import BAD_INPUT, UserError, report
+from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, report
 from neuro_cli.overrides import checked, config_folder, groups_help, with_members
-from neuro_cli.runner import slurm, stop
-from neuro_cli.sweep import INTERRUPTED, swept
+from neuro_cli.runner import lock, slurm, stop
+from neuro_cli.runner.own_code import JOB_VARIABLE
+from neuro_cli.sweep import swept
 
 CONFIG_FOLDER = str(config_folder())
 
@@ -42,22 +42,47 @@ def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
 
 def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
+    from neuro_cli.runner.own_code import let_import
+
+    let_import()  # what is made now was typed by the user
     run = Path(HydraConfig.get().runtime.output_dir)
     sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
     try:
+        lock.take(run)
+    except UserError as error:
+        sys.exit(report(error))  # what lies there is of another command
+    try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
-        whole = with_members({str(key): value for key, value in resolved.items()})
-        check_job(whole)
-        code = work(_completed(whole), run)
+        with _no_empty_exit():
+            whole = with_members({str(key): value for key, value in resolved.items()})
+            check_job(whole)
+            code = work(_completed(whole), run)
     except Exception as error:
         code = report(mendable(error))
+    except KeyboardInterrupt:
+        _take_back(run)
+        raise
     if code == BAD_INPUT and not sweeps:
         _take_back(run)
+    lock.drop(run)
     if code and slurm.by_submitit():
         _fail_submitted(code)
     if code or (sweeps and stop.heard() and not slurm.by_submitit()):
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+@contextmanager
+def _no_empty_exit() -> Iterator[None]:
+    """Let a verb end the process with an error's code (as a job that SLURM starts again does), but not with that of success."""
+    try:
+        with no_exit():
+            yield
+    except RuntimeError as error:
+        ended = error.__cause__
+        if isinstance(ended, SystemExit) and ended.code not in (None, 0):
+            raise ended from None
+        raise
 
 
 def _completed(config: dict[str, Any]) -> dict[str, Any]:
@@ -95,6 +120,7 @@ def _take_back(run: Path) -> None:
     for name in ("config", "hydra", "overrides"):
         (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
     (run / "log.txt").unlink(missing_ok=True)
+    lock.drop(run, remove=True)
     with suppress(OSError):  # not empty: the user's own files lie there
         (run / ".hydra").rmdir()
         run.rmdir()
@@ -104,7 +130,7 @@ def mendable(error: Exception) -> Exception:
     """A UserError for what Hydra and the file system raise about the user's input; other errors as they are."""
     text = ""
     if isinstance(error, HydraException | OmegaConfBaseException):
-        text = str(error).partition("\n")[0]
+        text = _with_key(error, str(error).partition("\n")[0])
     elif isinstance(error, OSError):
         text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     if not text:
@@ -112,6 +138,18 @@ def mendable(error: Exception) -> Exception:
     mended = UserError(text)
     mended.__cause__ = error
     return mended
+
+
+def _with_key(error: Exception, text: str) -> str:
+    """The text of an error of the config, with the key that it is about."""
+    key = getattr(error, "full_key", None)
+    if not key or str(key) in text:
+        return text
+    parent = getattr(error, "parent_node", None)
+    last = str(key).rpartition(".")[2]
+    node = parent._get_node(last, validate_access=False) if isinstance(parent, DictConfig) else None
+    value = node._value() if isinstance(node, Node) else ""
+    return f"{key}={value}: {text}" if value else f"{key}: {text}"
 
 
 def shown(run: Path) -> Path:

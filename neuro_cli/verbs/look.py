@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuro_cli.core.checks import boolean, integer
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.checks import boolean, thread_count
+from neuro_cli.core.errors import ConfigError, UserError, no_exit
 from neuro_cli.overrides import parse_plain
 from neuro_cli.verbs.arguments import Parser, names, run_arguments
 from neuro_cli.verbs.table import HELP
@@ -30,10 +30,11 @@ def evaluate_verb(arguments: list[str]) -> int:
         elif key == "trust":
             trust = names(value)
         elif key in EVALUATE_KEYS:
-            changes[key] = integer(key, value, 1) if key == "threads" and value is not None else value
+            changes[key] = thread_count(key, value) if key == "threads" and value is not None else value
         else:
             raise ConfigError(key, value, f"evaluate takes {', '.join(EVALUATE_KEYS)}")
-    evaluate(options.run, generation, trust, changes)
+    with no_exit():
+        evaluate(options.run, generation, trust, changes)
     return 0
 
 

@@ -37,13 +37,14 @@ RESUME_KEYS = (
 
 def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.build import check_root
-    from neuro_cli.runner.launch import launched_by_us
-    from neuro_cli.runner.logs import is_written
+    from neuro_cli.runner.lock import launched_by_us, take
     from neuro_cli.runner.recover import recover
     from neuro_cli.runner.runs import is_search, read_checkpoint, read_config, resumed_config
 
     options = run_arguments("resume", arguments)
-    if is_search(options.run):
+    searches = is_search(options.run)  # refuses a folder that is no run
+    take(options.run)
+    if searches:
         return resume_search(options.run, options.overrides)
     changes, generation, trust = _resume_arguments(options.overrides)
     config = read_config(options.run, trust)
@@ -54,7 +55,7 @@ def resume_verb(arguments: list[str]) -> int:
     for key in sorted(changes, key=lambda key: "." in key):  # groups first
         set_key(config, key, changes[key])
     check_root(config)
-    if generation is None and not launched_by_us() and not is_written(options.run):
+    if generation is None and not launched_by_us():
         recover(options.run, config)
     checkpoint = read_checkpoint(options.run, config, generation)
     if config["generations"] < checkpoint.generation:

@@ -29,8 +29,8 @@ SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluat
         (["device=null"], r"device=None: must be auto, cpu or cuda\[:N\]"),
         # the largest number of which any method could make use: more would be started for nothing
         (["ranks=17"], r"ranks=17: must be an integer from 1 to 16"),
-        (["seed=${nope}"], r"Interpolation key 'nope' not found"),
-        (["hydra.run.dir=${nope}"], r"Interpolation key 'nope' not found"),
+        (["seed=${nope}"], r"seed=\$\{nope\}: Interpolation key 'nope' not found"),
+        (["hydra.run.dir=${nope}"], r"hydra\.run\.dir: Interpolation key 'nope' not found"),
         (["hydra.run.dir=file"], r"\S*file: File exists"),
         (["hydra.run.dir=file/run"], r"\S*file/run: Not a directory"),
         (["hydra.run.dir=/proc/run"], r"/proc/run: No such file or directory"),

@@ -8,13 +8,16 @@ from configs import composed
 from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.overrides import groups
 from neuro_cli.runner.build import is_ours
 from neuro_cli.runner.runs import read_config
+from neuro_cli.runner.trust import refuse_foreign, refuse_untrusted
+from neuro_cli.search.command import OURS
 
 
-def run_with(folder: Path, model: dict) -> Path:
+def run_with(folder: Path, model: dict, **groups: dict) -> Path:
     (folder / ".hydra").mkdir()
-    OmegaConf.save(OmegaConf.create(composed() | {"model": model}), folder / ".hydra" / "config.yaml")
+    OmegaConf.save(OmegaConf.create(composed() | {"model": model} | groups), folder / ".hydra" / "config.yaml")
     return folder
 
 
@@ -52,6 +55,8 @@ def test_ours_and_torchs_classes_need_no_trust(target, tmp_path):
         "neuro_cli.runner.bench_generation.Worker",  # starts a process
         "neuro_cli.runner.checkpoint.write_atomically",
         "neuro_cli.task",  # a module
+        "torchvision.models.get_model",  # makes what its argument names
+        "torchvision.models.feature_extraction.create_feature_extractor",
     ],
 )
 def test_anything_else_needs_it(target, tmp_path):
@@ -87,15 +92,83 @@ def test_an_escaped_interpolation_hides_no_target(tmp_path):
     run = run_with(
         tmp_path, {"_target_": "torch.nn.Sequential", "_args_": [r"\${oc.create:{_target_: os.system, command: true}}"]}
     )
-    with pytest.raises(UserError, match=r"^model\._args_\.0=.*: an interpolation is not resolved here$"):
+    with pytest.raises(UserError, match=r"config\.yaml: model\._args_\.0=.*: an interpolation is not resolved here$"):
         read_config(run, [])
+
+
+ENVIRONMENTS = "neuro_cli.task.reinforcement.Reinforcement"
+
+
+@pytest.mark.parametrize(
+    ("task", "key", "package"),
+    [
+        ({"id": "dl.run1.payload:X-v0"}, "task.id", "dl"),
+        ({"id": "payload:X-v0"}, "task.id", "payload"),
+        ({"id": " payload:X-v0"}, "task.id", " payload"),
+        ({"_args_": ["payload:X-v0"]}, "task.id", "payload"),
+        ({"id": "A-v0", "options": {"env_id": "payload:X-v0"}}, "task.options.env_id", "payload"),
+        ({"id": "A-v0", "options": {"inner": [{"entry_point": "payload.sub:X"}]}}, "task.options.inner.0.entry_point", "payload"),
+        ({"id": "A-v0", "options": {"vehicle": "payload.vehicle.Car"}}, "task.options.vehicle", "payload"),
+        ({"_args_": ["A-v0", 1, True, None, True, 5.0, 16, 100, False, {"a": "payload:X"}]}, "task.options.a", "payload"),
+    ],
+)
+def test_what_gymnasium_imports_needs_it_too(task, key, package, tmp_path):
+    run = run_with(tmp_path, composed()["model"], task={"_target_": ENVIRONMENTS, **task})
+    with pytest.raises(
+        UserError, match=rf"^{key}=.*: it runs code of {package}; say trust={package} if this run folder is yours$"
+    ):
+        read_config(run, ["another"])
+    assert read_config(run, [package])["task"]["_target_"] == ENVIRONMENTS
+    with pytest.raises(UserError, match=rf"^{key}=.*: candidates are made of classes of neuro and torch only$"):
+        refuse_foreign(read_config(run, None), "candidates")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"id": "LunarLander-v3", "options": {"continuous": True, "wind_power": 15.0, "render_mode": "rgb_array"}},
+        {"id": "Ant-v5", "options": {"xml_file": "my.ant.xml"}},
+        {"id": "ALE/Pong-v5", "options": {"address": "https://example.org/a:b"}},
+    ],
+)
+def test_other_texts_of_an_environment_need_none(task, tmp_path):
+    run = run_with(tmp_path, composed()["model"], task={"_target_": ENVIRONMENTS, **task})
+    assert read_config(run, [])["task"]["id"] == task["id"]
+
+
+@pytest.mark.parametrize(
+    "more", [{"weights": "DEFAULT"}, {"weights_backbone": "DEFAULT"}, {"pretrained": True}, {"_args_": ["DEFAULT"]}]
+)
+def test_weights_that_torchvision_fetches_and_unpickles_need_it(more, tmp_path):
+    run = run_with(tmp_path, {"_target_": "torchvision.models.resnet18", **more})
+    with pytest.raises(UserError, match="it runs code of torchvision; say trust=torchvision"):
+        read_config(run, [])
+    assert read_config(run, ["torchvision"])["model"]
+
+
+def test_a_saved_search_makes_its_strategies_and_pools_only():
+    for group in ("strategy", "pool"):
+        for option in groups()[group]:
+            refuse_untrusted({group: {"_target_": composed(f"{group}={option}", verb="search")[group]["_target_"]}}, [], OURS)
+    others = ("neuro_cli.broker.process.TaskProcess", "neuro_cli.broker.cluster.Cluster", "neuro_cli.search.session.search")
+    for target in others:
+        with pytest.raises(UserError, match=rf"^pool\._target_={target}: it runs code of neuro_cli"):
+            refuse_untrusted({"pool": {"_target_": target}}, [], OURS)
+
+
+@pytest.mark.parametrize("target", [["os.system"], {"a": 1}, 3, None])
+def test_a_target_is_a_name(target, tmp_path):
+    with pytest.raises(UserError, match=r"^model\._target_=.*: must be the name of a class$"):
+        read_config(run_with(tmp_path, {"_target_": target}), ["os", "None"])
 
 
 @pytest.mark.parametrize("content", ["{", "\x00\x01", "- a\n- b", "a: ${b", "a: ${nope}", json.dumps({"seed": 1})])
 def test_a_config_that_is_none_of_a_run_is_one_line(content, tmp_path):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "config.yaml").write_text(content)
-    with pytest.raises(UserError, match=r": (not a readable config: |no training run of neuro)") as caught:
+    with pytest.raises(
+        UserError, match=r": (not a readable config: |no training run of neuro|a=\$\{nope\}: an interpolation is not resolved)"
+    ) as caught:
         read_config(tmp_path, [])
     assert str(caught.value).startswith(str(tmp_path))
     assert "\n" not in str(caught.value)

@@ -53,6 +53,19 @@ def test_links_lead_to_files(page):
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_the_tests_that_security_names_are_there():
+    """A row of its tables counts for nothing without the test."""
+    named = re.findall(r"`(?:(\w+/test_\w+\.py)|(test_\w+))`", TEXTS["security.md"])
+    files, functions = {file for file, _ in named if file}, {function for _, function in named if function}
+    assert len(files) > 5
+    assert len(functions) > 10
+    assert [file for file in sorted(files) if not (ROOT / "tests" / file).is_file()] == []
+    defined = {
+        name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
+    }
+    assert functions - defined == set()
+
+
 def test_every_page_is_linked_from_the_readme():
     linked = set(LINK.findall(TEXTS["README.md"]))
     assert {f"docs/{page.name}" for page in PAGES if page.parent.name == "docs"} <= linked

@@ -129,6 +129,61 @@ def test_lost_rows_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         assert "is missing: rows of generations up to 6 are lost" in caplog.text
 
 
+ROW = "{0},-0.{0},-0.{0},,,{1},,,,,64,,9.5\n"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        [1, 2, 3, 4, 5, 3, 4, 5, 6],  # two commands, one after the other
+        [1, 2, 3, 3, 4, 4, 5, 5, 6, 6],  # side by side
+        [2, 1, 4, 3, 6, 5],
+        [6, 5, 4, 3, 2, 1],
+    ],
+)
+def test_doubled_and_disordered_rows_become_those_of_one_command(tmp_path: Path, order: list[int], caplog) -> None:
+    """The first row of each generation stays: its numbers are the same, the seconds are those of one command or the other."""
+    head = ",".join(METRIC_COLUMNS) + "\n"
+    (tmp_path / "metrics.csv").write_text(head + "".join(ROW.format(number, place) for place, number in enumerate(order)))
+    with caplog.at_level(logging.WARNING):
+        write(tmp_path, range(6, 8), resumed_at=5)
+    assert ("rows were doubled, damaged or out of order" in caplog.text) == (order[:5] != [1, 2, 3, 4, 5])  # else a cut does
+    found = [line["generation"] for line in lines(tmp_path)]
+    assert found == ["1", "2", "3", "4", "5", "6", "7"]
+    expected = head + "".join(ROW.format(number, order.index(number)) for number in range(1, 6))
+    assert (tmp_path / "metrics.csv").read_text().startswith(expected)
+
+
+def test_a_damaged_row_in_the_middle_costs_that_row_only(tmp_path: Path, caplog) -> None:
+    write(tmp_path, range(1, 6))
+    text = (tmp_path / "metrics.csv").read_text()
+    (tmp_path / "metrics.csv").write_text(text.replace("3,-0.3", "3;-0.3").replace("4,-0.4", "1e22,-0.4"))
+    with caplog.at_level(logging.WARNING):
+        write(tmp_path, range(6, 7), resumed_at=5)
+    assert [line["generation"] for line in lines(tmp_path)] == ["1", "2", "5", "6"]
+    assert "rows of generations 3 to 4 are missing" in caplog.text
+
+
+def test_rows_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    content = (
+        ",".join(METRIC_COLUMNS) + "\n" + ROW.format(1, 0) + ROW.format(2, 0) + ROW.format(1, 0).replace("-0.1,", "-0.2,", 1)
+    )
+    (tmp_path / "metrics.csv").write_text(content)
+    with pytest.raises(UserError, match="lines 2 and 4 are both of generation 1 and differ in fitness_mean; move the file away"):
+        CsvLogger().start(tmp_path, {}, 2)
+    assert (tmp_path / "metrics.csv").read_text() == content
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    write(tmp_path, range(1, 4))
+    (tmp_path / "metrics.csv").rename(tmp_path / "elsewhere")
+    content = (tmp_path / "elsewhere").read_bytes()
+    (tmp_path / "metrics.csv").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=r"metrics\.csv: it is a symbolic link"):
+        CsvLogger().start(tmp_path, {}, 2)
+    assert (tmp_path / "elsewhere").read_bytes() == content
+
+
 def test_another_file_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("epoch,loss\n1,2\n")
     with pytest.raises(UserError, match="line 1 is not the header"):

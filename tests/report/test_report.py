@@ -154,3 +154,46 @@ def test_report_refuses_in_one_line(tmp_path):
         made(tmp_path / "sweep" / "0", BEGUN)
         (tmp_path / "sweep").chmod(0o500)
         assert "sweep.csv: cannot be written" in one_line(neuro_inside("report", "sweep", cwd=tmp_path))
+
+
+DAMAGES = {
+    "text for a number": (
+        "summary.json",
+        '"test_accuracy": 0.75',
+        '"test_accuracy": "high"',
+        "summary.json: test_accuracy=high: must be",
+    ),
+    "a number that is none": ("summary.json", "3.0", "NaN", "summary.json: wall_seconds=nan: must be a number"),
+    "a list": ("summary.json", "{", "[", "summary.json: not a readable summary: "),
+    "no object": ("summary.json", None, "[1]", "summary.json: not a readable summary: no JSON object"),
+    "deep": ("summary.json", None, "[" * 100_000, "summary.json: not a readable summary: "),
+    "a generation beyond all": ("metrics.csv", "2,0.25", "1e22,0.25", "metrics.csv: line 3 is no row"),
+    "a generation that is infinite": ("metrics.csv", "2,0.25", "inf,0.25", "metrics.csv: line 3 is no row"),
+    "a broken generation": ("metrics.csv", "2,0.25", "1.5,0.25", "metrics.csv: line 3 has generation 1.5 after 1"),
+    "a doubled row": ("metrics.csv", "2,0.25", "1,0.25", "metrics.csv: line 3 has generation 1 after 1"),
+    "another file": ("metrics.csv", "generation", "epoch", "metrics.csv: line 1 is no header"),
+    "overrides": (".hydra/overrides.yaml", None, "a: 1", "overrides.yaml: not a list of overrides"),
+    "a config": (".hydra/config.yaml", None, "a: &a [*a]", "config.yaml: not a readable config: "),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_listed_beside_the_others(damage, tmp_path):
+    """The file and the row are named, the other runs are shown, and the page is written."""
+    name, old, new, reason = DAMAGES[damage]
+    for number in range(3):
+        made(tmp_path / "sweep" / str(number), BEGUN, generations=10)
+    path = tmp_path / "sweep" / "1" / name
+    text = path.read_text()
+    path.write_text(new if old is None else text.replace(old, new, 1))
+    done = neuro_inside("report", "sweep", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "sweep" / "report.html").exists()
+    with (tmp_path / "sweep" / CSV).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["state"] for row in rows] == ["finished", "damaged", "finished"]
+    assert reason in rows[1]["reason"]
+    alone = neuro_inside("report", "sweep/1", "html=false", cwd=tmp_path)
+    assert alone.returncode in (0, 2)
+    assert reason.split(": ")[0] in "".join((alone.stdout + alone.stderr).split("\n"))
+    assert "Traceback" not in alone.stderr

@@ -62,7 +62,7 @@ def alive(pids: list[int]) -> list[int]:
 
 def ranks_of(pids: list[int]) -> list[int]:
     commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in pids}
-    return [pid for pid, command in commands.items() if command[1:3] == [b"-m", b"neuro_cli"]]
+    return [pid for pid, command in commands.items() if command[1:4] == [b"-P", b"-m", b"neuro_cli"]]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """The plot shows what metrics.csv holds."""
 
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +77,19 @@ def test_nothing_to_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
         plot_run(tmp_path / "metrics.csv", tmp_path / "plot.png")
     assert "has no rows: nothing to plot" in caplog.text
     assert not (tmp_path / "plot.png").exists()
+
+
+def test_a_matplotlibrc_in_the_current_folder_has_no_say(tmp_path):
+    """It would be read by whoever resumes a run in there, and LaTeX be run."""
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\ntext.latex.preamble: \\\\input{/etc/passwd}\n")
+    (tmp_path / "metrics.csv").write_text("generation,fitness_best,fitness_mean\n1,0.5,0.25\n2,0.75,0.5\n")
+    (tmp_path / "latex").write_text("#!/bin/sh\ntouch latex-ran\nexit 1\n")
+    (tmp_path / "latex").chmod(0o755)
+    program = "from pathlib import Path; from neuro_cli.runner.plot import plot_run; plot_run(Path('metrics.csv'), Path('p.png'))"
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p.png").exists()
+    assert not (tmp_path / "latex-ran").exists()

@@ -26,8 +26,8 @@ def test_open_mpi_may_share_cores_and_mpich_needs_no_word():
 def test_an_emulated_world_runs_inside_its_network(kind):
     network = Network("made", rate=1e9, latency=1e-4, emulate=True)
     words = launch.Launcher("mpiexec", kind).emulated(2, network, ["program"])
-    assert words[:6] == [sys.executable, "-m", "neuro_cli.fabric.emulation.hosts", "2", "1000000000.0", "0.0001"]
-    assert words[6] == "mpiexec"
+    assert words[:7] == [sys.executable, "-P", "-m", "neuro_cli.fabric.emulation.hosts", "2", "1000000000.0", "0.0001"]
+    assert words[7] == "mpiexec"
     assert words[-1] == "program"
     assert any("neuro_cli.fabric.emulation.enter" in word for word in words)
     assert ("10.77.0.1:1,10.77.0.2:1" in words) == (kind == "openmpi")

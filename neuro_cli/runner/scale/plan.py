@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from neuro_cli.core.checks import boolean, integer
+from neuro_cli.core.checks import boolean, integer, thread_count
 from neuro_cli.core.errors import ConfigError, nearest
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.ensemble import EnsembleMethod
@@ -106,7 +106,7 @@ def study_of(config: dict[str, Any]) -> Study:
         warmup=integer("warmup", config["warmup"], 0),
         repeats=integer("repeats", config["repeats"], 1),
         rounds=integer("rounds", config["rounds"], 1),
-        threads=integer("threads", config["threads"], 1),
+        threads=thread_count("threads", config["threads"]),
         oversubscribed=boolean("oversubscribed", config["oversubscribed"]),
         project=boolean("project", config["project"]),
     )

@@ -21,6 +21,7 @@ from neuro_cli.fabric.pretend import Pretend
 from neuro_cli.runner.assemble import assemble
 from neuro_cli.runner.build import make_network
 from neuro_cli.runner.logs import log_to
+from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.session import guarded
 
 BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")
@@ -135,6 +136,7 @@ def run_plan(plan: dict[str, Any], world: World) -> dict[str, Any]:
 
 
 def main() -> None:
+    let_import()
     log_to(None, 0)
     plan = json.loads(Path(sys.argv[1]).read_text())
     network = make_network(plan)

@@ -101,7 +101,8 @@ def _run(
     folder.mkdir(parents=True)
     plan = {"fabric": fabric, "points": entries, "warmup": study.warmup, "repeats": study.repeats, "sizes": SIZES}
     (folder / "plan.json").write_text(json.dumps(plan, indent=1))
-    program = [sys.executable, "-m", "neuro_cli.runner.scale.worker", str(folder / "plan.json"), str(folder / "results.json")]
+    files = [str(folder / name) for name in ("plan.json", "results.json")]
+    program = [sys.executable, "-P", "-m", "neuro_cli.runner.scale.worker", *files]
     code = world_start(ranks, program, network).run()
     if code or not (folder / "results.json").exists():
         raise RuntimeError(f"the world of {ranks} ranks on {network.name} ended with exit code {code} before all was measured")

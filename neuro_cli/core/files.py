@@ -1,0 +1,43 @@
+"""Files of a run folder, written so that a kill leaves the old or the new one, and never through a symbolic link."""
+
+import os
+from pathlib import Path
+
+from neuro_cli.core.errors import UserError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` with ``content``, on disk on return. On OSError the old file stays and no other is left."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        temporary.unlink(missing_ok=True)  # of a killed writer, or a link that leads elsewhere
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in ``folder`` are on disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def open_appending(path: Path) -> int:
+    """A descriptor that appends to ``path``, which may be new. Raises UserError for a symbolic link, OSError."""
+    refuse_link(path)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+
+
+def refuse_link(path: Path) -> None:
+    """Raise UserError when ``path`` is a symbolic link: what is written there would land elsewhere."""
+    if path.is_symlink():
+        raise UserError(f"{path}: it is a symbolic link, and nothing is written through one; put the file itself there")

@@ -1,0 +1,46 @@
+"""Where a user's own packages are found: in the current folder, after all that is installed, and in a run of their own only.
+
+A folder that came from elsewhere may hold a ``matplotlib`` or a ``torch`` of its own: it must neither take the place of the
+installed package nor be found where none is installed. So ``neuro`` drops the current folder, which ``python -m`` puts first,
+starts its own processes without it (``-P``), and appends it for a command that the user has typed in full (``neuro train``). In
+a saved run (``neuro resume``, ``evaluate``, ``load``) it is appended where ``trust=`` names a package that lies in it.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# set for a sweep's job on a worker of a task cluster, JSON with the packages that the worker's owner trusts
+JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"
+
+
+def let_import() -> None:
+    """Append the current folder to the import path; in a job that came over a network, as the worker's owner trusts it."""
+    if JOB_VARIABLE in os.environ:
+        let_trusted(trusted_in_job())
+    else:
+        _append()
+
+
+def trusted_in_job() -> list[str]:
+    """The packages that the owner of the worker trusts, in a job that it does."""
+    return [str(name) for name in json.loads(os.environ[JOB_VARIABLE])["trust"]]
+
+
+def _append() -> None:
+    if not importable():
+        sys.path.append(str(Path.cwd()))
+
+
+def let_trusted(trust: Sequence[str]) -> None:
+    """Append the current folder where a package of ``trust`` lies in it."""
+    here = Path.cwd()
+    if any((here / f"{name}.py").is_file() or (here / name).is_dir() for name in trust if name.isidentifier()):
+        _append()
+
+
+def importable() -> bool:
+    """Whether packages in the current folder are found: what rank 0 tells the other ranks."""
+    return str(Path.cwd()) in sys.path

@@ -1,0 +1,191 @@
+"""How commands end that something else ends: Ctrl-C, a module's own exit, a killed rank, a machine without room."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from inside import neuro_inside, one_line
+from worlds import clean_environment, descendants, needs_mpi, wait_for_rows
+
+from neuro_cli.runner.room import free_memory
+
+SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
+NETS = """
+import sys
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = nn.Conv2d(1, 2, 3), nn.Linear(72, 10)
+
+    def forward(self, images):
+        return self.out(self.first(images).flatten(1))
+
+class NaN(Net):
+    def forward(self, images):
+        return super().forward(images) * float("nan")
+
+class EndsAtWork(Net):
+    def forward(self, images):
+        sys.exit(0)
+
+class EndsWhenMade(Net):
+    def __init__(self):
+        sys.exit()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "nets_that_end.py").write_text(NETS)
+    return tmp_path
+
+
+def test_a_model_of_nan_is_told_by_its_fitness(folder):
+    text = one_line(neuro_inside("train", *SMALL, "model._target_=nets_that_end.NaN", cwd=folder))
+    assert text.startswith("fitness of member 0 in generation 1 is nan: ")
+
+
+@pytest.mark.parametrize(
+    ("override", "code", "line"),
+    [
+        ("model._target_=nets_that_end.EndsAtWork", 1, "SystemExit: 0"),
+        ("model._target_=nets_that_end.EndsWhenMade", 2, "it ended the process (SystemExit: None)"),
+        ("distribution._target_=sys.exit", 2, "it ended the process (SystemExit: None)"),
+    ],
+)
+def test_code_that_exits_is_no_success(override, code, line, folder):
+    done = neuro_inside("train", *SMALL, override, "hydra.run.dir=run", cwd=folder)
+    assert done.returncode == code
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_evaluate_of_code_that_exits_is_no_success(folder):
+    done = neuro_inside("train", *SMALL, "model._target_=nets_that_end.Net", "hydra.run.dir=run", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    text = NETS.replace("return self.out", "sys.exit(0); return self.out")
+    (folder / "nets_that_end.py").write_text(text)
+    sys.modules.pop("nets_that_end")
+    done = neuro_inside("evaluate", "run", "trust=nets_that_end", cwd=folder)
+    assert done.returncode == 1
+    assert "SystemExit: 0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("threads=99999999999",),
+        ("threads=1025",),
+        ("ranks=1000", "population=2000"),
+        ("population=${population}",),
+        ("population=${nothing}",),
+        ("hydra.output_subdir=elsewhere",),
+        ("hydra.output_subdir=null",),
+    ],
+)
+def test_refused_before_anything_is_written(overrides, tmp_path):
+    text = one_line(neuro_inside("train", *SMALL, *overrides, cwd=tmp_path))
+    assert text.startswith(overrides[0].replace("null", "None"))
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == []
+
+
+@pytest.mark.parametrize("verb", ["train", "bench", "scale", "search", "evolve"])
+def test_the_value_that_a_group_has_by_default(verb, tmp_path):
+    groups = {"search": (), "evolve": ("experiment=null", "algo=null", "+algo=null")}.get(
+        verb, ("experiment=null", "+experiment=null")
+    )
+    for override in groups:
+        done = neuro_inside(verb, override, "--cfg", "job", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    if groups:
+        text = one_line(neuro_inside(verb, "-m", "experiment=null,mnist_fast", cwd=tmp_path))
+        assert text.startswith("experiment=null: ")
+        assert "no such option" in one_line(neuro_inside(verb, "task=null", cwd=tmp_path))
+
+
+MEMORY = ("MemTotal: 100 kB\nMemAvailable: 50 kB\n", 50 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({}, 51200),
+        ({"memory.max": "max", "memory.current": "7"}, 51200),
+        ({"memory.max": "1000", "memory.current": "300"}, 700),
+        ({"memory.max": "1000", "memory.current": "3000"}, 0),
+        ({"memory/memory.limit_in_bytes": "900", "memory/memory.usage_in_bytes": "100"}, 800),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712", "memory/memory.usage_in_bytes": "100"}, 51200),
+    ],
+)
+def test_the_memory_that_is_left(files, free, tmp_path):
+    (tmp_path / "meminfo").write_text(MEMORY[0])
+    for name, text in files.items():
+        path = tmp_path / "cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert free_memory(tmp_path / "cgroup", tmp_path / "meminfo") == free
+    assert free_memory(tmp_path / "none", tmp_path / "none") is None
+
+
+LOADING = """
+import signal, sys
+number = int(sys.argv.pop(1))
+
+class Interrupting:
+    '''Ctrl-C when the given module is asked for.'''
+    counting = False
+
+    def find_spec(self, name, path=None, target=None):
+        global number
+        self.counting = self.counting or name == "neuro_cli.cli"
+        number -= self.counting
+        if number == 0:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv[0] = "neuro"
+from neuro_cli.entry import main
+main()
+"""
+
+
+# how many modules are imported before it comes; numpy, torch and Hydra among the later ones
+@pytest.mark.parametrize("modules", [1, 5, 60, 200, 600, 1000])
+def test_ctrl_c_while_it_loads(modules, tmp_path):
+    """From the first import of ours on; what is imported lazily too, after Hydra has written its files."""
+    command = [sys.executable, "-c", LOADING, str(modules), "train", *SMALL, "hydra.run.dir=run"]
+    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (130, "neuro: interrupted\n")
+    assert not (tmp_path / "run" / "metrics.csv").exists()
+    again = neuro_inside("train", *SMALL, "hydra.run.dir=run", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+
+
+@needs_mpi
+def test_a_killed_rank_of_three(tmp_path):
+    command = [sys.executable, "-m", "neuro_cli", "train", "population=8", "batch_size=16", "threads=1", "generations=1000000"]
+    command += ["checkpoint.every=5", "evaluate.every=1000000", "ranks=3", "distribution=replicated", "hydra.run.dir=run"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_for_rows(tmp_path / "run", 6, process)
+    ranks = [pid for pid in descendants(process.pid) if b"-P\0-m\0neuro_cli\0start" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    ranks = [pid for pid in ranks if Path(f"/proc/{pid}/exe").resolve().name.startswith("python")]
+    assert len(ranks) == 3
+    os.kill(ranks[1], signal.SIGKILL)
+    said = process.communicate(timeout=120)[1].decode()
+    assert process.returncode == 1
+    ours = [line for line in said.splitlines() if line.startswith("neuro: ")]
+    assert len(ours) == 1, said
+    assert ours[0].startswith("neuro: error: the world of 3 ranks ended with exit code ")
+    assert ours[0].endswith("a rank was killed; go on with: neuro resume run")
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}/exe").exists() for pid in ranks) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    done = neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,160 @@
+"""What lies in the current folder is imported where the user says so, and never in place of what is installed."""
+
+import json
+import shutil
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from inside import Done, neuro_inside, one_line
+from omegaconf import OmegaConf
+from worlds import clean_environment, needs_mpi, neuro
+
+from neuro_cli import load
+from neuro_cli.core.errors import UserError
+
+SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
+TRACE = "ran.txt"  # what foreign code leaves in the current folder
+EVIL = f"open({TRACE!r}, 'a').write(__name__ + '\\n')\n"
+NET = """
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+"""
+ENVIRONMENT = """
+import gymnasium
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+gymnasium.register("Mine-v0", CartPoleEnv, max_episode_steps=20)
+"""
+# packages that neuro imports while it works, some of them not before a run ends
+SHADOWED = ("matplotlib", "numba", "hydra_plugins", "scipy", "sklearn", "PIL", "rich", "tensorboard", "mpi4py")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """A folder with a run of two generations, `plain`."""
+    folder = tmp_path_factory.mktemp("runs")
+    done = neuro_inside("train", *SMALL, "hydra.run.dir=plain", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def plant(folder: Path) -> None:
+    """Packages of the names of installed ones."""
+    for name in SHADOWED:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(EVIL)
+        (folder / name / "evil.py").write_text(EVIL)
+
+
+def crafted(run: Path, group: str, node: dict[str, object]) -> None:
+    """Change a group of a run's config, and the identity in its checkpoints, whose sum is made again."""
+    path, state = run / ".hydra" / "config.yaml", run / "checkpoints" / "state.json"
+    config = OmegaConf.load(path)
+    old = [f"{group}.{key}" for key in config[group]]
+    config[group] = node
+    OmegaConf.save(config, path)
+    content = json.loads(state.read_text())
+    for entry in content["entries"]:
+        identity = entry["scalars"]["identity"]
+        for key in old:
+            identity.pop(key, None)
+        identity |= {f"{group}.{key}": value for key, value in node.items()}
+    text = json.dumps([content["format"], content["entries"]], sort_keys=True, separators=(",", ":"))
+    state.write_text(json.dumps(content | {"sha256": sha256(text.encode()).hexdigest()}))
+
+
+@pytest.mark.parametrize("verb", ["resume", "evaluate", "report", "evolve export", "load"])
+def test_a_runs_environment_does_not_import_what_lies_beside_it(verb, runs, tmp_path):
+    """D4: the id of an environment names the module payload, relative to the current folder."""
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    crafted(run, "task", {"_target_": "neuro_cli.task.reinforcement.Reinforcement", "id": "run.payload:X-v0"})
+    (run / "payload.py").write_text(EVIL)
+    if verb == "load":
+        with pytest.raises(UserError, match=r"^task\.id=run\.payload:X-v0: it runs code of run; say trust=run"):
+            load(run)
+    elif verb == "report":
+        assert neuro_inside("report", "run", cwd=tmp_path).returncode == 0
+    else:
+        said = one_line(neuro_inside(*verb.split(), "run", cwd=tmp_path))
+        assert said == "task.id=run.payload:X-v0: it runs code of run; say trust=run if this run folder is yours"
+    assert not (tmp_path / TRACE).exists()
+
+
+def test_a_user_types_or_trusts_an_environment_of_their_own(tmp_path):
+    pytest.importorskip("gymnasium")
+    (tmp_path / "my_world.py").write_text(ENVIRONMENT)
+    setting = (
+        "task=lunar_lander",
+        "task.id=my_world:Mine-v0",
+        "task.evaluation_episodes=1",
+        "model=mlp_policy",
+        "model.hidden=[]",
+    )
+    done = neuro_inside("train", *setting, *SMALL, "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "say trust=my_world" in one_line(neuro_inside("evaluate", "run", cwd=tmp_path))
+    sys.modules.pop("my_world")
+    done = neuro_inside("evaluate", "run", "trust=my_world", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "verb", [("resume", ".", "generations=3"), ("evaluate", "."), ("report", "."), ("train", *SMALL, "hydra.run.dir=new")]
+)
+def test_the_current_folder_stands_in_for_no_installed_package(verb, runs, tmp_path):
+    """D5, as a process: what this one has imported already would not be imported again."""
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    plant(run)
+    done = neuro(*verb, cwd=run)
+    assert done.returncode == 0, done.stderr
+    assert not (run / TRACE).exists()
+
+
+def test_a_saved_run_finds_nothing_in_the_current_folder(runs, tmp_path):
+    """Neither what is not installed: the optional packages that libraries try."""
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    for name in ("wandb", "my_net", "no_such_package"):
+        (run / f"{name}.py").write_text(EVIL + NET)
+    crafted(run, "model", {"_target_": "my_net.Net"})
+    assert "say trust=my_net" in one_line(neuro_inside("evaluate", ".", cwd=run))
+    one_line(neuro_inside("evaluate", ".", "trust=another", cwd=run))
+    assert not (run / TRACE).exists()
+    one_line(neuro_inside("evaluate", ".", "trust=my_net", cwd=run))  # found, made, and of another size than the checkpoint
+    assert (run / TRACE).read_text().split() == ["my_net"]
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [(), ("ranks=2", "distribution=replicated")])
+def test_a_users_package_in_the_current_folder_trains(ranks, tmp_path):
+    """The README's `neuro train model._target_=my_package.Net`, also on ranks, and resumed where it is trusted."""
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").write_text("from my_helper import NUMBER\n" + NET)
+    (tmp_path / "my_helper.py").write_text("NUMBER = 1\n")
+    done = neuro("train", *SMALL, "model._target_=my_package.Net", *ranks, "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = neuro("resume", "run", "generations=3", "trust=my_package", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_installed_package_comes_before_one_in_the_current_folder(tmp_path):
+    """A user's own `rich` is not theirs any more: what is installed is found first."""
+    (tmp_path / "rich.py").write_text(EVIL)
+    (tmp_path / "net.py").write_text(NET)
+    done: Done = neuro(
+        "train", *SMALL, "model._target_=net.Net", cwd=tmp_path, PYTHONPATH=clean_environment().get("PYTHONPATH", "")
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / TRACE).exists()
+
+
+def test_bench_finds_the_users_package(tmp_path):
+    (tmp_path / "my_net.py").write_text(NET)
+    setting = ("population=4", "batch_size=8", "repeats=1", "threads=1", "reference=none", "roof=false")
+    done = neuro_inside("bench", "generation", *setting, "model._target_=my_net.Net", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = one_line(neuro_inside("bench", "generation", *setting, "model._target_=nowhere.Net", cwd=tmp_path))
+    assert said.startswith("model._target_=nowhere.Net: ")

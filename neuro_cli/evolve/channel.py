@@ -56,10 +56,13 @@ class Channel:
     async def secure(self, tls: ssl.SSLContext) -> None:
         """Begin TLS, as the server. Raises ssl.SSLError, or ConnectionError when the connection is lost meanwhile."""
         before = self._writer.transport
-        await self._writer.start_tls(tls)
-        if self._writer.transport is None:  # the library leaves it so when the connection was ended under it
-            self._writer._transport = before
-            raise ConnectionError("the connection has ended")
+        try:
+            await self._writer.start_tls(tls)
+        except AttributeError as error:
+            if self._writer.transport is not None:
+                raise
+            self._writer._transport = before  # asyncio has lost it where the connection ended within the handshake
+            raise ConnectionError("the connection has ended") from error
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message."""

@@ -92,6 +92,10 @@ class Collector:
         others = (report.scores for name, report in self.reports.items() if name != peer)
         return any(other.first < high and low < other.first + len(other.fitness) for other in others)
 
+    def at_work(self, there: set[str]) -> set[str]:
+        """Who of ``there`` has said that it works on this iteration."""
+        return {peer for peer in there if self._progress.get(peer, -1) >= self.iteration}
+
     def awaited(self, there: set[str]) -> set[str]:
         """Who works on this iteration, is connected, was not late last time, and has not reported."""
         current = {peer for peer, iteration in self._progress.items() if iteration >= self.iteration - 1}

@@ -52,7 +52,8 @@ class Leadership:
             return
         now = time.monotonic()
         if self._waits_until is not None:
-            if len(self._node.links.there) + 1 < self._node.settings.begin_with and now < self._waits_until:
+            at_work = self.collector.at_work(self._node.links.there | {self._node.me})
+            if len(at_work) < self._node.settings.begin_with and now < self._waits_until:
                 return
             self._waits_until = None
         iteration, since = self._proposed

@@ -5,6 +5,8 @@ import socket
 import pytest
 from inside import neuro_inside, one_line
 
+from neuro_cli.evolve.ledger_file import HEADER
+
 SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
 
 
@@ -69,7 +71,7 @@ def test_a_secret_is_needed_to_join_and_must_not_be_short(tmp_path):
     assert short == "NEURO_CLUSTER_SECRET: the secret has 5 characters, at least 16 are needed"
 
 
-def test_a_secret_is_kept_and_never_shown(tmp_path):
+def test_a_secret_is_kept_and_never_shown_and_a_damaged_ledger_is_refused(tmp_path):
     few = ("cluster.local_peers=1", "generations=2", "population=4", "batch_size=16", "threads=1", "evaluate.every=2")
     done = neuro_inside(
         "evolve", *few, "cluster.bind=0.0.0.0", "cluster.advertise=localhost", "hydra.run.dir=run", cwd=tmp_path
@@ -86,6 +88,13 @@ def test_a_secret_is_kept_and_never_shown(tmp_path):
     assert one_line(neuro_inside("evolve", "export", "run", "file=/nope/x", cwd=tmp_path)) == (
         "/nope/x: cannot be written: No such file or directory"
     )
+    # a flipped length is no torn end, however it is read
+    ledger = tmp_path / "run" / "ledger.bin"
+    whole = bytearray(ledger.read_bytes())
+    whole[HEADER + 2] ^= 1
+    ledger.write_bytes(whole)
+    for command in (("export", "run", "from_start=true"), ("cluster.from_run=run", "cluster.force_new=true", *few)):
+        assert one_line(neuro_inside("evolve", *command, cwd=tmp_path)) == "run/ledger.bin: damaged at iteration 0"
     # one that was given is kept in no further place
     file.chmod(0o644)
     given = neuro_inside("evolve", *few, "cluster.secret_file=run/secret", "hydra.run.dir=other", cwd=tmp_path)

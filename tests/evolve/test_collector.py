@@ -97,3 +97,25 @@ def test_two_peers_cannot_bring_the_same_member():
     assert collector.take("a", report(0, 10), 0.0)
     assert not collector.take("b", report(0, 11), 0.0)
     assert len(collector.all_reports()) == 1
+
+
+def test_one_that_is_there_is_at_work_once_it_says_so():
+    collector = Collector(5.0, "drop")
+    collector.begin(0)
+    collector.progress("a", 0)
+    collector.progress("b", -1)  # connected, and still loading
+    assert collector.at_work(ALL) == {"a"}
+    collector.take("b", report(0, 2), 0.0)
+    assert collector.at_work(ALL) == {"a", "b"}
+
+
+def test_a_dropped_report_counts_no_more_and_is_not_waited_for():
+    collector = working()
+    collector.take("a", report(0, 0), 0.0)
+    collector.take("b", report(0, 2), 0.0)
+    collector.drop("b")
+    assert not collector.take("b", report(0, 2), 0.1)
+    assert collector.awaited(ALL) == {"c"}
+    assert list(collector.reports) == ["a"]
+    collector.begin(1)
+    assert collector.take("b", report(1, 2), 0.2)

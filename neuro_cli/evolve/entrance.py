@@ -39,8 +39,11 @@ class Entrance:
             attempt += 1
             try:
                 answer = await self._node.catch_up.fetch_from(address)
+                if self._node.entered.is_set() and self._node.cluster != answer["cluster"]:
+                    self._node.withdraw()
                 self._node.cluster = answer["cluster"]
                 if await self._ask_in(address):
+                    self._node.admitted()
                     count = len(self._node.election.members)
                     log.info("joined cluster %s of %d peers at iteration %d", self._node.cluster, count, self._node.ledger.next)
                     return
@@ -73,10 +76,15 @@ class Entrance:
         return False
 
     async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
-        """Begin before we are let in: our own word may be needed to commit it. Whether it was committed."""
+        """Begin before we are let in: our own word may be needed to commit it. Whether it was committed.
+
+        Where that is not known we go on taking part, under the same name, and ask again: the entry that makes us a member may
+        stand in others' logs, and without our vote they could lack a majority.
+        """
         if self._node.me not in answer["members"]:
             raise MalformedError("members without the newcomer")
-        self._node.enter(answer["members"], answer["term"], newcomer=True)
+        if not self._node.entered.is_set():
+            self._node.enter(answer["members"], answer["term"], newcomer=True)
         heard = asyncio.ensure_future(channel.receive())
         try:
             for _ in range(round(ENTRY / TICK)):
@@ -89,8 +97,6 @@ class Entrance:
         except ConnectionError:
             pass
         heard.cancel()
-        # committed or not: under this name we shall never be heard again
-        self._node.withdraw()
         return False
 
     async def come_back(self) -> None:

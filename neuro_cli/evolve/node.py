@@ -191,6 +191,10 @@ class Node:
         self.election.start(self, self.me, members, term, newcomer)
         self.entered.set()
 
+    def admitted(self) -> None:
+        """Forget what was said of us before we were let in: that we are no member."""
+        self._refusals = 0
+
     def withdraw(self) -> None:
         """Take no part in the election any more, and give up the name."""
         self.entered.clear()

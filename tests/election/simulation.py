@@ -17,6 +17,7 @@ from neuro_cli.election.base import Election
 from neuro_cli.election.raft_log import Entry, Log
 
 TICK, GRACE, AGAIN = 0.08, 3.0, 0.4  # seconds: between ticks of a peer; of silence before a removal; before a second proposal
+ENTRY = 2.0  # seconds in which a newcomer is let in, or asks again
 REFUSALS = 12  # of a leader, a tick each, before a peer takes it that it was removed
 SILENT = 0.3  # seconds until a peer notices that another is out of reach
 
@@ -71,6 +72,7 @@ class Peer:
         self.election: Election = world.elections()
         self.election.draw = random.Random(f"{world.seed} {name}")
         self.alive, self.started, self.paused_until, self.leaving = True, False, 0.0, False
+        self.admitted = False
         self.wants: set[str] = set()
         self.there: dict[str, float] = {}  # connected peers, and since when they are out of reach (inf: they are not)
         self.last_word: dict[str, float] = {}
@@ -148,7 +150,7 @@ FAULTS = ["split", "one way", "pause", "kill", "join", "leave", "kill and join",
 class Simulation:
     """``elections()`` makes an election; ``safe``: a fork is a violation (takeover allows it and takes it back)."""
 
-    def __init__(self, seed: int, elections: Callable[[], Election], safe: bool, seconds: float = 6.0) -> None:
+    def __init__(self, seed: int, elections: Callable[[], Election], safe: bool, seconds: float = 4.0) -> None:
         self.seed, self.elections, self.safe, self.seconds = seed, elections, safe, seconds
         self.draw = random.Random(seed)
         self.now, self._order = 0.0, 0
@@ -167,6 +169,7 @@ class Simulation:
         for name in names:
             self.peers[name] = Peer(self, name, Ledger())
         for name in names:
+            self.peers[name].admitted = True
             self.peers[name].start(names, 0, newcomer=False)
             self._tick_later(self.peers[name], self.draw.uniform(0, TICK))
         self.later(self.draw.expovariate(self.weather.faults), self._fault)
@@ -269,7 +272,7 @@ class Simulation:
             elif reached:
                 peer.there[name] = float("inf")
 
-        if peer.refusals > REFUSALS and peer.alive:  # it joins again, as somebody new who knows the history
+        if peer.refusals > REFUSALS and peer.alive and peer.admitted:  # it joins again, as somebody new who knows the history
             peer.alive = False
             self._join(ledger=peer.ledger)
 
@@ -394,7 +397,25 @@ class Simulation:
         self.peers[newcomer.name] = newcomer
         newcomer.start(sorted({*leader.election.members, newcomer.name}), leader.election.term, newcomer=True)
         self._tick_later(newcomer, self.delay())
-        leader.election.add(newcomer.name, lambda done: None)
+
+        self._ask_in(newcomer, leader)
+
+    def _ask_in(self, newcomer: Peer, leader: Peer) -> None:
+        """Ask to be made a member, and ask again under the same name until that is said: its vote may be needed."""
+
+        def entered(outcome: bool) -> None:
+            newcomer.admitted, newcomer.refusals = newcomer.admitted or outcome, 0
+
+        def again() -> None:
+            if newcomer.alive and not newcomer.admitted:
+                leads = [peer for peer in self._able() if peer.election.can_commit and peer is not newcomer]
+                if leads:
+                    self._ask_in(newcomer, self.draw.choice(leads))
+                else:
+                    self.later(0.3, again)
+
+        leader.election.add(newcomer.name, entered)
+        self.later(ENTRY, again)
 
     # invariants
 

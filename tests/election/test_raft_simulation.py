@@ -45,8 +45,8 @@ def test_a_hundred_thousand_schedules_keep_the_invariants(part):
 def test_a_schedule_is_a_function_of_its_seed():
     first, second = (Simulation(7, election, safe=True).run() for _ in range(2))
     assert (first.steps, first.now, first.records) == (second.steps, second.now, second.records)
-    assert first.steps > 500
-    assert len(first.records) > 20
+    assert first.steps > 300
+    assert len(first.records) > 10
 
 
 class VotesForAnybody(Replica):

@@ -12,7 +12,8 @@ from neuro_cli.evolve.rationed import Rationed
 
 log = logging.getLogger(__name__)
 
-AGAIN, ANSWER = 0.3, 2.0  # seconds until a broken connection is dialled again; that a peer may take to answer
+AGAIN, SELDOM = 0.3, 2.0  # seconds until a broken connection is dialled again: at first, and at most
+ANSWER = 2.0  # seconds that a peer may take to answer
 MOST_WAITING = 4 * 2**20  # bytes for a peer that does not read: what comes on top is lost, elections live with that
 
 
@@ -61,11 +62,11 @@ class Links:
             channel.abort()
 
     async def _keep(self, peer: str) -> None:
-        channel = None
+        channel, pause = None, AGAIN
         while True:
             try:
                 channel, _ = await dial(peer, self._tls(), self._traffic, self._hello(), ("ok",), ANSWER)
-                self._open[peer] = channel
+                self._open[peer], pause = channel, AGAIN
                 self._changed(peer, True)
                 # nobody speaks on it but us: this waits for the end
                 raise MalformedError(f"{await channel.receive()}")
@@ -82,7 +83,8 @@ class Links:
                         del self._open[peer]
                         self._changed(peer, False)
                     channel = None
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, SELDOM)  # the peer may be gone for good
 
     def close(self) -> None:
         self.want(set())

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 class BrokerLauncher(Launcher):
     """Sends every job as data, its overrides and its folder, to a cluster; a worker runs it as a command of its own.
 
-    ``settings``: arguments of `neuro_cli.broker.broker_pool.BrokerPool`.
+    ``settings``: arguments of `neuro_cli.pool.broker.BrokerPool`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -28,7 +28,7 @@ class BrokerLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run the jobs. Returns them in their order, when all have ended."""
-        from neuro_cli.broker.sweep_jobs import SweepJob, run_jobs
+        from neuro_cli.launch.broker_sweep import SweepJob, run_jobs
 
         returns = [self._described(list(overrides), initial_job_idx + place) for place, overrides in enumerate(job_overrides)]
         jobs = [

@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     # torch takes seconds to import: `neuro --help` must not wait for it
     if name == "load":
-        from neuro_cli.runner.runs import load
+        from neuro_cli.runner.load import load
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

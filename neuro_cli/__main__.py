@@ -7,7 +7,7 @@ import sys
 if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()] != [os.path.dirname(os.path.dirname(__file__))]:
     del sys.path[0]
 
-from neuro_cli.entry import main
+from neuro_cli.cli.entry import main
 
 if __name__ == "__main__":
     main()

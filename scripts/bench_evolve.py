@@ -25,9 +25,9 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from neuro_cli.overrides import config_folder
-from neuro_cli.runner.bench_rollout import random_actions
-from neuro_cli.runner.bench_table import machine, ratios, spread
+from neuro_cli.bench.rollout import random_actions
+from neuro_cli.bench.table import machine, ratios, spread
+from neuro_cli.cli.overrides import config_folder
 from neuro_cli.runner.build import make
 from neuro_cli.task.base import Task
 from neuro_cli.task.reinforcement import Reinforcement

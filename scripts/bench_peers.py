@@ -27,12 +27,12 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
+from neuro_cli.bench.generation import BenchProcess
+from neuro_cli.bench.table import processor
+from neuro_cli.cli.overrides import config_folder, option_of
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.model import mnist
-from neuro_cli.overrides import config_folder, option_of
-from neuro_cli.runner.bench_generation import Worker
-from neuro_cli.runner.bench_table import processor
-from neuro_cli.runner.summary import git_revision, versions
+from neuro_cli.run_folder.summary import git_revision, versions
 
 REQUIREMENTS = {
     "evosax": ("evosax>=0.3.2", "jax>=0.10.2"),
@@ -46,7 +46,7 @@ TOLD = ("evosax", "jax", "jaxlib", "evotorch", "torch", "numpy")  # versions in 
 UNCOUNTED = 2  # generations
 
 
-class Peer(Worker):
+class Peer(BenchProcess):
     """Another system: a program of scripts/peers in the environment of that system."""
 
     def __init__(self, name: str, python: Path, setting: dict[str, Any], log: Path) -> None:
@@ -141,7 +141,7 @@ def check(config: dict[str, Any]) -> None:
 
     In a process of its own: the peak memory of one that builds here would be where each system's peak begins.
     """
-    command = [sys.executable, "-m", "neuro_cli.runner.bench_worker", "neuro", json.dumps(config)]
+    command = [sys.executable, "-m", "neuro_cli.bench.generation_worker", "neuro", json.dumps(config)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         raise UserError(done.stderr.strip().splitlines()[-1].split(": ", 1)[-1])  # without the name of the exception
@@ -190,14 +190,14 @@ def make_folder(output: Path) -> None:
         raise UserError(f"--output {output}: {error.strerror}") from error
 
 
-def measure(workers: list[Worker], repeats: int) -> None:
+def measure(workers: list[BenchProcess], repeats: int) -> None:
     """One generation of each in turn: a machine that drifts drifts for all of them. Raises UserError."""
     for repeat in range(UNCOUNTED + repeats):
         for worker in workers:
             worker.generation(counted=repeat >= UNCOUNTED)
 
 
-def write(output: Path, workers: list[Worker], record: dict[str, Any]) -> None:
+def write(output: Path, workers: list[BenchProcess], record: dict[str, Any]) -> None:
     """The rows as CSV, and beside it as JSON what was run on what."""
     with output.open("w", newline="") as file:
         columns = ("system", "repeat", "seconds", "peak_memory_bytes")
@@ -208,7 +208,7 @@ def write(output: Path, workers: list[Worker], record: dict[str, Any]) -> None:
     output.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
 
 
-def show(workers: list[Worker], record: dict[str, Any], console: Console) -> None:
+def show(workers: list[BenchProcess], record: dict[str, Any], console: Console) -> None:
     """The table, the ratio of every system to neuro, and what it ran on."""
     setting = record["setting"]
     title = f"one generation: {setting['model']}, population {setting['population']}, {setting['batch_size']} examples"
@@ -242,11 +242,11 @@ def bench(typed: argparse.Namespace, console: Console) -> None:
     pythons = {name: environment_python(name, typed.environments, console) for name in typed.systems if name != "neuro"}
     packages = {"neuro": {**versions(None), "revision": git_revision()}} if "neuro" in typed.systems else {}
     before = os.getloadavg()[0]
-    workers: list[Worker] = []
+    workers: list[BenchProcess] = []
     with ExitStack() as stack:
         for name in typed.systems:
             log = typed.output.with_name(f"{name}.log")
-            workers.append(Worker(name, config) if name == "neuro" else Peer(name, pythons[name], setting, log))
+            workers.append(BenchProcess(name, config) if name == "neuro" else Peer(name, pythons[name], setting, log))
             stack.callback(workers[-1].close)
         measure(workers, typed.repeats)
     record = {

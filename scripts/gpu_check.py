@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 NEURO = ["-m", "neuro_cli"]
-TESTS = ["tests/core/test_triton_kernels.py", "tests/core/test_noise.py", "tests/distribution/test_perturbed.py", "tests/gpu"]
+TESTS = ["tests/core/test_triton_kernels.py", "tests/core/test_noise.py", "tests/scoring/test_perturbed.py", "tests/gpu"]
 MNIST = [
     "experiment=mnist_fast", "model._target_=gpu_net.Strided", "population=120000", "batch_size=60000", "precision=bfloat16",
     "algo.optimizer.lr=0.01", "generations=1500", "evaluate.every=50", "checkpoint.every=100000", "stop.metric=test_accuracy",

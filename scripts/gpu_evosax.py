@@ -17,9 +17,9 @@ from bench_peers import UNCOUNTED, Peer, measure
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from neuro_cli.bench.generation import BenchProcess
+from neuro_cli.cli.overrides import config_folder
 from neuro_cli.model.mnist import MNIST_3M
-from neuro_cli.overrides import config_folder
-from neuro_cli.runner.bench_generation import Worker
 
 
 def config_of(precision: str) -> dict[str, Any]:
@@ -57,8 +57,8 @@ def main() -> None:
     out, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10
     alone = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # all of them are on one device
     workers = [
-        Worker("neuro", config_of("float32")),
-        Worker("neuro", config_of("bfloat16")),
+        BenchProcess("neuro", config_of("float32")),
+        BenchProcess("neuro", config_of("bfloat16")),
         peer("evosax", alone, out),
         peer("evosax_float32", alone | {"JAX_DEFAULT_MATMUL_PRECISION": "highest"}, out),
     ]

@@ -23,16 +23,16 @@ from torch import Tensor, nn
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.rows import Rows
+from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.threads import Threads
-from neuro_cli.distribution.candidate import Candidate
-from neuro_cli.distribution.perturbed import PerturbedForward
 from neuro_cli.model.mnist import MLP_270K, MNIST_3M
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.sampler.permutation import Permutation
 from neuro_cli.sampler.sign_flip import SignFlip
+from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.perturbed import PerturbedForward
 
 PRECISION, SIGMA, REPLAYS = torch.bfloat16, 0.01, 20
 LINEAR, LINEAR_EXAMPLES = [(256, 256), (512, 512), (512, 10)], 8192
@@ -88,7 +88,7 @@ class Subject:
         x = torch.randn(rows, *shape, generator=torch.Generator().manual_seed(1)).to(device, PRECISION)
         self._x = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
         sampler.bind(Noise(1, self._layout.size, device, Threads(1)), rows // examples, self._layout)
-        self._rows = Rows([SIGMA, -SIGMA] if sampler.antithetic else [SIGMA], sampler.directions, examples)
+        self._rows = MemberBatch([SIGMA, -SIGMA] if sampler.antithetic else [SIGMA], sampler.directions, examples)
         self._weights = np.random.default_rng(1).standard_normal((1, rows // examples))
 
     def plain(self, number: int) -> Tensor:

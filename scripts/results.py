@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from neuro_cli.reproduce.markdown import facts, headlines, summary, table
-from neuro_cli.reproduce.results import Result, read_results
+from neuro_cli.reproduce.results import RowResult, read_results
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "docs" / "results"
@@ -85,7 +85,7 @@ def block(name: str, path: Path) -> str:
         best.setdefault(file.stem, file)
     if name in GROUPS:
         return headlines({link(file, path): kept[file] for stem, file in best.items() if stem.startswith(GROUPS[name])})
-    results: list[Result] = kept[best[name]]
+    results: list[RowResult] = kept[best[name]]
     return f"{table(results)}\n\n{facts(results)}"
 
 

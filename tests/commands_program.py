@@ -9,7 +9,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from neuro_cli.cli import main
+from neuro_cli.cli.main import main
 from neuro_cli.fabric.mpi import mpi_world
 
 

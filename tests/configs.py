@@ -7,7 +7,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from neuro_cli.overrides import config_folder
+from neuro_cli.cli.overrides import config_folder
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:

@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # most of their time is of processes that they start, and SLURM's mostly wait: the other worker has the rest meanwhile
-LONG = ("slurm", "runner", "broker", "mpi", "cli", "fabric", "scripts")
+LONG = ("slurm", "runner", "launch", "run_folder", "bench", "scaling", "broker", "mpi", "cli", "fabric", "pool", "scripts")
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from worlds import program
 
-from neuro_cli.cli import main
+from neuro_cli.cli.main import main
 
 COMMANDS = Path(__file__).parent / "commands_program.py"
 

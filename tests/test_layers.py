@@ -13,36 +13,55 @@ MODULES = {
     ".".join(("neuro_cli", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
+SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 
-# a layer may import itself (of one line: its own folder only) and what stands above it
+# a folder may import itself and what stands in a line above its own
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("core",),
     ("model", "task", "sampler", "fabric", "logger", "selection", "election"),
-    ("algo",),
+    ("algo", "strategy"),
+    ("scoring",),
     ("distribution",),
+    ("run_folder",),
     ("runner",),
-    ("report", "evolve", "broker"),
-    ("search",),
+    ("evolve", "broker"),
+    ("pool",),
+    ("launch",),
+    ("report", "bench", "search"),
+    ("scaling",),
     ("reproduce",),
-    ("overrides", "sweep"),
-    ("verbs",),
     ("cli",),
-    ("entry",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 BLIND = {"algo"}  # sees the core only: no rank, no socket, no model class
-VERBS = {name for name in MODULES if name.startswith("neuro_cli.verbs.")}
-HYDRA = {*VERBS, "neuro_cli.overrides", "neuro_cli.sweep", "neuro_cli.runner.build"}
-BROKER = {name for name in MODULES if name.startswith("neuro_cli.broker.")}
+# a peer's parts know its node by an import for its type alone, until they get narrow protocols
+CIRCLES = {
+    f"neuro_cli.evolve.{name}"
+    for name in ("node", "events", "heartbeat", "leader", "membership", "network.listener", "state_transfer")
+}
+
+
+def below(*folders: str) -> set[str]:
+    """Modules of folders, by their dotted names."""
+    return {name for name in MODULES if name.startswith(tuple(f"neuro_cli.{folder}." for folder in folders))}
+
+
+HYDRA = {*below("cli"), "neuro_cli.runner.build"}
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
     "hydra": HYDRA,
-    "omegaconf": {*HYDRA, "neuro_cli.runner.runs", "neuro_cli.runner.saved_yaml", "neuro_cli.evolve.local"},
-    "grpc": BROKER,
-    "grpc_health": BROKER,
-    "grpc_reflection": BROKER,
-    "google": BROKER,
-    "bokeh": {name for name in MODULES if name.startswith("neuro_cli.report.")},
+    "omegaconf": {
+        *HYDRA,
+        "neuro_cli.run_folder.config",
+        "neuro_cli.run_folder.saved_yaml",
+        "neuro_cli.report.run_state",
+        "neuro_cli.evolve.local_peers",
+    },
+    "grpc": below("broker"),
+    "grpc_health": below("broker"),
+    "grpc_reflection": below("broker"),
+    "google": below("broker"),
+    "bokeh": below("report"),
     "jinja2": {"neuro_cli.report.page", "neuro_cli.reproduce.page"},
     "pickle": set(),
     "cloudpickle": set(),
@@ -64,7 +83,7 @@ def imports(source: str, module: str = "neuro_cli.x.y") -> Iterator[str]:
 
 
 def layer(name: str) -> str:
-    """The part of the package that a dotted name lies in."""
+    """The folder of the package that a dotted name lies in."""
     return name.split(".")[1] if "." in name else ""
 
 
@@ -90,29 +109,62 @@ def calls(source: str) -> set[str]:
     return {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
 
 
-def test_every_part_of_the_package_has_its_layer():
-    parts = {layer(name) for name in MODULES} - {""}
-    assert parts - {"__main__"} == HEIGHT.keys()
+def circles(sources: dict[str, str]) -> set[frozenset[str]]:
+    """Sets of modules that import each other, directly or through others of the set (strongly connected components)."""
+    edges = {
+        module: {name if name in sources else name.rpartition(".")[0] for name in imports(source, module)} & sources.keys()
+        for module, source in sources.items()
+    }
+    reach = {module: _reached(module, edges) for module in edges}
+    return {
+        frozenset({module, *together})
+        for module in edges
+        if (together := {other for other in reach[module] if module in reach[other]}) - {module}
+    }
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if layer(name) in HEIGHT])
-def test_imports_go_down_only(module):
-    assert strays(module, MODULES[module].read_text()) == []
+def _reached(module: str, edges: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    todo = [module]
+    while todo:
+        fresh = edges[todo.pop()] - found
+        found |= fresh
+        todo += fresh
+    return found
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_mpi_hydra_and_picklers_stay_where_they_are_known(module):
-    assert foreign(module, MODULES[module].read_text()) == []
+def test_every_folder_of_the_package_has_its_layer():
+    assert {layer(name) for name in MODULES} - {"", "__main__"} == HEIGHT.keys()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_nothing_is_pickled(module):
-    assert calls(MODULES[module].read_text()) & {"torch.load", "torch.save", "np.load", "numpy.load"} == set()
+def test_a_group_of_options_has_its_folder():
+    conf = next(path for path in (PACKAGE / "conf", PACKAGE.parent / "conf") if path.is_dir())
+    groups = {path.name for path in conf.iterdir() if path.is_dir()} - {"experiment", "hydra", "table"}
+    assert groups <= HEIGHT.keys()
+
+
+def test_imports_go_down_only():
+    found = {module: strays(module, source) for module, source in SOURCES.items() if layer(module) in HEIGHT}
+    assert {module: names for module, names in found.items() if names} == {}
+
+
+def test_no_files_import_each_other():
+    assert [circle for circle in circles(SOURCES) if not circle <= CIRCLES] == []
+
+
+def test_mpi_hydra_and_picklers_stay_where_they_are_known():
+    found = {module: foreign(module, source) for module, source in SOURCES.items()}
+    assert {module: names for module, names in found.items() if names} == {}
+
+
+def test_nothing_is_pickled():
+    forbidden = {"torch.load", "torch.save", "np.load", "numpy.load"}
+    assert {module for module, source in SOURCES.items() if calls(source) & forbidden} == set()
 
 
 def test_the_package_itself_imports_nothing_at_once():
     """``import neuro_cli`` costs nothing: ``load`` brings torch when it is asked for."""
-    tree = ast.parse(MODULES["neuro_cli"].read_text())
+    tree = ast.parse(SOURCES["neuro_cli"])
     at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [name for node in at_once for name in imports(ast.unparse(node))] == ["typing.Any"]
 
@@ -128,13 +180,23 @@ def test_the_package_itself_imports_nothing_at_once():
         ),
         ("neuro_cli.task.mnist", "from neuro_cli import model", ["neuro_cli.model"]),
         ("neuro_cli.task.mnist", "from ..logger import csv", ["neuro_cli.logger.csv"]),
-        ("neuro_cli.runner.train", "from neuro_cli.cli import main", ["neuro_cli.cli.main"]),
-        ("neuro_cli.overrides", "from neuro_cli import cli", ["neuro_cli.cli"]),
-        ("neuro_cli.cli", "from neuro_cli.overrides import checked\nfrom neuro_cli import __version__", []),
+        ("neuro_cli.run_folder.record", "from neuro_cli.runner.build import make", ["neuro_cli.runner.build.make"]),
+        ("neuro_cli.runner.loop", "from neuro_cli.cli.main import main", ["neuro_cli.cli.main.main"]),
+        ("neuro_cli.cli.main", "from neuro_cli.cli.overrides import checked\nfrom neuro_cli import __version__", []),
     ],
 )
 def test_a_wrong_import_would_be_seen(module, source, found):
     assert strays(module, source) == found
+
+
+def test_a_circle_would_be_seen():
+    sources = {
+        "neuro_cli.a": "from neuro_cli.b import x",
+        "neuro_cli.b": "def f():\n    from neuro_cli import c",
+        "neuro_cli.c": "import neuro_cli.a",
+        "neuro_cli.d": "from neuro_cli.a import y",
+    }
+    assert circles(sources) == {frozenset({"neuro_cli.a", "neuro_cli.b", "neuro_cli.c"})}
 
 
 @pytest.mark.parametrize(

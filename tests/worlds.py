@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from neuro_cli.runner.launch import launcher_at
+from neuro_cli.launch.launcher import launcher_at
 
 # Open MPI refuses root without them; a test may decide that, `neuro` may not
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

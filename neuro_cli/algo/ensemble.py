@@ -49,7 +49,7 @@ class Ensemble(Algorithm):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JointOutcome:
     """Of one minibatch: the ensemble's mean ``loss``, its ``accuracy``, and dL/df (B, K) of every member."""
 
     loss: float
@@ -57,7 +57,7 @@ class Outcome:
     gradient: Tensor
 
 
-def joint_outcome(mean_logits: Tensor, targets: Tensor, members: int, examples: int | None = None) -> Outcome:
+def joint_outcome(mean_logits: Tensor, targets: Tensor, members: int, examples: int | None = None) -> JointOutcome:
     """The outcome of ``mean_logits`` (B, K), the mean over all ``members``, for ``targets`` (B,) int64.
 
     ``examples``: of the whole minibatch where (B, K) is a share of it; loss and accuracy are then the share's part of the
@@ -69,7 +69,7 @@ def joint_outcome(mean_logits: Tensor, targets: Tensor, members: int, examples: 
     gradient = log_q.exp()
     gradient[torch.arange(len(targets), device=targets.device), targets] -= 1
     correct = (mean_logits.argmax(1) == targets) & losses.isfinite()  # argmax of what is no number would be a lucky guess
-    return Outcome(
+    return JointOutcome(
         float(losses.sum(dtype=torch.float64)) / examples,
         float(correct.sum()) / examples,
         gradient.div_(members * examples),

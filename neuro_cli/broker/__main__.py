@@ -7,7 +7,7 @@ import sys
 
 from neuro_cli.broker.roles import serve
 from neuro_cli.core.errors import report
-from neuro_cli.fabric.emulation.kernel import die_with_parent
+from neuro_cli.core.process import die_with_parent
 
 
 def main() -> int:

@@ -35,7 +35,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 async def _nameserver(config: dict[str, Any]) -> int:
-    from neuro_cli.broker.nameserver import Nameserver
+    from neuro_cli.broker.nameserver.nameserver import Nameserver
     from neuro_cli.broker.settings import nameserver_settings, security_of
 
     settings = nameserver_settings(config)
@@ -48,7 +48,7 @@ async def _nameserver(config: dict[str, Any]) -> int:
 
 
 async def _broker(config: dict[str, Any]) -> int:
-    from neuro_cli.broker.broker import Broker
+    from neuro_cli.broker.server.broker import Broker
     from neuro_cli.broker.settings import broker_settings, security_of
 
     broker = Broker(broker_settings(config), security_of(config))
@@ -63,10 +63,10 @@ async def _broker(config: dict[str, Any]) -> int:
 
 async def _worker(config: dict[str, Any]) -> int:
     from neuro_cli.broker.settings import security_of, worker_settings
-    from neuro_cli.broker.worker import Worker
+    from neuro_cli.broker.worker.worker import TaskWorker
 
     settings = worker_settings(config)
-    worker = Worker(settings, security_of(config))
+    worker = TaskWorker(settings, security_of(config))
     _say(f"worker {worker.name}")
     work = asyncio.create_task(worker.work())
     signalled = asyncio.create_task(_signalled())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.broker.addresses import check_address
-from neuro_cli.broker.kinds import KINDS, ON_REQUEST
+from neuro_cli.broker.worker.kinds import KINDS, ON_REQUEST
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 

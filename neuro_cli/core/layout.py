@@ -77,7 +77,7 @@ class ParameterLayout:
         for place in self.places:
             parameters[place.name].data = place.view(flat)
 
-    def hollow(self, module: nn.Module) -> None:
+    def release_storage(self, module: nn.Module) -> None:
         """Free the module's own trainable numbers: what is left is a form to copy and :meth:`attach`."""
         parameters = dict(module.named_parameters())
         for place in self.places:

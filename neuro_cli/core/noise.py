@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core import gpu, kernels, philox
+from neuro_cli.core import gpu, philox
+from neuro_cli.core import noise_kernels as kernels
 from neuro_cli.core.threads import Threads
 
 log = logging.getLogger(__name__)

@@ -68,20 +68,20 @@ class Geometry:
     groups: int = 1
 
 
-class Rows:
+class MemberBatch:
     """``examples`` rows for each of ``directions`` directions, once for every one of ``scales``."""
 
     def __init__(self, scales: Sequence[float], directions: int, examples: int) -> None:
         self.scales, self.directions, self.examples = tuple(scales), directions, examples
         self.count = len(self.scales) * directions * examples
 
-    def scaled(self, factor: float) -> "Rows":
+    def scaled(self, factor: float) -> "MemberBatch":
         """The same rows with all scales times ``factor``."""
-        return Rows([factor * scale for scale in self.scales], self.directions, self.examples)
+        return MemberBatch([factor * scale for scale in self.scales], self.directions, self.examples)
 
-    def one_side(self) -> "Rows":
+    def one_side(self) -> "MemberBatch":
         """The rows of one side, with scale 1."""
-        return Rows([1.0], self.directions, self.examples)
+        return MemberBatch([1.0], self.directions, self.examples)
 
     def flip(self, x: Tensor, words: Tensor, channel: int) -> Tensor:
         """``x`` with the channels' signs of each row's direction; ``words`` (D, W), ``channel`` the channels' dimension."""

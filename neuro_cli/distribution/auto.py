@@ -1,7 +1,7 @@
 """Chooses the method whose update is expected to take the least time on this world, and says why.
 
 Scoring is the same for all candidates. What differs is what a rank does to make the sums, which is done for the purpose in
-a world that pretends (:mod:`neuro_cli.fabric.pretend`), and the collectives, which the network's cost model prices. The
+a world that pretends (:mod:`neuro_cli.fabric.simulated`), and the collectives, which the network's cost model prices. The
 candidates give the same centre in the same bits, so that the choice, which may differ from run to run, changes no result.
 """
 
@@ -15,12 +15,12 @@ from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Distribution, Job, Report
+from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
 from neuro_cli.distribution.data_parallel import DataParallel
 from neuro_cli.distribution.local import Local
 from neuro_cli.fabric.cost import CostModel
 from neuro_cli.fabric.measure import measured_cost
-from neuro_cli.fabric.pretend import Pretend
+from neuro_cli.fabric.simulated import SimulatedWorld
 
 log = logging.getLogger(__name__)
 
@@ -63,13 +63,13 @@ class Auto(Distribution):
     def name(self) -> str:  # type: ignore[override]
         return self._chosen.name if self._chosen is not None else "auto"
 
-    def bind(self, job: Job) -> None:
+    def bind(self, job: PopulationContext) -> None:
         self.job = job
         self._chosen = self._choose(job)
         self._chosen.bind(job)
         self.members = self._chosen.members
 
-    def _choose(self, job: Job) -> Distribution:
+    def _choose(self, job: PopulationContext) -> Distribution:
         if job.world.size == 1:
             return Local()
         if not isinstance(job.algo, PopulationAlgorithm):
@@ -82,7 +82,7 @@ class Auto(Distribution):
         log.info("distribution=auto: %s; expected a generation beside scoring: %s", best, told)
         return self._candidates[best]
 
-    def step(self, generation: int) -> Report:
+    def step(self, generation: int) -> StepReport:
         assert self._chosen is not None
         return self._chosen.step(generation)
 
@@ -99,10 +99,10 @@ class Auto(Distribution):
         return self._chosen.combine(generation, combination)
 
 
-def estimate(candidate: Distribution, job: Job, cost: CostModel) -> Estimate:
+def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -> Estimate:
     """What ``candidate`` takes for the sums of a generation. A collective call; the same on every rank."""
     sampled = min(job.population, max(SAMPLE, job.world.size))
-    pretend = Pretend(job.world.size, job.world.rank)
+    pretend = SimulatedWorld(job.world.size, job.world.rank)
     candidate.bind(replace(job, world=pretend, population=sampled))
     algo = job.algo
     assert isinstance(algo, PopulationAlgorithm)

@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
+from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
-from neuro_cli.distribution.clock import Clock
-from neuro_cli.distribution.episodes import EpisodeScorer
 from neuro_cli.distribution.method import Method
-from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.episodes import EpisodeScorer
+from neuro_cli.scoring.members import Scorer
 
 
 @dataclass(frozen=True)
-class Job:
+class PopulationContext:
     """What a run consists of, as every rank holds it. ``layout``: shared_batch | per_example."""
 
     world: World
@@ -40,7 +40,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Report:
+class StepReport:
     """Means over the members and their examples, the same on every rank. ``loss`` is None where the task has none.
 
     ``means`` (C,): of every score column, None for an algorithm without a population.
@@ -55,7 +55,7 @@ class Report:
 class Distribution(Method):
     """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation."""
 
-    def bind(self, job: Job) -> None:
+    def bind(self, job: PopulationContext) -> None:
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
@@ -72,7 +72,7 @@ class Distribution(Method):
         if job.world.size > job.population:
             raise ConfigError("ranks", job.world.size, f"must be <= population={job.population}")
 
-    def step(self, generation: int) -> Report:
+    def step(self, generation: int) -> StepReport:
         """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number."""
         algo = self.job.algo
         if isinstance(algo, GradientAlgorithm):
@@ -123,13 +123,13 @@ class Distribution(Method):
     def restore(self, state: State) -> None:
         """Take back what :meth:`state` gave to rank 0, with another method or on other ranks perhaps."""
 
-    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
+    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
-    def report(self, generation: int, best: float, means: np.ndarray) -> Report:
+    def report(self, generation: int, best: float, means: np.ndarray) -> StepReport:
         """What came out of a generation whose members have the mean scores ``means`` (C,): the task may learn from it."""
         self.job.scorer.task.absorb(generation, means, self.job.population)
-        return Report(float(means[0]), float(best), self.loss_of(means), means)
+        return StepReport(float(means[0]), float(best), self.loss_of(means), means)
 
     def loss_of(self, means: np.ndarray) -> float | None:
         """The loss among the mean scores (C,): a column of its own, or the fitness negated."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from neuro_cli.algo.base import Combination, State
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.philox import TILE
-from neuro_cli.distribution.base import Distribution, Job
+from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.distribution.codec import codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.fabric.base import Arrived, shares
@@ -33,7 +33,7 @@ class ChromosomeUpdates(Distribution):
         self.wire, self._codec = wire, codec_of("distribution.wire", wire)
         self.overlap = boolean("distribution.overlap", overlap)
 
-    def bind(self, job: Job) -> None:
+    def bind(self, job: PopulationContext) -> None:
         super().bind(job)
         self._slices = slices(job.columns, job.world.size, self._codec.block)
         self._start, self._stop = self._slices[job.world.rank]

@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.algo.base import GradientAlgorithm, Proposal
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Report
+from neuro_cli.distribution.base import StepReport
 from neuro_cli.distribution.gradient import gradient_step
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import shares
@@ -42,5 +42,5 @@ class DataParallel(Replicated):
         total = gathered.reshape(job.world.size, *sums.shape).sum(axis=0)
         return (total / job.batch_size).astype(np.float32).astype(np.float64)
 
-    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
+    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
         return gradient_step(self.job, generation, algo)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from neuro_cli.algo.base import PopulationAlgorithm, State
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Job
+from neuro_cli.distribution.base import PopulationContext
 from neuro_cli.distribution.codec import Codec
 from neuro_cli.fabric.base import World
 
@@ -43,7 +43,7 @@ class Feedback:
         return message.cpu().numpy()
 
 
-def check_wire(job: Job, wire: str) -> None:
+def check_wire(job: PopulationContext, wire: str) -> None:
     """Raise ConfigError where rounded sums do not serve the algorithm."""
     if wire != "float32" and isinstance(job.algo, PopulationAlgorithm) and not job.algo.sums_add_up:
         raise ConfigError("distribution.wire", wire, "algo=genetic takes its members as they were scored; use float32")

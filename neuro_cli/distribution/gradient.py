@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 from neuro_cli.algo.base import GradientAlgorithm
-from neuro_cli.distribution.base import Job, Report, refuse_nan
-from neuro_cli.distribution.scoring import Scorer
+from neuro_cli.distribution.base import PopulationContext, StepReport, refuse_nan
 from neuro_cli.fabric.base import shares
+from neuro_cli.scoring.members import Scorer
 
 
-def gradient_step(job: Job, generation: int, algo: GradientAlgorithm) -> Report:
+def gradient_step(job: PopulationContext, generation: int, algo: GradientAlgorithm) -> StepReport:
     """One step on the mean gradient over the whole batch: shares are weighted by their examples and all-reduced."""
     low, high = shares(job.batch_size, job.world.size)[job.world.rank]
     assert isinstance(job.scorer, Scorer)  # a task without a loss refuses algo=sgd
@@ -24,4 +24,4 @@ def gradient_step(job: Job, generation: int, algo: GradientAlgorithm) -> Report:
     refuse_nan(np.array([[-mean_loss]]), generation)
     with job.clock.phase("update"):
         algo.tell_gradient(generation, torch.from_numpy(message[:-1]).to(gradient.device))
-    return Report(-mean_loss, -mean_loss, mean_loss)
+    return StepReport(-mean_loss, -mean_loss, mean_loss)

@@ -2,7 +2,7 @@
 
 from neuro_cli.algo.base import GradientAlgorithm
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Report
+from neuro_cli.distribution.base import StepReport
 from neuro_cli.distribution.gradient import gradient_step
 from neuro_cli.distribution.replicated import Replicated
 
@@ -16,5 +16,5 @@ class Local(Replicated):
             allowed = "needs 1 rank; with more choose chromosome_updates, semi_updates, replicated or data_parallel"
             raise ConfigError("distribution", f"local (on {self.job.world.size} ranks)", allowed)
 
-    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> Report:
+    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
         return gradient_step(self.job, generation, algo)

@@ -19,7 +19,7 @@ from torch import Tensor
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Distribution, Job, Report, candidate_error, first_bad
+from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport, candidate_error, first_bad
 from neuro_cli.distribution.codec import codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.fabric.base import shares
@@ -34,7 +34,7 @@ class SemiUpdates(Distribution):
         self.ranks_shaping = one_of("distribution.ranks_shaping", ranks_shaping, ("global", "local"))
         self.wire, self._codec = wire, codec_of("distribution.wire", wire)
 
-    def bind(self, job: Job) -> None:
+    def bind(self, job: PopulationContext) -> None:
         super().bind(job)
         self._slices = slices(job.columns, job.world.size, self._codec.block)
         self._start, self._stop = self._slices[job.world.rank]
@@ -99,7 +99,7 @@ class SemiUpdates(Distribution):
         own = state.tensors["unsent_by_rank"][self.job.world.rank] if same else torch.zeros_like(total)
         self._own.kept = own.clone().to(device)
 
-    def step(self, generation: int) -> Report:
+    def step(self, generation: int) -> StepReport:
         if self.ranks_shaping == "global" or self.job.algo.uses_gradient:
             return super().step(generation)
         job, algo, members = self.job, self.job.algo, self.members

@@ -1,16 +1,19 @@
 """What the leader collects: who has reported on the present iteration, who is waited for, how long. Time is an argument."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from neuro_cli.evolve.ledger.record import InvalidRecordError, finite
+from neuro_cli.evolve.network.messages import Limits, MalformedError
 from neuro_cli.selection.base import Scores
 
 REMEMBERED = 16  # iterations
 
 
 @dataclass(frozen=True)
-class Report:
+class ScoreReport:
     """What one peer found in one iteration. ``members``: how many it scored (it may report the fitnesses of fewer).
 
     ``means`` (C,) float32: of every score column over all its members, the fitness first.
@@ -27,8 +30,8 @@ class Collector:
     def __init__(self, deadline: float, late: str) -> None:
         self.deadline, self.late = deadline, late
         self.iteration = -1
-        self.reports: dict[str, Report] = {}
-        self.carried: dict[str, Report] = {}  # late ones that count now
+        self.reports: dict[str, ScoreReport] = {}
+        self.carried: dict[str, ScoreReport] = {}  # late ones that count now
         self.too_late = 0
         self._progress: dict[str, int] = {}
         self._behind: set[str] = set()
@@ -57,7 +60,7 @@ class Collector:
         self._progress.pop(peer, None)
         self._behind.discard(peer)
 
-    def take(self, peer: str, report: Report, now: float) -> bool:
+    def take(self, peer: str, report: ScoreReport, now: float) -> bool:
         """A report has come; whether it came in time."""
         iteration = report.scores.iteration
         self.progress(peer, max(iteration, self._progress.get(peer, 0)))
@@ -107,7 +110,45 @@ class Collector:
             return False
         return not self.awaited(there) or now >= self._firsts[self.iteration] + self.deadline
 
-    def all_reports(self) -> list[Report]:
+    def all_reports(self) -> list[ScoreReport]:
         """What counts, in the order of the addresses."""
         reports = [*self.reports.values(), *self.carried.values()]
         return sorted(reports, key=lambda report: (report.scores.iteration, report.scores.first))
+
+
+def message_of(report: ScoreReport) -> dict[str, Any]:
+    scores = report.scores
+    return {
+        "k": "report",
+        "i": scores.iteration,
+        "m": scores.first,
+        "f": scores.fitness.astype("<f4").tobytes(),
+        "n": report.members,
+        "a": report.means.astype("<f4").tobytes(),
+    }
+
+
+def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport:
+    """The report of a checked :func:`message_of`, if ``peer`` can have made it. Raises MalformedError."""
+    try:
+        fitness, means = finite(message["f"]), finite(message["a"])
+    except InvalidRecordError as error:
+        raise MalformedError(f"a report without scores: {error}") from error
+    report = ScoreReport(Scores(message["i"], message["m"], fitness), message["n"], means)
+    wrong = misfit(peer, report, limits)
+    if wrong:
+        raise MalformedError(f"a report {wrong}")
+    return report
+
+
+def misfit(peer: str, report: ScoreReport, limits: Limits) -> str:
+    """Why ``peer`` cannot have made ``report`` in this run; "" when it can."""
+    scores = report.scores
+    first = limits.first_member(peer, scores.iteration)
+    if report.members != limits.population:
+        return f"on {report.members} members, a peer scores {limits.population}"
+    if scores.first < first or scores.first + len(scores.fitness) > first + limits.population:
+        return f"on members {scores.first} to {scores.first + len(scores.fitness) - 1}, which are not its own"
+    if len(report.means) != limits.columns:
+        return f"with {len(report.means)} score columns, this task has {limits.columns}"
+    return ""

@@ -86,7 +86,7 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, quiet: bool = False) 
     """Be a peer (and start others on this machine). Returns the exit code. Raises UserError."""
     check_packages()
     check(config)
-    from neuro_cli.evolve.secret import KEY, given_secret
+    from neuro_cli.evolve.network.secret import KEY, given_secret
 
     cluster = config["cluster"]
     secret = given_secret(cluster["secret_file"])
@@ -109,7 +109,7 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, quiet: bool = False) 
 
 def _take_back(run: Path) -> None:
     """Remove what was written for a peer that never took part."""
-    from neuro_cli.evolve.ledger_file import NAME
+    from neuro_cli.evolve.ledger.file import NAME
 
     if not (run / "metrics.csv").exists():
         (run / NAME).unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def _take_back(run: Path) -> None:
 
 def _announce(cluster: dict[str, Any], address: str, kept: Path | None) -> None:
     """Say how others join; ``kept``: the file of a secret that was made. The secret itself is shown to nobody."""
-    from neuro_cli.evolve.secret import VARIABLE
+    from neuro_cli.evolve.network.secret import VARIABLE
 
     file = kept or cluster["secret_file"]
     secret = f"cluster.secret_file={file}" if file is not None else f"(with the same {VARIABLE})"
@@ -128,8 +128,8 @@ def _announce(cluster: dict[str, Any], address: str, kept: Path | None) -> None:
 
 def _work(config: dict[str, Any], run: Path, shown: Path, listener: socket.socket, secret: str | None, quiet: bool) -> None:
     """Build all parts, enter the cluster, and only then write and show anything; work until the end."""
+    from neuro_cli.evolve.network.secret import FILE, keep_secret, new_secret
     from neuro_cli.evolve.peer import peer_of
-    from neuro_cli.evolve.secret import FILE, keep_secret, new_secret
     from neuro_cli.runner.stop import StopRequest
 
     address, made = advertised(config["cluster"], listener), secret is None

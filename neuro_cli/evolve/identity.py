@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from neuro_cli.core.noise import LAW
-from neuro_cli.evolve.messages import printable
-from neuro_cli.runner.identity import flatten, identity_of
+from neuro_cli.evolve.network.messages import printable
+from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 2"  # of what peers say to each other
 HISTORY = "neuro evolve 1"  # of what they commit: runs of earlier versions can be read and gone on with

@@ -8,8 +8,8 @@ import numpy as np
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.evolve.history import Snapshot
-from neuro_cli.evolve.record import Record
+from neuro_cli.evolve.ledger.record import LedgerRecord
+from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.runner.build import Parts
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ def steps_of(parts: Parts) -> SeedSteps:
     return parts.algo
 
 
-def apply(parts: Parts, record: Record, head: bytes) -> None:
+def apply(parts: Parts, record: LedgerRecord, head: bytes) -> None:
     """Move the model by a committed record: the same bits on every peer, now or in a replay."""
     sampler, columns = parts.distribution.job.sampler, parts.layout.size
     sums = []
@@ -59,7 +59,7 @@ def first_member(peer: str, iteration: int, parts: Parts) -> int:
     drawn = int.from_bytes(hashlib.sha256(f"{peer} {iteration}".encode()).digest()[:4], "little")
     # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
     drawn = min(drawn, 2**32 - 2 * sampler.directions)
-    drawn -= drawn % (sampler.run_of_directions or 1)
+    drawn -= drawn % (sampler.noise_period or 1)
     return drawn * (2 if sampler.antithetic else 1)
 
 

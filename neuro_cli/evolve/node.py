@@ -19,23 +19,21 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.election.base import Election
-from neuro_cli.evolve.catch_up import CatchUp
-from neuro_cli.evolve.channel import RefusedError, Traffic
-from neuro_cli.evolve.collector import Report
-from neuro_cli.evolve.desk import Desk
-from neuro_cli.evolve.entrance import Entrance
-from neuro_cli.evolve.history import Snapshot
+from neuro_cli.evolve.collector import ScoreReport, message_of, misfit, report_of
+from neuro_cli.evolve.events import Committed, Failed, Reset, Settings
+from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.identity import FORMAT
-from neuro_cli.evolve.keys import Authority
-from neuro_cli.evolve.leadership import Leadership
-from neuro_cli.evolve.ledger import Ledger, Outcome
-from neuro_cli.evolve.ledger_file import LedgerFile
-from neuro_cli.evolve.links import Links
-from neuro_cli.evolve.messages import ON_A_LINK, Limits, checked
-from neuro_cli.evolve.news import Committed, Failed, Reset, Settings
-from neuro_cli.evolve.presence import Presence
-from neuro_cli.evolve.rationed import Rationed
-from neuro_cli.evolve.reports import message_of, misfit, report_of
+from neuro_cli.evolve.leader import Leader
+from neuro_cli.evolve.ledger.file import LedgerFile
+from neuro_cli.evolve.ledger.ledger import Ledger, Offered
+from neuro_cli.evolve.membership import Membership
+from neuro_cli.evolve.network.channel import ChannelTraffic, RefusedError
+from neuro_cli.evolve.network.connections import Connections
+from neuro_cli.evolve.network.listener import Listener
+from neuro_cli.evolve.network.messages import ON_A_LINK, Limits, checked
+from neuro_cli.evolve.network.rate_limit import Rationed
+from neuro_cli.evolve.network.tls import Authority
+from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
 from neuro_cli.selection.base import Selection
 
 log = logging.getLogger(__name__)
@@ -68,17 +66,17 @@ class Node:
         self.snapshot = snapshot
         self.limits = limits
         self.news: queue.SimpleQueue[Committed | Reset | Failed] = queue.SimpleQueue()
-        self.traffic = Traffic()
+        self.traffic = ChannelTraffic()
         self.cluster = ""
         self.entered = threading.Event()
         self.failure: Exception | None = None
-        self.desk = Desk(self)
+        self.desk = Listener(self)
         self.me = self.new_name()
-        self.leadership = Leadership(self, selection, sigma)
-        self.entrance, self.presence, self.catch_up = Entrance(self), Presence(self), CatchUp(self)
+        self.leadership = Leader(self, selection, sigma)
+        self.membership, self.heartbeat, self.state_transfer = Membership(self), Heartbeat(self), StateTransfer(self)
         self.working = -1  # the iteration that our worker is at
         self.best: float | None = None
-        self._pending: Report | None = None
+        self._pending: ScoreReport | None = None
         self.known: set[str] = set()
         self._refusals, self._refused_by = 0, Rationed(log, 10)
         self._running = False
@@ -98,7 +96,7 @@ class Node:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, report: Report) -> None:
+    def submit(self, report: ScoreReport) -> None:
         """Report to the leader; told again until the iteration is committed."""
         self._call(self._submit, report)
 
@@ -131,7 +129,7 @@ class Node:
         if not self.entered.is_set():
             return {"me": self.me, "members": [self.me], "leader": None, "term": 0, "iteration": self.ledger.next, "ages": {}}
         now = time.monotonic()
-        members, last_word = self.election.members, self.presence.last_word
+        members, last_word = self.election.members, self.heartbeat.last_word
         return {
             "me": self.me,
             "members": members,
@@ -140,7 +138,7 @@ class Node:
             "iteration": self.ledger.next,
             "best": self.best,
             "ages": {peer: now - last_word[peer] for peer in members if peer in last_word},
-            "progress": dict(self.presence.progress),
+            "progress": dict(self.heartbeat.progress),
         }
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -164,7 +162,7 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self.finished = asyncio.Event()
         self._file = LedgerFile(self.run, self.ledger)
-        self.links = Links(self.tls, self.traffic, self._link_hello, self._connected, self._refused)
+        self.connections = Connections(self.tls, self.traffic, self._link_hello, self._connected, self._refused)
         server = await asyncio.start_server(self.desk.welcome, sock=self._listener)
         self._running = True
         try:
@@ -173,20 +171,20 @@ class Node:
                 self.leadership.wait_for_peers()
                 self.enter([self.me], 0, newcomer=False)
             else:
-                await self.entrance.join([self.settings.join], self.settings.join_timeout)
+                await self.membership.join([self.settings.join], self.settings.join_timeout)
             await self._live()
         finally:
             self._running = False
             server.close()
             self.desk.tell(at_once=True)
-            self.links.close()
+            self.connections.close()
             self.election.stop()
             self._file.close()
 
     def enter(self, members: list[str], term: int, newcomer: bool) -> None:
         self.known |= set(members)
         self._refusals = 0
-        self.presence.begin(members)
+        self.heartbeat.begin(members)
         self.leadership.collector.begin(self.ledger.next)
         self.election.start(self, self.me, members, term, newcomer)
         self.entered.set()
@@ -199,7 +197,7 @@ class Node:
         """Take no part in the election any more, and give up the name."""
         self.entered.clear()
         self.election.stop()
-        self.links.want(set())
+        self.connections.want(set())
         self.desk.doorway.close()
         self.me = self.new_name()
         self._pending = None  # of members that belong to the name; the worker scores others
@@ -217,21 +215,21 @@ class Node:
             if now >= ping + PING:
                 ping = now
                 self.desk.tell()
-                self.presence.tell()
+                self.heartbeat.tell()
                 if self.ledger.next < self.settings.generations:  # else peers may go: there is nothing left to commit
-                    self.presence.watch(now)
+                    self.heartbeat.watch(now)
             if now >= resend + RESEND:
                 resend = now
                 self._send_pending()
             self.leadership.decide()
             if self._refusals >= REFUSALS:
-                await self.entrance.come_back()
+                await self.membership.come_back()
             await asyncio.sleep(TICK)
 
     # what the election needs (Host)
 
     def send(self, peer: str, message: dict[str, Any]) -> None:
-        self.links.send(peer, {"k": "election", "m": message})
+        self.connections.send(peer, {"k": "election", "m": message})
 
     def leader(self) -> str | None:
         return self.election.leader if self.entered.is_set() else None
@@ -252,9 +250,9 @@ class Node:
 
     def wanted(self, peers: list[str]) -> None:
         self.known |= set(peers)
-        self.links.want(set(peers) - {self.me})
+        self.connections.want(set(peers) - {self.me})
 
-    def take(self, content: bytes) -> Outcome:
+    def take(self, content: bytes) -> Offered:
         """Add a record to the ledger if it is the next one."""
         outcome, record = self.ledger.offer(content, self.limits.columns)
         if record is not None:
@@ -264,7 +262,7 @@ class Node:
             self.news.put(Committed(record, self.ledger.head, leads, (self.traffic.sent, self.traffic.received)))
             self.leadership.collector.begin(self.ledger.next)
             if self.ledger.next >= self.settings.generations:
-                self.presence.tell()
+                self.heartbeat.tell()
         return outcome
 
     def _keep(self, content: bytes) -> None:
@@ -278,18 +276,18 @@ class Node:
 
     def commit(self, content: bytes) -> None:
         outcome = self.take(content)
-        if outcome is Outcome.GAP:
+        if outcome is Offered.GAP:
             self.fall_back(self.ledger.next + 1, b"", None)
-        elif outcome is Outcome.INVALID:
+        elif outcome is Offered.INVALID:
             log.error("a committed record is none of this version: it is left out")
-        elif outcome is Outcome.FORK:
+        elif outcome is Offered.FORK:
             log.error("a committed record follows another history than ours: we take the leader's")
             self.fall_back(self.ledger.next, b"", self.leader())
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         if self.ledger.head_at(position) == head and head:
             return
-        self.catch_up.begin(position, source)
+        self.state_transfer.begin(position, source)
 
     def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None:
         """Our history is another's: the worker begins again."""
@@ -321,9 +319,9 @@ class Node:
     async def _stop(self, leave: bool) -> None:
         try:
             if leave and self.entered.is_set() and len(self.election.members) > 1:
-                await asyncio.wait_for(self.entrance.leave(), 4.0)
+                await asyncio.wait_for(self.membership.leave(), 4.0)
             elif not leave and self.entered.is_set():
-                await asyncio.wait_for(self.entrance.linger(), 4.0)
+                await asyncio.wait_for(self.membership.linger(), 4.0)
         except (TimeoutError, RefusedError, ConnectionError) as error:
             log.info("left without a farewell: %s", error or type(error).__name__)
         self.finished.set()
@@ -334,10 +332,10 @@ class Node:
         log.info("%s %s", peer, "is connected" if there else "is gone")
         if there:
             self._refusals = 0
-            self.presence.greet(peer)
+            self.heartbeat.greet(peer)
         else:
             self.leadership.collector.forget(peer)
-            self.presence.progress.pop(peer, None)
+            self.heartbeat.progress.pop(peer, None)
         if self.entered.is_set():
             self.election.connected(peer, there)
 
@@ -350,15 +348,15 @@ class Node:
     def _led(self) -> bool:
         """Whether a leader has spoken to us just now, or is ourselves: then nobody can say that we were removed."""
         leader = self.leader()
-        heard = self.presence.last_word.get(leader or "", float("-inf"))
+        heard = self.heartbeat.last_word.get(leader or "", float("-inf"))
         return (leader == self.me and self.election.can_commit) or time.monotonic() - heard < UNHEARD
 
     def heard(self, peer: str, message: dict[str, Any]) -> None:
         """A message of an authenticated peer of our cluster. Raises MalformedError, and what the election raises."""
         kind = checked(message, *ON_A_LINK)["k"]
-        belongs = peer in self.links.wanted
+        belongs = peer in self.connections.wanted
         if belongs:
-            self.presence.heard(peer)
+            self.heartbeat.heard(peer)
         if kind == "election":
             if self.entered.is_set():
                 self.election.receive(peer, message["m"])
@@ -368,7 +366,7 @@ class Node:
         elif kind == "report":
             self.leadership.take(peer, report_of(peer, message, self.limits))
         else:
-            self.presence.progress[peer] = message["next"]
+            self.heartbeat.progress[peer] = message["next"]
             self.leadership.collector.progress(peer, message["at"])
 
     # scoring
@@ -377,7 +375,7 @@ class Node:
         self.working = iteration
         self.leadership.collector.progress(self.me, iteration)
 
-    def _submit(self, report: Report) -> None:
+    def _submit(self, report: ScoreReport) -> None:
         if misfit(self.me, report, self.limits):
             return  # of members of the name that we had: the worker scores those of the new one
         self._pending = report
@@ -395,7 +393,7 @@ class Node:
         if leader == self.me:
             self.leadership.take(self.me, report)
         elif leader is not None:
-            self.links.send(leader, message_of(report))
+            self.connections.send(leader, message_of(report))
 
     def _mark(self) -> None:
         self._loop.run_in_executor(None, self._file.marker())  # a disk may take longer than an election waits

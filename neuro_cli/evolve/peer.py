@@ -9,23 +9,23 @@ from typing import Any
 from rich.console import Console
 
 from neuro_cli.election.base import Election
-from neuro_cli.evolve.history import Snapshot, shapes_of
+from neuro_cli.evolve.display import ClusterDisplay
+from neuro_cli.evolve.events import Settings
 from neuro_cli.evolve.identity import canonical, cluster_identity
-from neuro_cli.evolve.keys import Authority
-from neuro_cli.evolve.ledger import Ledger, origin
-from neuro_cli.evolve.local import LocalPeers
-from neuro_cli.evolve.messages import Limits
+from neuro_cli.evolve.ledger.ledger import Ledger, origin
+from neuro_cli.evolve.local_peers import LocalPeers
 from neuro_cli.evolve.model import check_model, first_member, snapshot_of, steps_of
-from neuro_cli.evolve.news import Settings
+from neuro_cli.evolve.network.messages import Limits
+from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.replay import newest_snapshot, restore_run
-from neuro_cli.evolve.view import View
-from neuro_cli.evolve.worker import SeedPassing, Worker
-from neuro_cli.fabric.base import Alone
+from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
+from neuro_cli.evolve.worker import PeerWorker, SeedPassing
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.run_folder.record import RunRecord
+from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build, make, make_logger
-from neuro_cli.runner.record import Record
 from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.summary import parameters_sha256
 from neuro_cli.selection.base import Selection
 
 
@@ -37,7 +37,7 @@ class Peer:
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
         make_logger(config)  # it is made again when there is something to log; what is wrong with it is told now
-        self.parts = build(config, Alone())
+        self.parts = build(config, SingleProcess())
         try:
             self._node = self._made(election, listener, address, secret)
         except BaseException:
@@ -76,15 +76,15 @@ class Peer:
     def work(self, stop: StopRequest, address: str, secret: str) -> None:
         """Start the further peers, and work until all iterations are committed or a stop is wanted."""
         config = self._config
-        view = View(config["generations"], Console(quiet=True) if self._quiet else None)
+        view = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
         work = SeedPassing(self.parts)
         count = config["cluster"]["local_peers"] - 1
         others = LocalPeers(count, self._run, config, address, secret) if count else None
         finished = False
         try:
-            folder = Record(self._run, work, None, view)
+            folder = RunRecord(self._run, work, make_logger(config), None, view)
             try:
-                summary = Worker(work, self._node, self._selection, folder, view, self._initial).run(stop)
+                summary = PeerWorker(work, self._node, self._selection, folder, view, self._initial).run(stop)
                 finished = summary["generations"] >= config["generations"]
             finally:
                 folder.close()

@@ -9,18 +9,18 @@ from rich.console import Console
 from safetensors.torch import save as bytes_of
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.evolve.history import Snapshot
 from neuro_cli.evolve.identity import canonical, cluster_identity
-from neuro_cli.evolve.ledger import Ledger, origin
-from neuro_cli.evolve.ledger_file import read_ledger
+from neuro_cli.evolve.ledger.file import read_ledger
+from neuro_cli.evolve.ledger.ledger import Ledger, origin
+from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
 from neuro_cli.evolve.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
-from neuro_cli.evolve.record import InvalidRecordError, decoded
-from neuro_cli.fabric.base import Alone
+from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.run_folder.checkpoint import CheckpointStore, write_atomically
+from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.centre import centre_module
-from neuro_cli.runner.checkpoint import CheckpointStore, write_atomically
-from neuro_cli.runner.runs import read_config
-from neuro_cli.runner.summary import parameters_sha256
+from neuro_cli.runner.load import read_config
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> 
     config = read_config(run, trust)
     if "cluster" not in config:
         raise UserError(f"{run}: no run of neuro evolve")
-    parts = build(config, Alone())
+    parts = build(config, SingleProcess())
     check_model(parts)
     steps = steps_of(parts)
     steps.head = origin(canonical(cluster_identity(config, parameters_sha256(steps.centre))))

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.distribution.base import refuse_nan
-from neuro_cli.evolve.collector import Report
-from neuro_cli.evolve.history import Snapshot
+from neuro_cli.evolve.collector import ScoreReport
+from neuro_cli.evolve.display import ClusterDisplay
+from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.model import apply, first_member, restore_snapshot, steps_of
-from neuro_cli.evolve.news import Committed, Failed, Reset
 from neuro_cli.evolve.node import Node
-from neuro_cli.evolve.view import View
-from neuro_cli.runner.evolution import Evolution
-from neuro_cli.runner.goal import Goal
-from neuro_cli.runner.record import Record as RunFolder
+from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.run_folder.record import RunRecord as RunFolder
+from neuro_cli.runner.loop import Progression
+from neuro_cli.runner.population import PopulationTraining
 from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.train import Progression
+from neuro_cli.runner.target import Target
 from neuro_cli.selection.base import Scores, Selection
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 WAIT = 0.1  # seconds between two looks at signals and the clock
 
 
-class SeedPassing(Evolution):
+class SeedPassing(PopulationTraining):
     """A peer's part of a cluster's run, for its run folder. ``scored``: members of all peers, ``rate`` of them a second."""
 
     scored = 0
@@ -36,11 +36,17 @@ class SeedPassing(Evolution):
         return {"candidates_per_second": self.rate, "ledger_head": steps_of(self.parts).head.hex()}
 
 
-class Worker:
+class PeerWorker:
     """One peer's scoring and bookkeeping. ``initial``: what a replay begins with."""
 
     def __init__(
-        self, work: SeedPassing, node: Node, selection: Selection, folder: RunFolder, view: View | None, initial: Snapshot
+        self,
+        work: SeedPassing,
+        node: Node,
+        selection: Selection,
+        folder: RunFolder,
+        view: ClusterDisplay | None,
+        initial: Snapshot,
     ) -> None:
         parts = work.parts
         self._work, self._parts, self._node, self._selection = work, parts, node, selection
@@ -52,7 +58,7 @@ class Worker:
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
-        self._goal, self._reached = Goal(parts.config), False
+        self._goal, self._reached = Target(parts.config), False
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
         """Work until all iterations are committed or a stop is wanted; the summary. Raises UserError."""
@@ -139,7 +145,7 @@ class Worker:
         refuse_nan(scores, iteration)
         fitness = scores[:, 0].astype(np.float32)
         chosen = self._selection.report(Scores(iteration, first, fitness))
-        report = Report(chosen, population, scores.mean(axis=0).astype(np.float32))
+        report = ScoreReport(chosen, population, scores.mean(axis=0).astype(np.float32))
         self._scored = (iteration, me)
         self._node.submit(report)
 
@@ -149,7 +155,7 @@ class Worker:
         last = at.generation >= config["generations"]
         looked = last or at.generation % config["evaluate"]["every"] == 0
         if looked:
-            at.metrics = self._work.look(at.generation)
+            at.metrics = self._work.evaluate(at.generation)
             self._reached = self._goal.reached(at.metrics)
         now = time.perf_counter()
         seconds, self._last = max(now - self._last, 1e-9), now
@@ -195,7 +201,7 @@ class Worker:
         if self._replayed:
             self._tell_replay()
         if self._at.metrics is None or self._saved != self._at.generation:
-            self._at.metrics = self._work.look(self._at.generation)
+            self._at.metrics = self._work.evaluate(self._at.generation)
         self._save()
         self._at.seconds = time.perf_counter() - self._begun
         self._work.rate = self._work.scored / self._at.seconds

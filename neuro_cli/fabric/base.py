@@ -7,11 +7,11 @@ library's algorithm really puts on the wire is within a factor of two of that an
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from neuro_cli.fabric.cost import CostModel
-from neuro_cli.fabric.interface import interface_bytes
 
 
 @dataclass
@@ -126,7 +126,7 @@ class World(ABC):
         return bool(self.all_gather(np.array([flag], np.uint8), [1] * self.size).any())
 
 
-class Alone(World):
+class SingleProcess(World):
     """A world of one process."""
 
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
@@ -163,3 +163,16 @@ class Alone(World):
 def shares(total: int, parts: int) -> list[tuple[int, int]]:
     """Rank j's share [j total / parts, (j + 1) total / parts), never rounded away: all of ``total`` is covered."""
     return [(part * total // parts, (part + 1) * total // parts) for part in range(parts)]
+
+
+COUNTERS = Path("/proc/net/dev")  # of the network namespace of the process
+
+
+def interface_bytes(name: str) -> tuple[int, int]:
+    """(sent, received) since the interface exists: payload, headers, acknowledgements, everybody's. Raises OSError."""
+    for line in COUNTERS.read_text().splitlines():
+        interface, _, numbers = line.partition(":")
+        if interface.strip() == name:
+            fields = numbers.split()
+            return int(fields[8]), int(fields[0])
+    raise OSError(f"there is no network interface {name}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from neuro_cli.core.checks import boolean, number
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.fabric.base import Alone, World
+from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.cost import Cost, CostModel
 from neuro_cli.fabric.emulation import HOSTS, PORT
 from neuro_cli.fabric.mpi import launched, mpi_world
@@ -78,7 +78,7 @@ class Network:
         if self.emulate and HOSTS not in os.environ:
             how = "neuro must start the ranks itself" if launched() else "an emulated network joins the ranks of a world"
             raise ConfigError("fabric.emulate", True, f"{how}: give ranks=N, without a launcher")
-        return mpi_world() if needs_mpi or launched() else Alone()
+        return mpi_world() if needs_mpi or launched() else SingleProcess()
 
     def describe(self, world: World) -> None:
         """Tell ``world``, on every rank, what network it is on."""

@@ -17,18 +17,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from neuro_cli import __version__
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import refuse_link, write_atomically
-from neuro_cli.report.files import folders, linked
-from neuro_cli.report.gather import groups_of, runs_of
-from neuro_cli.report.job import Job
+from neuro_cli.report.links import folders, linked
 from neuro_cli.report.palette import COLOURS
-from neuro_cli.report.sections import Section, sections_of
+from neuro_cli.report.run_state import RunState
+from neuro_cli.report.runs import groups_of, runs_of
+from neuro_cli.report.sections import PageSection, sections_of
 
 GENERATOR = f"neuro {__version__}"
 MARK = b'<meta name="generator" content="neuro '
 ORDER = ("damaged", "failed", "running", "stopped", "finished")
 
 
-def write_page(jobs: Sequence[Job], file: Path, title: str) -> None:
+def write_page(jobs: Sequence[RunState], file: Path, title: str) -> None:
     """Write the page of ``jobs`` to ``file``, over an older page there. Raises UserError, also for a file of another kind."""
     try:
         if file.exists() and not _is_page(file):
@@ -44,7 +44,7 @@ def _is_page(file: Path) -> bool:
         return MARK in there.read(2000)
 
 
-def page(jobs: Sequence[Job], file: Path, title: str) -> str:
+def page(jobs: Sequence[RunState], file: Path, title: str) -> str:
     """The HTML text. ``file``: where it will lie, since its links are relative to that."""
     runs = runs_of(jobs)
     groups = groups_of(runs)
@@ -69,7 +69,7 @@ def page(jobs: Sequence[Job], file: Path, title: str) -> str:
     )  # fmt: skip
 
 
-def _plots(sections: Sequence[Section]) -> list[Any]:
+def _plots(sections: Sequence[PageSection]) -> list[Any]:
     return [json_item(picture.plot, place) for section in sections for place, picture in section.placed()]
 
 

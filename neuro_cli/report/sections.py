@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from neuro_cli.report import candidates, progress, scaling, split, tables
-from neuro_cli.report.gather import Group, Run
-from neuro_cli.report.job import Job, results_of
-from neuro_cli.report.picture import MANY, Item, Legend, Picture, amount
-from neuro_cli.report.tables import Cell, Table
+from neuro_cli.report import curves, page_tables, scaling, searches
+from neuro_cli.report import phases as split
+from neuro_cli.report.figure import MANY, Item, Legend, Picture, amount
+from neuro_cli.report.page_tables import Table, TableCell
+from neuro_cli.report.run_state import RunState, results_of
+from neuro_cli.report.runs import Group, ReportedRun
 
 BAND = (
     "A line is the mean of the runs that differ in their seed only; its band reaches from the least to the greatest value "
@@ -17,7 +18,7 @@ BAND = (
 
 
 @dataclass
-class Section:
+class PageSection:
     """A heading of the page and what is under it. ``smooth``: there are curves that the reader can smooth."""
 
     name: str
@@ -34,10 +35,10 @@ class Section:
 
 
 def sections_of(
-    jobs: Sequence[Job], runs: Sequence[Run], groups: Sequence[Group], address: Callable[[Path], str]
-) -> list[Section]:
+    jobs: Sequence[RunState], runs: Sequence[ReportedRun], groups: Sequence[Group], address: Callable[[Path], str]
+) -> list[PageSection]:
     """All sections that have something to say."""
-    made: list[Section | None] = []
+    made: list[PageSection | None] = []
     if runs:
         made += [_results(runs, address), _curves(groups), _search(runs, groups), _bytes(groups), _time(groups)]
     made += [_study(job, number) for number, job in enumerate(job for job in jobs if job.study)]
@@ -46,31 +47,31 @@ def sections_of(
     return [section for section in made if section is not None]
 
 
-def _results(runs: Sequence[Run], address: Callable[[Path], str]) -> Section:
-    section = Section("results", "Results", tables=[tables.final(runs, address)])
+def _results(runs: Sequence[ReportedRun], address: Callable[[Path], str]) -> PageSection:
+    section = PageSection("results", "Results", tables=[page_tables.final(runs, address)])
     damaged = [f"{run.name} ({run.metrics.damaged})" for run in runs if run.metrics.damaged]
     if damaged:
         section.text.append(f"Lines of metrics.csv that could not be read and are left out: {', '.join(damaged)}.")
     return section
 
 
-def _curves(groups: Sequence[Group]) -> Section | None:
-    columns = [name for name in progress.columns_of(groups) if name not in progress.BYTES]
+def _curves(groups: Sequence[Group]) -> PageSection | None:
+    columns = [name for name in curves.columns_of(groups) if name not in curves.BYTES]
     if not columns:
-        return Section("curves", "Curves", text=["No generation is on file yet."])
-    same = progress.constants(groups, columns)
+        return PageSection("curves", "Curves", text=["No generation is on file yet."])
+    same = curves.constants(groups, columns)
     shown = [name for name in columns if name not in same]
-    section = Section("curves", "Curves", smooth=True, legends=_legends(groups, shown))
+    section = PageSection("curves", "Curves", smooth=True, legends=_legends(groups, shown))
     section.text = [*_reading(groups, shown), *_sentence(same)]
-    section.pictures = progress.pictures(groups, sorted(shown, key=lambda name: name in progress.TIME))
+    section.pictures = curves.pictures(groups, sorted(shown, key=lambda name: name in curves.TIME))
     return section
 
 
 def _legends(groups: Sequence[Group], columns: Sequence[str]) -> list[Legend]:
     legends = []
     if len(groups) > 1:
-        legends.append(Legend(progress.LEGEND, "runs", [Item(group.label, place) for place, group in enumerate(groups)]))
-    numbers = sorted({int(match[1]) for match in map(progress.OF_MEMBER.fullmatch, columns) if match})
+        legends.append(Legend(curves.LEGEND, "runs", [Item(group.label, place) for place, group in enumerate(groups)]))
+    numbers = sorted({int(match[1]) for match in map(curves.OF_MEMBER.fullmatch, columns) if match})
     if len(groups) == 1 and numbers:
         legends.append(Legend("members", "members", [Item(f"member {number}", number) for number in numbers]))
     return legends
@@ -78,7 +79,7 @@ def _legends(groups: Sequence[Group], columns: Sequence[str]) -> list[Legend]:
 
 def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
     text = [BAND] if any(len(group.runs) > 1 for group in groups) else []
-    width = progress.buckets(groups, columns)
+    width = curves.buckets(groups, columns)
     if width > 1:
         thinned = f"The longest curves are thinned: a point is the mean of {width} generations"
         text.append(f"{thinned}, and the band has the least and the greatest of them.")
@@ -88,32 +89,32 @@ def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
 
 
 def _sentence(same: dict[str, float]) -> list[str]:
-    values = ", ".join(f"{progress.readable(name)} {amount(value)}" for name, value in same.items())
+    values = ", ".join(f"{curves.readable(name)} {amount(value)}" for name, value in same.items())
     return [f"The same in every generation of every run: {values}."] if same else []
 
 
-def _search(runs: Sequence[Run], groups: Sequence[Group]) -> Section | None:
-    picture = candidates.picture(groups)
+def _search(runs: Sequence[ReportedRun], groups: Sequence[Group]) -> PageSection | None:
+    picture = searches.picture(groups)
     if picture is None:
         return None
-    section = Section("search", "Search", pictures=[picture])
-    failed = [f"{run.name} {count}" for run in runs if (count := candidates.failures(run))]
+    section = PageSection("search", "Search", pictures=[picture])
+    failed = [f"{run.name} {count}" for run in runs if (count := searches.failures(run))]
     if failed:
         section.text.append(f"Candidates that failed: {', '.join(failed)}; candidates.csv says why.")
-    section.tables.append(tables.rows_table(f"The {candidates.BEST} best by validation", candidates.best_of(runs)))
+    section.tables.append(page_tables.rows_table(f"The {searches.BEST} best by validation", searches.best_of(runs)))
     return section
 
 
-def _bytes(groups: Sequence[Group]) -> Section | None:
-    columns = [name for name in progress.columns_of(groups) if name in progress.BYTES]
+def _bytes(groups: Sequence[Group]) -> PageSection | None:
+    columns = [name for name in curves.columns_of(groups) if name in curves.BYTES]
     if not columns:
         return None
-    section = Section(
+    section = PageSection(
         "bytes", "Bytes on the wire", text=["Payload of a generation, counted where collectives are called (rank 0)."]
     )
-    same = progress.constants(groups, columns)
+    same = curves.constants(groups, columns)
     section.text += _sentence(same)
-    section.pictures = progress.pictures(groups, [name for name in columns if name not in same])
+    section.pictures = curves.pictures(groups, [name for name in columns if name not in same])
     totals = _totals(groups, columns)
     if totals is not None and len(same) < len(columns):
         section.tables.append(totals)
@@ -126,38 +127,41 @@ def _totals(groups: Sequence[Group], columns: Sequence[str]) -> Table | None:
         for run in group.runs:
             sums = [run.metrics[name][run.metrics[name] == run.metrics[name]].sum() for name in columns]
             if len(run.metrics):
-                rows.append([Cell(run.name, run.name), *(Cell(f"{total / 1e6:,.3f}", float(total)) for total in sums)])
+                rows.append([TableCell(run.name, run.name), *(TableCell(f"{total / 1e6:,.3f}", float(total)) for total in sums)])
     return (
         Table("Megabytes in all generations", ["run", *(name.replace("bytes_", "") for name in columns)], rows) if rows else None
     )
 
 
-def _time(groups: Sequence[Group]) -> Section | None:
+def _time(groups: Sequence[Group]) -> PageSection | None:
     phases = split.phases_of(groups)
     if not phases:
         return None
     found = split.means(groups, phases)
-    section = Section("time", "Time of a generation", legends=[split.legend(groups)], pictures=split.pictures(groups))
+    section = PageSection("time", "Time of a generation", legends=[split.legend(groups)], pictures=split.pictures(groups))
     section.text = ["Seconds of each phase on top of each other (rank 0); “other” is what is left of the generation."]
     if len(section.pictures) < len(groups):
         section.text.append(f"Figures of the first {len(section.pictures)} of {len(groups)} groups; the table has all.")
     rows = [
-        [Cell(mean.label, mean.label), Cell(amount(mean.seconds), mean.seconds)]
-        + [Cell(f"{amount(value)} ({value / mean.seconds:.0%})" if mean.seconds else "", value) for value in mean.phases.values()]
+        [TableCell(mean.label, mean.label), TableCell(amount(mean.seconds), mean.seconds)]
+        + [
+            TableCell(f"{amount(value)} ({value / mean.seconds:.0%})" if mean.seconds else "", value)
+            for value in mean.phases.values()
+        ]
         for mean in found
     ]
     section.tables.append(Table("Mean seconds of a generation", ["runs", "all", *phases, split.REST], rows))
     return section
 
 
-def _study(job: Job, number: int) -> Section:
+def _study(job: RunState, number: int) -> PageSection:
     assert job.path is not None
     files = results_of(job.path)
-    section = Section(f"study-{number}", f"Study {job.name}", tables=[tables.csv_table(path) for path in files])
+    section = PageSection(f"study-{number}", f"Study {job.name}", tables=[page_tables.csv_table(path) for path in files])
     if job.reason:
         section.text.append(job.reason)
     path = job.path / scaling.FILE
-    rows = scaling.whole(tables.read_rows(path))
+    rows = scaling.whole(page_tables.read_rows(path))
     if path in files and rows:
         legend = scaling.legend(rows, section.name)
         section.legends, section.pictures = [legend], scaling.pictures(rows, legend)
@@ -165,16 +169,16 @@ def _study(job: Job, number: int) -> Section:
     return section
 
 
-def _configuration(runs: Sequence[Run]) -> Section | None:
+def _configuration(runs: Sequence[ReportedRun]) -> PageSection | None:
     if len(runs) == 1:
-        return Section("configuration", "Configuration", tables=[tables.typed_table(runs[0])])
-    table = tables.config_table(runs)
+        return PageSection("configuration", "Configuration", tables=[page_tables.typed_table(runs[0])])
+    table = page_tables.config_table(runs)
     text = [] if table else ["All runs have the same config."]
-    return Section("configuration", "Configuration", text=text, tables=[table] if table else [])
+    return PageSection("configuration", "Configuration", text=text, tables=[table] if table else [])
 
 
-def _machines(runs: Sequence[Run]) -> Section | None:
-    table = tables.machines(runs)
+def _machines(runs: Sequence[ReportedRun]) -> PageSection | None:
+    table = page_tables.machines(runs)
     unknown = [run.name for run in runs if not run.summary]
     text = [f"No summary yet: {', '.join(unknown)}."] if unknown else []
-    return Section("machines", "Machines and versions", text=text, tables=[table] if table else [])
+    return PageSection("machines", "Machines and versions", text=text, tables=[table] if table else [])

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from neuro_cli.fabric.emulation.kernel import die_with_parent
+from neuro_cli.core.process import die_with_parent
 from neuro_cli.runner.stop import StopRequest
 
 PATIENCE = 90.0  # seconds to end after being asked

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from neuro_cli.core.errors import UserError, nearest
-from neuro_cli.reproduce.expectation import KINDS, PUBLISHED, Expectation
-from neuro_cli.reproduce.needs import NEEDS
+from neuro_cli.reproduce.requirements import NEEDS
+from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation
 
 SIZES = ("quick", "full")
 REDUCTIONS = ("median", "mean")
@@ -20,7 +20,7 @@ VERBS = ("train", "bench", "scale", "search")
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSetting:
     """A command. ``overrides``: of the chosen size; ``gpu``: more of them where there is a GPU; ``needs``: see ``needs.py``."""
 
     name: str
@@ -31,7 +31,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Row:
+class EntryRow:
     """A measured number: ``value`` (a column, or a dotted key of JSON) of the rows of ``file`` that ``where`` chooses.
 
     ``never``: rows of this kind count as infinite (a goal that was not reached). ``published`` None: not known to us.
@@ -60,10 +60,10 @@ class Entry:
     source: str
     note: str
     minutes: Mapping[str, float]
-    runs: tuple[Run, ...]
-    rows: tuple[Row, ...]
+    runs: tuple[RunSetting, ...]
+    rows: tuple[EntryRow, ...]
 
-    def run(self, name: str) -> Run:
+    def run(self, name: str) -> RunSetting:
         return next(run for run in self.runs if run.name == name)
 
 
@@ -109,7 +109,7 @@ def _check(entry: Entry, where: str) -> None:
                 raise UserError(f"{where}: {row.name}: {expectation.of}: no such row; {nearest(expectation.of, names)}")
 
 
-def _run(name: str, node: Any, size: str, where: str) -> Run:
+def _run(name: str, node: Any, size: str, where: str) -> RunSetting:
     node = _node(node, where, ("verb",), ("overrides", "gpu", "needs", *SIZES))
     if node["verb"] not in VERBS:
         raise UserError(f"{where}.verb={node['verb']}: must be one of {', '.join(VERBS)}")
@@ -117,10 +117,10 @@ def _run(name: str, node: Any, size: str, where: str) -> Run:
     needs = _node(node.get("needs") or {}, f"{where}.needs", (), (*NEEDS, *SIZES))
     own = _node(needs.get(size) or {}, f"{where}.needs.{size}", (), tuple(NEEDS))
     needs = {name: value for name, value in needs.items() if name not in SIZES} | own
-    return Run(name, node["verb"], overrides, _texts(node.get("gpu"), where), needs)
+    return RunSetting(name, node["verb"], overrides, _texts(node.get("gpu"), where), needs)
 
 
-def _row(node: Any, where: str) -> Row:
+def _row(node: Any, where: str) -> EntryRow:
     required = ("name", "run", "file", "value", "quantity", "published")
     optional = ("where", "never", "reduce", "spread", "expect", "size")
     node = _node(node, where, required, optional)
@@ -131,7 +131,7 @@ def _row(node: Any, where: str) -> Row:
         raise UserError(f"{where}.reduce={reduce}: must be one of {', '.join(REDUCTIONS)}")
     if spread is not None and (not isinstance(spread, list) or len(spread) != 2):
         raise UserError(f"{where}.spread={spread}: must be two columns, of the least and the most")
-    return Row(
+    return EntryRow(
         name=str(node["name"]),
         run=str(node["run"]),
         file=str(node["file"]),

@@ -4,20 +4,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from neuro_cli.reproduce.entry import Entry
-from neuro_cli.reproduce.expectation import REFERENCE, VERDICTS
-from neuro_cli.reproduce.results import Result, shown, spread
+from neuro_cli.reproduce.results import RowResult, shown, spread
+from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
 
 FEW = 3
 
 
-def page(entry: Entry, results: Sequence[Result]) -> str:
+def page(entry: Entry, results: Sequence[RowResult]) -> str:
     """The file NAME.md."""
     published = f"Source: {entry.source}"
     parts = [f"# {entry.name}: {entry.title}", published, entry.note, f"![published and measured]({entry.name}.svg)"]
     return "\n\n".join([*filter(None, parts), table(results), facts(results)]) + "\n"
 
 
-def table(results: Sequence[Result]) -> str:
+def table(results: Sequence[RowResult]) -> str:
     """Published and measured side by side, a line a row."""
     head = ("row", "what", "published", "measured", "expected", "verdict")
     lines = [
@@ -27,12 +27,12 @@ def table(results: Sequence[Result]) -> str:
     return markdown(head, lines)
 
 
-def verdict_words(result: Result) -> str:
+def verdict_words(result: RowResult) -> str:
     """``not measurable here: there is no GPU``."""
     return f"{result.verdict}: {result.reason}" if result.reason else result.verdict
 
 
-def facts(results: Sequence[Result]) -> str:
+def facts(results: Sequence[RowResult]) -> str:
     """Which commands, when, by what, on what."""
     first = f"- `neuro reproduce table={results[0].table} size={results[0].size}`, which ran"
     commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
@@ -42,7 +42,7 @@ def facts(results: Sequence[Result]) -> str:
     return "\n".join([first, *commands, *machines, f"- {dates}; git revision {revisions}"])
 
 
-def summary(pages: Mapping[str, Sequence[Result]]) -> str:
+def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
     """A line for each of ``pages`` (an address and the results there): how many of its rows have which verdict."""
     lines = [
         (f"[{results[0].table}]({address})", results[0].size, counts(results), max(result.date for result in results))
@@ -51,7 +51,7 @@ def summary(pages: Mapping[str, Sequence[Result]]) -> str:
     return markdown(("entry", "size", "verdicts", "date"), lines)
 
 
-def headlines(pages: Mapping[str, Sequence[Result]]) -> str:
+def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
     """Of each entry the rows with a published value, or the first few that were judged where no value is known."""
     lines = []
     for address, results in pages.items():
@@ -71,7 +71,7 @@ def headlines(pages: Mapping[str, Sequence[Result]]) -> str:
     return markdown(("entry", "row", "what", "published", "measured", "verdict"), lines)
 
 
-def counts(results: Sequence[Result]) -> str:
+def counts(results: Sequence[RowResult]) -> str:
     """``3 reproduced, 1 not measurable here``; rows that others refer to are not counted."""
     words = Counter(result.verdict for result in results)
     return ", ".join(f"{words[verdict]} {verdict}" for verdict in VERDICTS[:-1] if words[verdict])

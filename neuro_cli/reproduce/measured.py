@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.reproduce.entry import Row
+from neuro_cli.reproduce.entry import EntryRow
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Measured:
     most: float
 
 
-def measured(row: Row, folders: Sequence[Path]) -> Measured:
+def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
     """The number of ``row`` from the first of ``folders`` that has its file. Raises UserError where it is not there."""
     path = next((folder / row.file for folder in folders if (folder / row.file).is_file()), None)
     if path is None:
@@ -47,11 +47,11 @@ def _median(values: Sequence[float]) -> float:
     return statistics.median(values) if all(map(math.isfinite, values)) else statistics.median_high(values)
 
 
-def _value(line: Mapping[str, str], row: Row, path: Path) -> float:
+def _value(line: Mapping[str, str], row: EntryRow, path: Path) -> float:
     return math.inf if row.never and _fits(line, row.never) else _column(line, row.value, row, path)
 
 
-def _column(line: Mapping[str, str], name: str, row: Row, path: Path) -> float:
+def _column(line: Mapping[str, str], name: str, row: EntryRow, path: Path) -> float:
     return _number(line.get(name), f"{row.name}: {path.name}: {name}")
 
 

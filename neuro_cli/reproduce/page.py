@@ -11,26 +11,26 @@ from markupsafe import Markup
 from neuro_cli import __version__
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts
-from neuro_cli.reproduce.results import Result, shown, spread
-from neuro_cli.runner.checkpoint import write_atomically
+from neuro_cli.reproduce.results import RowResult, shown, spread
+from neuro_cli.run_folder.checkpoint import write_atomically
 
 PAGE = "index.html"
 
 
 @dataclass(frozen=True)
-class Section:
+class EntrySection:
     """An entry with its results; ``figure``: its SVG."""
 
     entry: Entry
-    results: Sequence[Result]
+    results: Sequence[RowResult]
     figure: Markup
     counts: str
 
 
-def write_page(folder: Path, found: Sequence[tuple[Entry, Sequence[Result]]]) -> None:
+def write_page(folder: Path, found: Sequence[tuple[Entry, Sequence[RowResult]]]) -> None:
     """Write ``folder``/index.html over the entries ``found``, whose files are in ``folder``/NAME."""
     sections = [
-        Section(entry, results, _inline(folder / entry.name / f"{entry.name}.svg", entry.name), counts(results))
+        EntrySection(entry, results, _inline(folder / entry.name / f"{entry.name}.svg", entry.name), counts(results))
         for entry, results in found
     ]
     environment = Environment(loader=PackageLoader("neuro_cli.reproduce", "."), autoescape=True, undefined=StrictUndefined)

@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from neuro_cli.reproduce.expectation import FAILED, NOT_MEASURABLE, NOT_REPRODUCED, REFERENCE, REPRODUCED
-from neuro_cli.reproduce.results import Result, shown
+from neuro_cli.reproduce.results import RowResult, shown
+from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, NOT_REPRODUCED, REFERENCE, REPRODUCED
 
 # of the palette of Okabe and Ito: told apart by colour-blind readers and in print
 COLOURS = {REPRODUCED: "#009E73", NOT_REPRODUCED: "#D55E00", REFERENCE: "#0072B2", NOT_MEASURABLE: "#999999", FAILED: "#000000"}
 WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 
 
-def plot(title: str, results: Sequence[Result], stem: Path) -> None:
+def plot(title: str, results: Sequence[RowResult], stem: Path) -> None:
     """Write ``stem``.png and ``stem``.svg."""
     panels = list(dict.fromkeys(result.quantity for result in results))
     parts = [[result for result in results if result.quantity == panel] for panel in panels]
@@ -35,7 +35,7 @@ def plot(title: str, results: Sequence[Result], stem: Path) -> None:
     figure.savefig(stem.with_suffix(".png"))
 
 
-def _draw(axes: Axes, quantity: str, results: Sequence[Result]) -> None:
+def _draw(axes: Axes, quantity: str, results: Sequence[RowResult]) -> None:
     finite = [value for r in results for value in (r.published, r.measured) if value is not None and math.isfinite(value)]
     positive = [value for value in finite if value > 0]
     logarithmic = bool(positive) and len(positive) == len(finite) and max(positive) > WIDE * min(positive)
@@ -55,7 +55,7 @@ def _draw(axes: Axes, quantity: str, results: Sequence[Result]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _row(axes: Axes, place: int, result: Result, left: float) -> None:
+def _row(axes: Axes, place: int, result: RowResult, left: float) -> None:
     value, colour = result.measured, COLOURS[result.verdict]
     if value is not None and math.isfinite(value):
         axes.barh(place, value - left, left=left, height=0.55, color=colour)
@@ -69,7 +69,7 @@ def _row(axes: Axes, place: int, result: Result, left: float) -> None:
         axes.plot([result.published], [place], "D", color="white", markeredgecolor="black", markersize=6, zorder=3)
 
 
-def _legend(figure: Figure, results: Sequence[Result]) -> None:
+def _legend(figure: Figure, results: Sequence[RowResult]) -> None:
     axes = figure.axes[0]
     words = [verdict for verdict in COLOURS if any(result.verdict == verdict for result in results)]
     handles = [axes.barh([0], [0], color=COLOURS[word], label=f"measured: {word}", height=0.0) for word in words]

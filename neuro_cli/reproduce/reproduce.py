@@ -13,17 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from neuro_cli.reproduce.cell import Cell, Record, all_of
+from neuro_cli.bench.table import wide_console
 from neuro_cli.reproduce.command import StoppedError
 from neuro_cli.reproduce.entry import Entry
-from neuro_cli.reproduce.expectation import FAILED, NOT_REPRODUCED, REPRODUCED
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
-from neuro_cli.reproduce.needs import missing
 from neuro_cli.reproduce.page import write_page
 from neuro_cli.reproduce.plot import plot
-from neuro_cli.reproduce.results import Result, results_of, shown, spread, write_results
-from neuro_cli.runner.bench_table import wide_console
-from neuro_cli.runner.checkpoint import write_atomically
+from neuro_cli.reproduce.requirements import missing
+from neuro_cli.reproduce.results import RowResult, results_of, shown, spread, write_results
+from neuro_cli.reproduce.run import EntryRun, RunOutcome, all_of
+from neuro_cli.reproduce.verdict import FAILED, NOT_REPRODUCED, REPRODUCED
+from neuro_cli.run_folder.checkpoint import write_atomically
 
 STYLES = {REPRODUCED: "green", NOT_REPRODUCED: "red", FAILED: "red"}
 
@@ -36,7 +36,7 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
     for entry in entries:  # before the first command runs, not after hours
         for cell in all_of(entry.runs, folder / entry.name, root).values():
             cell.record()
-    found: list[tuple[Entry, list[Result]]] = []
+    found: list[tuple[Entry, list[RowResult]]] = []
     for entry in entries:
         print(f"neuro: {entry.name}, size={entry.size}: {entry.title} (about {entry.minutes[entry.size]:g} min)", flush=True)
         found.append((entry, _entry(entry, folder / entry.name, root)))
@@ -48,7 +48,7 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
     return 1 if failed else 0
 
 
-def _entry(entry: Entry, folder: Path, root: Path) -> list[Result]:
+def _entry(entry: Entry, folder: Path, root: Path) -> list[RowResult]:
     cells = all_of(entry.runs, folder, root)
     reasons = {name: missing(cell.run.needs, root) for name, cell in cells.items()}
     records = {name: _played(cell) for name, cell in cells.items() if not reasons[name]}
@@ -60,7 +60,7 @@ def _entry(entry: Entry, folder: Path, root: Path) -> list[Result]:
     return results
 
 
-def _played(cell: Cell) -> Record:
+def _played(cell: EntryRun) -> RunOutcome:
     done = cell.record()
     if done is not None and done.finished:
         print(f"  {cell.run.name}: finished {done.date}", flush=True)
@@ -70,7 +70,7 @@ def _played(cell: Cell) -> Record:
     return record
 
 
-def _show(entry: Entry, results: Sequence[Result]) -> None:
+def _show(entry: Entry, results: Sequence[RowResult]) -> None:
     table = Table("row", "published", "measured", "expected", "verdict", title=f"{entry.name}: {escape(entry.title)}")
     for result in results:
         verdict = f"[{STYLES.get(result.verdict, 'default')}]{escape(verdict_words(result))}[/]"

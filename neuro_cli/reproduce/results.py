@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.reproduce.cell import Cell, Record
-from neuro_cli.reproduce.entry import Entry, Row
-from neuro_cli.reproduce.expectation import FAILED, NOT_MEASURABLE, PUBLISHED, VERDICTS, Verdict, judge
+from neuro_cli.reproduce.entry import Entry, EntryRow
 from neuro_cli.reproduce.measured import Measured, measured
-from neuro_cli.runner.checkpoint import write_atomically
+from neuro_cli.reproduce.run import EntryRun, RunOutcome
+from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, PUBLISHED, VERDICTS, Verdict, judge
+from neuro_cli.run_folder.checkpoint import write_atomically
 
 
 @dataclass(frozen=True)
-class Result:
+class RowResult:
     """A line of the table. Numbers are None where there is none; ``expected`` is empty for a row that others refer to."""
 
     table: str
@@ -38,12 +38,12 @@ class Result:
 
 
 NUMBERS = ("published", "measured", "least", "most")
-COLUMNS = tuple(field.name for field in fields(Result))
+COLUMNS = tuple(field.name for field in fields(RowResult))
 
 
 def results_of(
-    entry: Entry, cells: Mapping[str, Cell], records: Mapping[str, Record], reasons: Mapping[str, str]
-) -> list[Result]:
+    entry: Entry, cells: Mapping[str, EntryRun], records: Mapping[str, RunOutcome], reasons: Mapping[str, str]
+) -> list[RowResult]:
     """All rows. ``records``: of the cells that were run; ``reasons``: why the others cannot be run here."""
     values: dict[str, Measured] = {}
     troubles: dict[str, Verdict] = {}
@@ -69,8 +69,10 @@ def results_of(
     return lines
 
 
-def _line(entry: Entry, row: Row, found: Measured | None, verdict: Verdict, command: str, record: Record | None) -> Result:
-    return Result(
+def _line(
+    entry: Entry, row: EntryRow, found: Measured | None, verdict: Verdict, command: str, record: RunOutcome | None
+) -> RowResult:
+    return RowResult(
         table=entry.name,
         size=entry.size,
         row=row.name,
@@ -89,7 +91,7 @@ def _line(entry: Entry, row: Row, found: Measured | None, verdict: Verdict, comm
     )
 
 
-def write_results(path: Path, results: Sequence[Result]) -> None:
+def write_results(path: Path, results: Sequence[RowResult]) -> None:
     """Write the CSV file: numbers in full, empty where there is none."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -98,7 +100,7 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
     write_atomically(path, text.getvalue().encode())
 
 
-def read_results(path: Path) -> list[Result]:
+def read_results(path: Path) -> list[RowResult]:
     """The rows of a CSV file of :func:`write_results`. Raises UserError for another file."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -113,9 +115,9 @@ def read_results(path: Path) -> list[Result]:
     return results
 
 
-def _read(line: Mapping[str, str]) -> Result:
+def _read(line: Mapping[str, str]) -> RowResult:
     values: dict[str, Any] = {**line, **{name: _number(line[name]) for name in NUMBERS}}
-    return Result(**values)
+    return RowResult(**values)
 
 
 def _number(text: str) -> float | None:
@@ -133,7 +135,7 @@ def shown(value: float | None) -> str:
     return f"{value:.3g}" if value == 0 or abs(value) < 0.01 else f"{value:.4g}"
 
 
-def spread(result: Result) -> str:
+def spread(result: RowResult) -> str:
     """The measured value, with the least and the most where they differ."""
     if result.least == result.most:
         return shown(result.measured)

@@ -17,23 +17,23 @@ from torch import nn
 from neuro_cli.algo.base import Algorithm, CentreAlgorithm
 from neuro_cli.algo.ensemble import Ensemble
 from neuro_cli.core.checks import integer, number, one_of, thread_count
+from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.memory import keep_freed_memory
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.threads import Threads
-from neuro_cli.distribution.base import Distribution, Job
-from neuro_cli.distribution.clock import Clock
-from neuro_cli.distribution.ensemble import EnsembleMethod
-from neuro_cli.distribution.episodes import EpisodeScorer
+from neuro_cli.distribution.base import Distribution, PopulationContext
+from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.distribution.method import Method
-from neuro_cli.distribution.scoring import Scorer
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
-from neuro_cli.runner.agree import together
-from neuro_cli.runner.goal import Goal
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.target import Target
 from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.episodes import EpisodeScorer
+from neuro_cli.scoring.members import Scorer
 from neuro_cli.task.base import Task
 from neuro_cli.task.reinforcement import Reinforcement
 
@@ -59,7 +59,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 @dataclass
 class Parts:
-    """All that a run is made of, on one rank. ``model`` is a form without numbers: see ``ParameterLayout.hollow``."""
+    """All that a run is made of, on one rank. ``model`` is a form without numbers: see ``ParameterLayout.release_storage``."""
 
     config: dict[str, Any]
     world: World
@@ -87,7 +87,7 @@ def check_root(config: dict[str, Any]) -> None:
         integer("ranks", config["ranks"], 1, max(config["population"], config["batch_size"]))
     if value_of(config, "time_limit") is not None:
         number("time_limit", config["time_limit"], above=0.0)
-    Goal(config)
+    Target(config)
 
 
 def value_of(config: dict[str, Any], key: str) -> Any:
@@ -219,7 +219,7 @@ def build(config: dict[str, Any], world: World) -> Parts:
         allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
         raise ConfigError("batch_size", config["batch_size"], allowed)
     initial = layout.flatten(model)
-    layout.hollow(model)
+    layout.release_storage(model)
     scorer: Scorer | EpisodeScorer
     if isinstance(task, Reinforcement):
         scorer = EpisodeScorer(model, layout, task, sampler, device, threads, clock, initial)
@@ -230,7 +230,7 @@ def build(config: dict[str, Any], world: World) -> Parts:
         )  # fmt: skip
     algo.start(initial, layout, config["population"], config["seed"])
     distribution.bind(
-        Job(
+        PopulationContext(
             world=world,
             algo=algo,
             sampler=sampler,
@@ -298,7 +298,7 @@ def load_task(config: dict[str, Any], model: nn.Module, device: torch.device, wo
         task.load(input_shape=shape, device=device, seed=config["seed"], batch_size=config["batch_size"])
 
     if config["task"].get("download"):
-        with together(world):  # one rank downloads, the others find the files
+        with collectively(world):  # one rank downloads, the others find the files
             if world.rank == 0:
                 load()
         if world.rank:

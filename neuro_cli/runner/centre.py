@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.core.threads import Threads
-from neuro_cli.distribution.candidate import scoring_mode
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.runner.build import Parts
+from neuro_cli.scoring.candidate import scoring_mode
 from neuro_cli.task.base import Task
 
 STATISTICS_BATCHES = 8

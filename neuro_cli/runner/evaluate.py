@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.table import Table
 
 from neuro_cli.core.threads import Threads
-from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import device_of, load_task, threads_of
 from neuro_cli.runner.centre import sums_over_chunks
-from neuro_cli.runner.ensemble_metrics import look_at_all
-from neuro_cli.runner.members import JointPrediction
-from neuro_cli.runner.runs import load_model, read_checkpoint, read_config
+from neuro_cli.runner.ensemble.members import JointPrediction
+from neuro_cli.runner.ensemble.metrics import evaluate_whole_ensemble
+from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
 
 def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[str, Any]) -> dict[str, float]:
@@ -21,13 +21,13 @@ def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[
     checkpoint = read_checkpoint(run, config, generation)
     config |= {key: value for key, value in changes.items() if "." not in key}
     config["task"] |= {key.removeprefix("task."): value for key, value in changes.items() if key.startswith("task.")}
-    world = Alone()
+    world = SingleProcess()
     device = device_of(config["device"])
     model = load_model(run, config, checkpoint).to(device)
     threads = Threads(threads_of(config, world, device))
     try:
         if isinstance(model, JointPrediction):
-            metrics = look_at_all(model, config, device, threads)
+            metrics = evaluate_whole_ensemble(model, config, device, threads)
         else:
             task = load_task(config, model, device, world)
             metrics = task.summarise(sums_over_chunks(task, model, world, threads))

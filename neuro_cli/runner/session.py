@@ -17,11 +17,11 @@ from safetensors.torch import save as bytes_of
 
 from neuro_cli.core.errors import BAD_INPUT, CandidateError, report
 from neuro_cli.fabric.base import World
-from neuro_cli.runner.agree import AgreedError
-from neuro_cli.runner.checkpoint import Checkpoint, Shard
-from neuro_cli.runner.logs import log_to
+from neuro_cli.run_folder.checkpoint import Checkpoint, Shard
+from neuro_cli.run_folder.log import log_to
+from neuro_cli.runner.consensus import AgreedError
+from neuro_cli.runner.loop import train
 from neuro_cli.runner.own_code import importable, let_import
-from neuro_cli.runner.train import train
 
 
 def guarded(world: World, work: Callable[[], Any]) -> int:

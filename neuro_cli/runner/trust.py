@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.run_folder.identity import leaves
 from neuro_cli.runner.build import OURS, found_by, is_ours
 from neuro_cli.runner.own_code import let_trusted
 
@@ -111,12 +112,3 @@ def _made(node: Any, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         yield key, node
     for name, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
         yield from _made(value, f"{key}.{name}" if key else str(name))
-
-
-def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything in ``node`` that is no dict and no list."""
-    if not isinstance(node, dict | list):
-        yield key, node
-        return
-    for name, value in node.items() if isinstance(node, dict) else enumerate(node):
-        yield from leaves(value, f"{key}.{name}" if key else str(name))

@@ -23,7 +23,7 @@ from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.rows import Geometry, Rows
+from neuro_cli.core.rows import Geometry, MemberBatch
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Operator(Protocol):
 class Perturbation(ABC):
     """Noise of some directions, in the form in which a forward pass over all of them applies it."""
 
-    rows: Rows
+    rows: MemberBatch
 
     @contextmanager
-    def of(self, rows: Rows) -> Iterator[None]:
+    def of(self, rows: MemberBatch) -> Iterator[None]:
         """For a while, apply to other rows of the same directions."""
         mine, self.rows = self.rows, rows
         try:
@@ -96,13 +96,13 @@ class Sampler(ABC):
         return self.side(self.population - 1)[0] + 1
 
     @property
-    def run_of_directions(self) -> int | None:
+    def noise_period(self) -> int | None:
         """Directions [k n, (k + 1) n) share what a :class:`Perturbation` is made of; None: all do."""
         return None
 
     def run_of(self, direction: int) -> int:
         """Which of these runs a direction belongs to."""
-        return direction // self.run_of_directions if self.run_of_directions else 0
+        return direction // self.noise_period if self.noise_period else 0
 
     def prepare(self, generation: int, directions: range) -> None:  # noqa: B027 (most samplers share nothing)
         """Make what the directions share with all threads, before tasks of the pool ask for it one by one."""
@@ -126,7 +126,7 @@ class Sampler(ABC):
         """Write base + scale * noise to ``plus`` and base - scale * noise to ``minus``, all (M,); scale (1,) or (M,)."""
 
     @abstractmethod
-    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         """The noise of directions [first, first + rows.directions) for a forward pass in ``dtype``."""
 
     def combine(

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.layout import Place
-from neuro_cli.core.rows import Rows
+from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
 
 
 class DensePerturbation(Perturbation):
     """``noise`` (D, M): every direction has its own weights, one batched product a layer."""
 
-    def __init__(self, noise: Tensor, rows: Rows) -> None:
+    def __init__(self, noise: Tensor, rows: MemberBatch) -> None:
         self._noise, self.rows = noise, rows
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
@@ -55,5 +55,5 @@ class Dense(Sampler):
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return self.draw(generation, direction, 1, dtype)[0]
 
-    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return DensePerturbation(self.draw(generation, first, rows.directions, dtype), rows)

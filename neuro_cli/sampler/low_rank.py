@@ -17,7 +17,7 @@ from neuro_cli.core import block_kernels
 from neuro_cli.core.checks import integer
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import Rows
+from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.structured import Block, Span, Structured, StructuredPerturbation
 
@@ -83,7 +83,7 @@ class LowRank(Structured):
     def finished(self, gathered: Tensor, span: Span, low: int, high: int, moment: int, generation: int, run: int) -> Tensor:
         return span.block.cube(gathered[low - span.low : high - span.low].flatten())
 
-    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return LowRankPerturbation(self, generation, first, rows, dtype)
 
 

@@ -24,7 +24,7 @@ from neuro_cli.core import block_kernels, gpu, row_kernels
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import Rows, random_orders
+from neuro_cli.core.rows import MemberBatch, random_orders
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.structured import Block, NoiseReusing, Span, StructuredPerturbation
 
@@ -35,7 +35,7 @@ Factors = dict[str, Places]
 
 
 @dataclass(frozen=True)
-class Plan:
+class GatherPlan:
     """How many of what a block places; 0: that side stays in order.
 
     ``groups`` of ``all_groups``, ``outputs`` and ``inputs`` inside a group.
@@ -68,24 +68,26 @@ class Permutation(NoiseReusing):
         self.sides = one_of("sampler.sides", sides, ("auto", "outputs", "inputs", "both"))
         self.sparsity = number("sampler.sparsity", sparsity, above=0.0, high=1.0)
 
-    def plan(self, block: Block) -> Plan:
+    def plan(self, block: Block) -> GatherPlan:
         """What is placed in a block."""
         groups, each = block.place.groups, block.rows // block.place.groups
         if groups > 1:
             inside = each > 1
-            return Plan(_kept(1.0 if inside else self.sparsity, groups), groups, _kept(self.sparsity, each) if inside else 0, 0)
+            return GatherPlan(
+                _kept(1.0 if inside else self.sparsity, groups), groups, _kept(self.sparsity, each) if inside else 0, 0
+            )
         if block.vector or block.inner == 1:
-            return Plan(0, 1, _kept(self.sparsity, block.rows), 0)
+            return GatherPlan(0, 1, _kept(self.sparsity, block.rows), 0)
         sides = self.sides
         if sides == "auto":
             sides = self._enough(block)
         share = math.sqrt(self.sparsity) if sides == "both" else self.sparsity
         outputs, inputs = _kept(share, block.rows), _kept(share, block.inner)
-        return Plan(0, 1, outputs * (sides != "inputs"), inputs * (sides != "outputs"))
+        return GatherPlan(0, 1, outputs * (sides != "inputs"), inputs * (sides != "outputs"))
 
     def _enough(self, block: Block) -> str:
         """The side, or sides, that do not hold the estimate in a small space."""
-        directions = min(self.directions, self.run_of_directions or self.directions)
+        directions = min(self.directions, self.noise_period or self.directions)
         if block.rows >= min(2 * directions, block.width):
             return "outputs"
         return "inputs" if block.inner >= min(2 * directions, block.rows * block.spatial) else "both"
@@ -201,7 +203,7 @@ class Permutation(NoiseReusing):
         made = ((cube.transpose(1, 2).contiguous() * factor) ** moment).flatten(0, 1) @ gathered
         return made.unflatten(0, (high - low, block.spatial)).transpose(1, 2)
 
-    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return PlacedPerturbation(self, generation, first, rows, dtype)
 
 

@@ -15,7 +15,7 @@ from neuro_cli.core import block_kernels
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import Rows, random_signs, weighted_signs
+from neuro_cli.core.rows import MemberBatch, random_signs, weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.structured import Block, NoiseReusing, Span, StructuredPerturbation
 
@@ -110,7 +110,7 @@ class SignFlip(NoiseReusing):
         lines = gathered[low - span.low : high - span.low] if len(gathered) > 1 else gathered
         return (noise if moment == 1 else noise * noise) * lines[:, :, None]
 
-    def perturbation(self, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> Perturbation:
+    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return FlippedPerturbation(self, generation, first, rows, dtype)
 
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from neuro_cli.core.checks import integer
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import SHARED_STREAM, Noise
-from neuro_cli.core.rows import Rows
+from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation, Sampler
 
 PIECE = 256  # rows of a block that are summed at once; pieces start at multiples of it, so slices share their bits
@@ -153,7 +153,7 @@ class Structured(Sampler):
 
     def _runs(self, directions: range) -> Iterator[tuple[int, int, int]]:
         """(number, first, end) of each run of directions that share their noise."""
-        length = self.run_of_directions or len(directions) + directions.start
+        length = self.noise_period or len(directions) + directions.start
         for run in range(directions.start // length, (directions[-1]) // length + 1):
             yield run, max(run * length, directions.start), min((run + 1) * length, directions.stop)
 
@@ -326,7 +326,7 @@ class NoiseReusing(Structured):
         self.shared = SharedNoise(noise)
 
     @property
-    def run_of_directions(self) -> int | None:
+    def noise_period(self) -> int | None:
         return self._run_length
 
     def prepare(self, generation: int, directions: range) -> None:
@@ -337,7 +337,7 @@ class NoiseReusing(Structured):
 class StructuredPerturbation(Perturbation):
     """The factors of directions [first, first + D) and the sampler they belong to."""
 
-    def __init__(self, sampler: Any, generation: int, first: int, rows: Rows, dtype: torch.dtype) -> None:
+    def __init__(self, sampler: Any, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> None:
         self.sampler, self.rows, self.dtype, self.generation, self.first = sampler, rows, dtype, generation, first
         self.run = sampler.run_of(first)
         assert self.run == sampler.run_of(first + rows.directions - 1)

@@ -6,20 +6,20 @@ from typing import Any
 
 from rich.console import Console
 
-from neuro_cli.broker.pool import Pool
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.pool.base import Pool
+from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.log import is_written, log_to
 from neuro_cli.runner.build import make
-from neuro_cli.runner.checkpoint import CheckpointStore
-from neuro_cli.runner.logs import is_written, log_to
 from neuro_cli.runner.trust import refuse_untrusted
 from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
 ROLES = ("all", "model")
-OURS = tuple(f"neuro_cli.search.{name}." for name in ("generational", "steady_state", "random_search")) + tuple(
-    f"neuro_cli.broker.{name}" for name in ("embedded.EmbeddedPool", "local_pool.LocalPool", "broker_pool.BrokerPool")
-)
+OURS = tuple(f"neuro_cli.strategy.{name}." for name in ("generational", "random", "steady_state")) + tuple(
+    f"neuro_cli.pool.{name}" for name in ("broker.BrokerPool", "embedded.EmbeddedPool", "local.LocalPool")
+)  # strategies and pools
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:

@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.runs import is_search, saved_config
-from neuro_cli.search.plot import Run, plot_comparison
+from neuro_cli.run_folder.config import is_search, saved_config
+from neuro_cli.search.plot import SearchCurve, plot_comparison
 from neuro_cli.search.record import CANDIDATES
 
 COLUMNS = ("task", "strategy", "runs", "candidates", "validation", "test accuracy", "of each run", "medians of first generations")
 WIDTH = 160  # columns of a table that no terminal shows
 
 
-def compare(png: Path, folders: Sequence[Path]) -> list[Run]:
+def compare(png: Path, folders: Sequence[Path]) -> list[SearchCurve]:
     """Draw ``png`` and print a table over the finished searches in or below ``folders``. Raises UserError."""
     runs = [_read(run) for folder in folders for run in _searches(folder)]
     plot_comparison(runs, png)
@@ -36,7 +36,7 @@ def _searches(folder: Path) -> list[Path]:
     return searches
 
 
-def _read(run: Path) -> Run:
+def _read(run: Path) -> SearchCurve:
     """A search that has ended. Raises UserError for one that has not."""
     config = saved_config(run)
     try:
@@ -47,7 +47,7 @@ def _read(run: Path) -> Run:
         raise UserError(f"{run}: this search has not ended: {error}") from error
     if not accuracies or summary.get("test_accuracy") is None:
         raise UserError(f"{run}: this search has trained no candidate")
-    return Run(
+    return SearchCurve(
         strategy=_name(config["strategy"], -2),
         task=_name(config["task"], -2),
         seed=config["seed"],
@@ -62,7 +62,7 @@ def _name(node: dict[str, Any], place: int) -> str:
     return str(node["_target_"]).split(".")[place]
 
 
-def _show(runs: Sequence[Run]) -> None:
+def _show(runs: Sequence[SearchCurve]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in COLUMNS:
         table.add_column(name)

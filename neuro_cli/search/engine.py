@@ -1,9 +1,9 @@
 """Keeps the books of a search between its strategy and whoever trains: what is to be trained, what is under way, what is done."""
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.search.outcome import Outcome
-from neuro_cli.search.space import Module, Space, text_of
-from neuro_cli.search.strategy import Archive, Brood, Strategy
+from neuro_cli.strategy.base import Archive, Brood, Strategy
+from neuro_cli.strategy.outcome import TrainingOutcome
+from neuro_cli.strategy.space import Module, Space, text_of
 
 
 class Engine:
@@ -60,7 +60,7 @@ class Engine:
         self._open.append(brood)
         return fresh
 
-    def tell(self, outcome: Outcome) -> None:
+    def tell(self, outcome: TrainingOutcome) -> None:
         """What became of a module that was asked for. Raises UserError for one that was not, or that was told before."""
         module = outcome.module
         if module not in self.archive.started or module in self.archive.outcomes:
@@ -74,7 +74,7 @@ class Engine:
                 still.append(brood)
         self._open = still
 
-    def best(self, count: int) -> list[Outcome]:
+    def best(self, count: int) -> list[TrainingOutcome]:
         """The ``count`` fittest of all that were trained, the fittest first."""
         trained = [outcome for outcome in self.archive.outcomes.values() if outcome.fitness is not None]
         return sorted(trained, key=lambda one: one.rank, reverse=True)[:count]

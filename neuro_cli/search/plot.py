@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.plot import BLUE, GREEN, ORANGE
+from neuro_cli.run_folder.plot import BLUE, GREEN, ORANGE
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ COLOURS = (BLUE, ORANGE, GREEN)
 
 
 @dataclass(frozen=True)
-class Run:
+class SearchCurve:
     """A search that has ended: the validation accuracies of its candidates in their order, and two test accuracies.
 
     ``test_accuracy``: of the best by validation; ``first_median``: of the first generation.
@@ -54,7 +54,7 @@ def plot_search(candidates_csv: Path, png: Path) -> None:
     _save(figure, png)
 
 
-def plot_comparison(runs: Sequence[Run], png: Path) -> None:
+def plot_comparison(runs: Sequence[SearchCurve], png: Path) -> None:
     """Draw the best validation accuracy so far of each strategy, mean and range over runs, and their test accuracies."""
     tasks = list(dict.fromkeys(run.task for run in runs))
     strategies = list(dict.fromkeys(run.strategy for run in runs))
@@ -70,7 +70,7 @@ def plot_comparison(runs: Sequence[Run], png: Path) -> None:
     _save(figure, png)
 
 
-def _band(axes: Axes, runs: Sequence[Run], strategy: str, colour: str) -> None:
+def _band(axes: Axes, runs: Sequence[SearchCurve], strategy: str, colour: str) -> None:
     curves = [list(accumulate(run.accuracies, max)) for run in runs]
     length = min(map(len, curves))
     columns = [[curve[place] for curve in curves] for place in range(length)]

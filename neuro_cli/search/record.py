@@ -11,13 +11,13 @@ from typing import Any
 from neuro_cli.core.errors import UserError
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
+from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.runner.build import make_logger
-from neuro_cli.runner.checkpoint import Checkpoint, CheckpointStore, write_atomically
-from neuro_cli.runner.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.outcome import Outcome
 from neuro_cli.search.settings import identity_of
-from neuro_cli.search.space import text_of
+from neuro_cli.strategy.outcome import TrainingOutcome
+from neuro_cli.strategy.space import text_of
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ COLUMNS = (
 )
 
 
-class Record:
+class SearchRecord:
     """The run folder of a search that begins, or goes on after ``resumed_at`` whole generations (None: begins)."""
 
     def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
@@ -52,7 +52,7 @@ class Record:
         self._generation = resumed_at or 0
         self._counted = 0  # candidates that were done at the last row
 
-    def outcome(self, engine: Engine, outcome: Outcome, seconds: float) -> None:
+    def outcome(self, engine: Engine, outcome: TrainingOutcome, seconds: float) -> None:
         """One more candidate is done: a line in the log, a row in ``candidates.csv``, a checkpoint."""
         number = engine.archive.started[outcome.module]
         told = outcome.error or f"validation accuracy {outcome.fitness:.4f}"
@@ -119,7 +119,7 @@ class Record:
             logger.finish(summary)
         return summary
 
-    def _summary(self, engine: Engine, best: list[Outcome], seconds: float, workers: int | None) -> dict[str, Any]:
+    def _summary(self, engine: Engine, best: list[TrainingOutcome], seconds: float, workers: int | None) -> dict[str, Any]:
         done = len(engine.archive.outcomes)
         first = list(engine.archive.started)[: engine.strategy.population]
         outcomes = [engine.archive.outcomes[module] for module in first if module in engine.archive.outcomes]
@@ -148,7 +148,7 @@ class Record:
             },
         }
 
-    def _export(self, best: list[Outcome]) -> None:
+    def _export(self, best: list[TrainingOutcome]) -> None:
         """``best/best_1.yaml`` and on: options of the group `model`, the fittest first."""
         folder = self.run / "best"
         folder.mkdir(exist_ok=True)
@@ -160,9 +160,9 @@ class Record:
             _write(folder / f"best_{place}.yaml", "\n".join([comment, *lines]) + "\n")
 
 
-def saved_outcomes(checkpoint: Checkpoint) -> list[Outcome]:
+def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
     """The outcomes in a checkpoint of a search, in the order they were told."""
-    return [Outcome.from_json(fields) for fields in checkpoint.scalars["outcomes"]]
+    return [TrainingOutcome.from_json(fields) for fields in checkpoint.scalars["outcomes"]]
 
 
 def _median(values: list[float | None]) -> float | None:

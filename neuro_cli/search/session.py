@@ -6,19 +6,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.broker.pool import Pool, Result
 from neuro_cli.core.errors import UserError
+from neuro_cli.pool.base import Pool, WorkResult
+from neuro_cli.run_folder.checkpoint import Checkpoint
+from neuro_cli.run_folder.identity import refuse_difference
 from neuro_cli.runner.build import make
-from neuro_cli.runner.checkpoint import Checkpoint
-from neuro_cli.runner.identity import refuse_difference
 from neuro_cli.runner.stop import StopRequest
+from neuro_cli.search.display import SearchDisplay
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.outcome import Outcome
-from neuro_cli.search.record import Record, saved_outcomes
+from neuro_cli.search.record import SearchRecord, saved_outcomes
 from neuro_cli.search.settings import identity_of, space_of, task_of
-from neuro_cli.search.space import Module
-from neuro_cli.search.strategy import Strategy
-from neuro_cli.search.view import View
+from neuro_cli.strategy.base import Strategy
+from neuro_cli.strategy.outcome import TrainingOutcome
+from neuro_cli.strategy.space import Module
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ def search(config: dict[str, Any], run: Path, checkpoint: Checkpoint | None = No
         replay(engine, saved_outcomes(checkpoint))
     pool = _pool(config, name)
     try:
-        record = Record(run, config, name, None if checkpoint is None else engine.strategy.generation)
-        with StopRequest(config["time_limit"]) as stop, View(engine) as view:
+        record = SearchRecord(run, config, name, None if checkpoint is None else engine.strategy.generation)
+        with StopRequest(config["time_limit"]) as stop, SearchDisplay(engine) as view:
             return _Session(config, engine, pool, record, view, before).run(stop)
     finally:
         pool.close()
@@ -50,7 +50,7 @@ def _pool(config: dict[str, Any], name: str) -> Pool:
     return pool
 
 
-def replay(engine: Engine, outcomes: list[Outcome]) -> None:
+def replay(engine: Engine, outcomes: list[TrainingOutcome]) -> None:
     """Tell a new ``engine`` what was found before, in that order: it then stands where the earlier one stood."""
     for outcome in outcomes:
         engine.ask()
@@ -60,7 +60,9 @@ def replay(engine: Engine, outcomes: list[Outcome]) -> None:
 class _Session:
     """One process's part of a search. ``before``: seconds that earlier ones took."""
 
-    def __init__(self, config: dict[str, Any], engine: Engine, pool: Pool, record: Record, view: View, before: float) -> None:
+    def __init__(
+        self, config: dict[str, Any], engine: Engine, pool: Pool, record: SearchRecord, view: SearchDisplay, before: float
+    ) -> None:
         self._config, self._engine, self._pool, self._record, self._view = config, engine, pool, record, view
         self._before, self._begun = before, time.perf_counter()
         self._row_at = self._begun
@@ -94,7 +96,7 @@ class _Session:
         self._modules |= {task.id: module for task, module in zip(tasks, modules, strict=True)}
         self._pool.submit(tasks)
 
-    def _take(self, result: Result) -> None:
+    def _take(self, result: WorkResult) -> None:
         """One result: the books, the folder, and what is trained next."""
         engine = self._engine
         outcome = outcome_of(self._modules[result.id], result)
@@ -117,9 +119,9 @@ class _Session:
         return self._before + time.perf_counter() - self._begun
 
 
-def outcome_of(module: Module, result: Result) -> Outcome:
+def outcome_of(module: Module, result: WorkResult) -> TrainingOutcome:
     """What a pool's result says of a module."""
     error = result.error.strip() or str(result.payload.get("error", ""))
     known = {name: result.payload[name] for name in NUMBERS if name in result.payload and not error}
     seconds = float(result.payload.get("seconds", result.seconds))
-    return Outcome(module, **known, seconds=seconds, worker=result.worker, error=error)
+    return TrainingOutcome(module, **known, seconds=seconds, worker=result.worker, error=error)

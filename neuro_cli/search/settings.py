@@ -9,19 +9,19 @@ import torch
 from torch import nn
 
 from neuro_cli.algo.optimizer import ScheduledOptimizer
-from neuro_cli.broker.pool import Task
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.model.module_cnn import LAYERS, ModuleCNN, check_layers
+from neuro_cli.pool.base import WorkUnit
+from neuro_cli.run_folder.identity import flatten
 from neuro_cli.runner.build import device_of, make, value_of
-from neuro_cli.runner.identity import flatten
 from neuro_cli.runner.trust import refuse_foreign
 from neuro_cli.search.candidate import examples_of
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.space import Module, Space, text_of
-from neuro_cli.search.strategy import Strategy
 from neuro_cli.search.training import OPTIMIZER, SCHEDULE
+from neuro_cli.strategy.base import Strategy
+from neuro_cli.strategy.space import Module, Space, text_of
 
 INTEGERS: dict[str, tuple[int, int | None]] = {
     "seed": (0, 2**63 - 1),
@@ -86,11 +86,11 @@ def identity_of(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in leaves.items() if key not in FREE and key != "model.module"}
 
 
-def task_of(config: dict[str, Any], module: Module, name: str) -> Task:
+def task_of(config: dict[str, Any], module: Module, name: str) -> WorkUnit:
     """The task that trains ``module``, the same one whenever the search ``name`` asks for it."""
     payload = _described(config, module)
     digest = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
-    return Task(f"{name}-{digest[:24]}", "candidate", payload)
+    return WorkUnit(f"{name}-{digest[:24]}", "candidate", payload)
 
 
 def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:

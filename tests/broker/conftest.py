@@ -10,8 +10,8 @@ pytest.importorskip("grpc", reason="the extra `search` is not installed")
 
 from secured import pool_of
 
-from neuro_cli.broker.broker_pool import BrokerPool
-from neuro_cli.broker.cluster import Cluster
+from neuro_cli.broker.local_cluster import Cluster
+from neuro_cli.pool.broker import BrokerPool
 
 
 @pytest.fixture(autouse=True)

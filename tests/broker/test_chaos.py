@@ -8,9 +8,9 @@ from secured import pool_of
 from trouble import TROUBLE
 from waits import until
 
-from neuro_cli.broker.broker_pool import BrokerPool
-from neuro_cli.broker.cluster import Cluster
-from neuro_cli.broker.pool import Task
+from neuro_cli.broker.local_cluster import Cluster
+from neuro_cli.pool.base import WorkUnit
+from neuro_cli.pool.broker import BrokerPool
 
 TASKS = 2000
 
@@ -42,7 +42,7 @@ def test_every_result_is_delivered_once_whatever_is_killed(tmp_path, seed):
     killed: list[str] = []
     delivered: dict[str, int] = {}
     try:
-        pool.submit([Task(str(n), "count", {"file": str(file), "number": n, "seconds": 0.05}) for n in range(TASKS)])
+        pool.submit([WorkUnit(str(n), "count", {"file": str(file), "number": n, "seconds": 0.05}) for n in range(TASKS)])
         begun, next_blow = time.monotonic(), 1.0
         while len(delivered) < TASKS:
             assert time.monotonic() - begun < 240.0, (len(delivered), killed, pool.facts())
@@ -89,7 +89,7 @@ def test_workers_that_come_shorten_a_run_and_those_that_go_lose_nothing(tmp_path
     arrivals: list[tuple[float, str]] = []
     try:
         start(cluster, 0)
-        pool.submit([Task(str(number), "nap", {"seconds": 0.25}) for number in range(220)])
+        pool.submit([WorkUnit(str(number), "nap", {"seconds": 0.25}) for number in range(220)])
         rates = []
         for workers in (1, 4, 2):
             while len(cluster.members) - 2 < workers:

@@ -10,9 +10,9 @@ import pytest
 from test_queues import result, task
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.queues import Queues
+from neuro_cli.broker.server.queues import Queues
+from neuro_cli.broker.server.store import NotYoursError, Outcomes, Store
 from neuro_cli.broker.settings import BrokerSettings
-from neuro_cli.broker.store import NotYoursError, Outcomes, Store
 from neuro_cli.core.errors import UserError
 
 TASKS = 60

@@ -12,11 +12,11 @@ from secured import TOKEN, open_to
 from test_queues import Bench, got, result, task
 from waits import all_results, until
 
-from neuro_cli.broker.database import Database
-from neuro_cli.broker.pool import Task
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
-from neuro_cli.broker.store import StoreError
+from neuro_cli.broker.server.database import Database
+from neuro_cli.broker.server.store import StoreError
+from neuro_cli.pool.base import WorkUnit
 
 MIB = 2**20
 
@@ -153,7 +153,7 @@ def test_all_results_come_when_a_full_disk_has_room_again(cluster, pool, tmp_pat
     with small_disk(tmp_path / "small") as small:
         address = cluster.start_broker("broker", folder=str(small / "broker"), worker_timeout=30.0)
         cluster.start_worker("worker")
-        pool.submit([Task(str(number), "noop", {"seconds": 0.1, "echo": "x" * 1000}) for number in range(40)])
+        pool.submit([WorkUnit(str(number), "noop", {"seconds": 0.1, "echo": "x" * 1000}) for number in range(40)])
         filler = small / "filler"
         fill(filler)
         with open_to(address, cluster.certificates) as channel:

@@ -7,13 +7,14 @@ import pytest
 from inside import neuro_inside, one_line
 from waits import all_results
 
-from neuro_cli.broker import hydra_job, registration
-from neuro_cli.broker.cluster import Cluster
-from neuro_cli.broker.hydra_job import _left, run_job
-from neuro_cli.broker.kinds import OWNER_VARIABLE
-from neuro_cli.broker.pool import Task
+from neuro_cli.broker.local_cluster import Cluster
+from neuro_cli.broker.nameserver import client
+from neuro_cli.broker.worker.kinds import OWNER_VARIABLE
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.logs import log_to
+from neuro_cli.launch import sweep_job
+from neuro_cli.launch.sweep_job import _left, run_job
+from neuro_cli.pool.base import WorkUnit
+from neuro_cli.run_folder.log import log_to
 
 TINY = ("generations=1", "population=4", "batch_size=8", "threads=1")
 
@@ -45,7 +46,7 @@ def test_a_worker_does_no_jobs_unless_its_owner_names_them(cluster, pool, tmp_pa
     cluster.start_broker("broker", unknown_kind_after=0.5)
     cluster.start_worker("worker", folders=[str(tmp_path)])
     job = {"verb": "train", "overrides": list(TINY), "folder": str(tmp_path / "run"), "cwd": str(tmp_path), "number": 0}
-    pool.submit([Task("job", "hydra_job", job)])
+    pool.submit([WorkUnit("job", "hydra_job", job)])
     said = all_results(pool, 1)["job"].error
     assert said.startswith("the task's type 'hydra_job' is unknown to the workers; they know candidate, noop; it is done where")
     assert not (tmp_path / "run").exists()
@@ -130,7 +131,7 @@ def test_one_job_is_no_sweep(tmp_path):
 
 
 def test_a_sweep_without_a_cluster_is_told_in_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(registration, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.3)
     nowhere = ("hydra/launcher=broker", "hydra.launcher.nameserver=127.0.0.1:9", "seed=1,2")
     said = one_line(neuro_inside("train", "-m", *nowhere, cwd=tmp_path))
     assert said.startswith("nameserver.address=127.0.0.1:9: nobody answers there")
@@ -159,7 +160,7 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
 
 
 def test_a_job_that_still_runs_is_not_begun_a_second_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(hydra_job, "GONE_SECONDS", 0.1)
+    monkeypatch.setattr(sweep_job, "GONE_SECONDS", 0.1)
     log_to(tmp_path, 0)
     try:
         with pytest.raises(UserError, match="an earlier attempt of this job still runs"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from waits import all_results, until
 
-from neuro_cli.broker.pool import Task
+from neuro_cli.pool.base import WorkUnit
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 NODE = shutil.which("node") or ""
@@ -35,12 +35,12 @@ def test_workers_in_two_languages_share_a_run(cluster, pool, node_worker):
     cluster.start_broker("broker")
     cluster.start_worker("python")
     until(lambda: pool.facts()["workers"] == 2)
-    pool.submit([Task(str(number), "noop", {"echo": {"number": number}, "seconds": 0.02}) for number in range(100)])
+    pool.submit([WorkUnit(str(number), "noop", {"echo": {"number": number}, "seconds": 0.02}) for number in range(100)])
     found = all_results(pool, 100)
     assert {int(name): result.payload["echo"] for name, result in found.items()} == {n: {"number": n} for n in range(100)}
     whose = [result.worker.split()[0] for result in found.values()]
     assert set(whose) == {"python", "node"}
-    pool.submit([Task("last", "noop", {"seconds": 0.3})])
+    pool.submit([WorkUnit("last", "noop", {"seconds": 0.3})])
     until(lambda: pool.facts()["running"] or pool.facts()["waiting"] == 0)
     node_worker.terminate()
     assert node_worker.wait(10) == 0

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from secured import TOKEN, open_to
 from waits import until
 
-from neuro_cli.broker.cluster import Cluster, cluster_config
+from neuro_cli.broker.local_cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2 as names
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from neuro_cli.broker.consumer import Consumer, Key, Lender, key_of, task_key
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.queues import Queues
+from neuro_cli.broker.server.consumer import Consumer, Key, Lender, key_of, task_key
+from neuro_cli.broker.server.queues import Queues
+from neuro_cli.broker.server.store import Store
 from neuro_cli.broker.settings import BrokerSettings
-from neuro_cli.broker.store import Store
 
 
 def task(number: int, run: str = "r", kind: str = "noop", timeout: float = 0.0) -> messages.Task:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from neuro_cli.broker import registration
+from neuro_cli.broker.nameserver import client
+from neuro_cli.broker.nameserver.registry import LARGEST_ID, BrokerEntry, Ids, Registry, TakenError, UnknownError
 from neuro_cli.broker.proto import nameserver_pb2 as messages
-from neuro_cli.broker.registry import LARGEST_ID, Entry, Ids, Registry, TakenError, UnknownError
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import UserError
 
@@ -23,8 +23,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def beat(broker_id: int, waiting: int = 0, token: str = "t") -> Entry:
-    return Entry(broker_id, f"127.0.0.1:{7000 + broker_id}", token, 0.0, waiting)
+def beat(broker_id: int, waiting: int = 0, token: str = "t") -> BrokerEntry:
+    return BrokerEntry(broker_id, f"127.0.0.1:{7000 + broker_id}", token, 0.0, waiting)
 
 
 def test_ids_never_repeat_whatever_crashes(tmp_path):
@@ -91,23 +91,23 @@ BAD = [
 @pytest.mark.parametrize("address", BAD)
 @pytest.mark.parametrize("security", [Security(), Security(Path("folder"))])
 def test_an_entry_with_an_address_that_is_none_is_left_out(address, security, caplog):
-    registration._skipped.clear()
+    client._skipped.clear()
     good = messages.BrokerInfo(broker_id=7, address="127.0.0.1:7701")
     for _ in range(3):
-        assert registration.usable([messages.BrokerInfo(broker_id=1, address=address), good], security) == [good]
+        assert client.usable([messages.BrokerInfo(broker_id=1, address=address), good], security) == [good]
     assert len(caplog.records) == 1  # told once
 
 
 @pytest.mark.parametrize("number", [0, 2**63])
 def test_an_entry_with_an_id_that_is_none_is_left_out(number):
-    assert registration.usable([messages.BrokerInfo(broker_id=number, address="127.0.0.1:1")], Security()) == []
+    assert client.usable([messages.BrokerInfo(broker_id=number, address="127.0.0.1:1")], Security()) == []
 
 
 def test_other_machines_are_left_out_without_certificates_for_them():
     there = [messages.BrokerInfo(broker_id=1, address="10.1.1.1:80")]
-    assert registration.usable(there, Security()) == []
-    assert registration.usable(there, Security(Path("own"), local=True)) == []
-    assert registration.usable(there, Security(Path("certificates"))) == there
+    assert client.usable(there, Security()) == []
+    assert client.usable(there, Security(Path("own"), local=True)) == []
+    assert client.usable(there, Security(Path("certificates"))) == there
 
 
 def test_a_silent_broker_is_dropped_and_told_to_register_again(tmp_path, clock):

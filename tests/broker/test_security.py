@@ -13,11 +13,9 @@ import pytest
 from waits import all_results
 
 from neuro_cli.broker.addresses import check_address, is_loopback
-from neuro_cli.broker.broker_pool import BrokerPool
 from neuro_cli.broker.certificates import make_certificates
-from neuro_cli.broker.cluster import Cluster, cluster_config
 from neuro_cli.broker.credentials import default_folder, read_credentials
-from neuro_cli.broker.pool import Task
+from neuro_cli.broker.local_cluster import Cluster, cluster_config
 from neuro_cli.broker.probe import REFUSED, UNFIT, examine
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2, nameserver_pb2_grpc
@@ -25,6 +23,8 @@ from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.pool.base import WorkUnit
+from neuro_cli.pool.broker import BrokerPool
 
 
 def refused(role: str, **sections: dict) -> str:
@@ -152,7 +152,7 @@ def test_mutual_tls_lets_in_who_has_a_certificate_of_the_authority(tmp_path):
         cluster.start_broker("broker")
         cluster.start_worker("worker")
         pool = BrokerPool(address, certificates=ours)
-        pool.submit([Task("a", "noop", {"echo": 1})])
+        pool.submit([WorkUnit("a", "noop", {"echo": 1})])
         assert all_results(pool, 1)["a"].payload["echo"] == 1
         pool.close()
         with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as answer:
@@ -247,7 +247,7 @@ def test_without_a_word_a_cluster_has_its_users_own_certificates(tmp_path):
         cluster.start_broker("broker")
         cluster.start_worker("worker")
         pool = BrokerPool(address)
-        pool.submit([Task("a", "noop", {"echo": 1})])
+        pool.submit([WorkUnit("a", "noop", {"echo": 1})])
         assert all_results(pool, 1)["a"].payload["echo"] == 1
         pool.close()
         with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):

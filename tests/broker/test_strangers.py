@@ -10,12 +10,12 @@ import pytest
 from secured import open_to
 from waits import all_results, until
 
-from neuro_cli.broker.broker_pool import BrokerPool
-from neuro_cli.broker.cluster import Cluster
-from neuro_cli.broker.embedded import EmbeddedPool
-from neuro_cli.broker.pool import Task
+from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.pool.base import WorkUnit
+from neuro_cli.pool.broker import BrokerPool
+from neuro_cli.pool.embedded import EmbeddedPool
 
 NOBODY = 65534
 STRANGER = Path(__file__).with_name("stranger.py")
@@ -37,7 +37,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 def test_another_user_submits_nothing_to_the_cluster_of_a_search():
     pool = EmbeddedPool(workers=1)
     try:
-        pool.submit([Task("1", "noop", {})])
+        pool.submit([WorkUnit("1", "noop", {})])
         assert not all_results(pool, 1)["1"].error
         cluster = pool._cluster
         address = cluster.members["broker"].config["broker"]["address"]

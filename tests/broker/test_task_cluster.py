@@ -14,16 +14,16 @@ from secured import TOKEN, open_to, pool_of
 from trouble import TROUBLE
 from waits import all_results, until
 
-from neuro_cli.broker.cluster import Cluster
-from neuro_cli.broker.embedded import EmbeddedPool
-from neuro_cli.broker.pool import Task
+from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
 from neuro_cli.core.errors import UserError
+from neuro_cli.pool.base import WorkUnit
+from neuro_cli.pool.embedded import EmbeddedPool
 
 
-def noops(count: int, first: int = 0, **payload) -> list[Task]:
-    return [Task(f"n{number}", "noop", payload | {"echo": number}) for number in range(first, first + count)]
+def noops(count: int, first: int = 0, **payload) -> list[WorkUnit]:
+    return [WorkUnit(f"n{number}", "noop", payload | {"echo": number}) for number in range(first, first + count)]
 
 
 def status(cluster: Cluster, address: str) -> messages.StatusReply:
@@ -36,11 +36,18 @@ def test_whatever_a_task_does_costs_that_task_alone(cluster, pool, tmp_path):
     broker = cluster.start_broker("broker", unknown_kind_after=0.5, attempts=2)
     cluster.start_worker("worker", more_kinds=TROUBLE, memory=200)
     pool._timeout = 20.0
-    pool.submit([*noops(3), Task("unknown", "nosuch", {}), Task("wrong", "noop", {"seconds": "x"}), Task("crash", "crash", {})])
-    pool.submit([Task("crash_once", "crash_once", {"mark": str(tmp_path / "mark")}), Task("chatty", "chatty", {})])
-    pool.submit([Task("grow", "grow", {"mib": 300, "seconds": 20}), Task("large", "large", {"bytes": 5 * 2**20})])
+    pool.submit(
+        [
+            *noops(3),
+            WorkUnit("unknown", "nosuch", {}),
+            WorkUnit("wrong", "noop", {"seconds": "x"}),
+            WorkUnit("crash", "crash", {}),
+        ]
+    )
+    pool.submit([WorkUnit("crash_once", "crash_once", {"mark": str(tmp_path / "mark")}), WorkUnit("chatty", "chatty", {})])
+    pool.submit([WorkUnit("grow", "grow", {"mib": 300, "seconds": 20}), WorkUnit("large", "large", {"bytes": 5 * 2**20})])
     pool._timeout = 0.5
-    pool.submit([Task("slow", "nap", {"seconds": 30})])
+    pool.submit([WorkUnit("slow", "nap", {"seconds": 30})])
     found = all_results(pool, 11)
     assert [found[f"n{number}"].payload["echo"] for number in range(3)] == [0, 1, 2]
     assert found["crash_once"].payload == {"attempt": 2}
@@ -65,7 +72,7 @@ def test_whatever_a_task_does_costs_that_task_alone(cluster, pool, tmp_path):
     assert "RAISED after 1 attempts\nTraceback" in told
     assert "ValueError: could not convert string to float: 'x'" in told
     with pytest.raises(UserError, match=r"its payload has \d+ bytes, security\.message_bytes allows"):
-        pool.submit([Task("fat", "noop", {"echo": "x" * 5 * 2**20})])
+        pool.submit([WorkUnit("fat", "noop", {"echo": "x" * 5 * 2**20})])
 
 
 def test_nothing_is_lost_and_nothing_comes_twice_when_processes_are_killed(cluster, pool, tmp_path):
@@ -74,7 +81,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_when_processes_are_killed(clust
     for number in range(2):
         cluster.start_worker(f"worker {number}", more_kinds=TROUBLE)
     file = str(tmp_path / "done")
-    pool.submit([Task(str(number), "count", {"file": file, "number": number, "seconds": 0.005}) for number in range(300)])
+    pool.submit([WorkUnit(str(number), "count", {"file": file, "number": number, "seconds": 0.005}) for number in range(300)])
     found = {result.id for result in pool.results(10.0)}
     for name in ("broker", "nameserver", "worker 0"):
         cluster.members[name].process.kill()
@@ -91,7 +98,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_when_processes_are_killed(clust
 
 
 def test_tasks_of_a_broker_that_does_not_come_back_are_sent_to_another(cluster, pool, monkeypatch):
-    monkeypatch.setattr("neuro_cli.broker.submitter.RETURN_SECONDS", 0.5)
+    monkeypatch.setattr("neuro_cli.broker.client.submitter.RETURN_SECONDS", 0.5)
     first = cluster.start_broker("broker 1")
     pool.submit(noops(20))  # there is no worker yet
     second = cluster.start_broker("broker 2")
@@ -120,7 +127,7 @@ def test_brokers_share_a_load_that_only_one_of_them_got(cluster, pool):
 def test_a_drained_worker_loses_no_task(cluster, pool):
     cluster.start_broker("broker")
     cluster.start_worker("worker", children=2, more_kinds=TROUBLE)
-    pool.submit([Task(str(number), "nap", {"seconds": 0.5}) for number in range(8)])
+    pool.submit([WorkUnit(str(number), "nap", {"seconds": 0.5}) for number in range(8)])
     until(lambda: pool.facts()["running"])
     begun = time.monotonic()
     assert cluster.stop("worker") == 0
@@ -137,7 +144,7 @@ def test_no_task_waits_behind_a_long_one_while_a_worker_is_idle(cluster, pool):
     cluster.start_worker("first", more_kinds=TROUBLE)
     pool.submit(noops(300))
     all_results(pool, 300)  # short ones, of which a worker then fetches some ahead
-    pool.submit([Task("long", "nap", {"seconds": 8}), *noops(20, first=300)])
+    pool.submit([WorkUnit("long", "nap", {"seconds": 8}), *noops(20, first=300)])
     cluster.start_worker("second", more_kinds=TROUBLE)
     found = all_results(pool, 20, seconds=7.0)
     assert "long" not in found
@@ -145,7 +152,7 @@ def test_no_task_waits_behind_a_long_one_while_a_worker_is_idle(cluster, pool):
 
 
 def test_commands_beside_the_search_take_bad_input_in_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuro_cli.broker.registration.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("neuro_cli.broker.nameserver.client.CONNECT_SECONDS", 0.2)
     said = [one_line(neuro_inside("search", *line.split(), cwd=tmp_path)) for line in ("status here", "status --x", "certs")]
     assert said[0] == "HOST:PORT=here: must be host:port, for example 127.0.0.1:7700"
     assert "usage: neuro search status" in said[1]

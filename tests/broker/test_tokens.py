@@ -6,13 +6,13 @@ from secured import TOKEN, open_to, pool_of
 from test_queues import Bench, Lent, dropped, got, result, task
 from waits import all_results
 
-from neuro_cli.broker.consumer import task_key
 from neuro_cli.broker.credentials import user_folder
-from neuro_cli.broker.pool import Task
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub
+from neuro_cli.broker.server.consumer import task_key
 from neuro_cli.broker.tokens import Deliveries, run_token
 from neuro_cli.core.errors import UserError
+from neuro_cli.pool.base import WorkUnit
 
 OTHER = b"another's token, of 16 to 64 bytes"
 
@@ -96,7 +96,7 @@ def test_a_forged_result_does_not_come_through_a_broker(cluster, pool):
     """A worker that speaks the protocol, and has a certificate, against one that holds the task."""
     address = cluster.start_broker("broker")
     cluster.start_worker("honest")
-    pool.submit([Task("1", "noop", {"seconds": 2.0, "echo": "honest"})])
+    pool.submit([WorkUnit("1", "noop", {"seconds": 2.0, "echo": "honest"})])
     forged = messages.Result(run=pool.run, id="1", outcome=messages.DONE, payload=b'{"echo": "forged"}')
     hello = messages.Hello(name="forger", kinds=["noop"])
     with open_to(address, cluster.certificates) as channel:
@@ -127,7 +127,7 @@ def test_only_its_submitter_adds_to_a_run_reads_it_or_ends_it(cluster):
 def test_a_dead_letter_shows_no_payload(cluster, pool):
     address = cluster.start_broker("broker")
     cluster.start_worker("worker")
-    pool.submit([Task("1", "noop", {"seconds": "private"})])
+    pool.submit([WorkUnit("1", "noop", {"seconds": "private"})])
     assert "private" in all_results(pool, 1)["1"].error
     with open_to(address, cluster.certificates) as channel:
         (letter,) = SubmissionStub(channel).DeadLetters(messages.DeadLettersRequest(), timeout=5).letters
@@ -147,10 +147,10 @@ def test_the_token_of_a_named_run_is_kept_for_its_user_alone():
 def test_another_users_pool_of_the_same_run_is_refused_in_one_line(cluster, monkeypatch, tmp_path):
     cluster.start_broker("broker")
     mine = pool_of(cluster, run="mine")
-    mine.submit([Task("1", "noop", {})])
+    mine.submit([WorkUnit("1", "noop", {})])
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another user's"))
     theirs = pool_of(cluster, run="mine")
     with pytest.raises(UserError, match="run mine: it belongs to a submitter with another token"):
-        theirs.submit([Task("2", "noop", {})])
+        theirs.submit([WorkUnit("2", "noop", {})])
     for pool in (theirs, mine):
         pool.close()

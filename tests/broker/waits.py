@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 
-from neuro_cli.broker.pool import Pool, Result
+from neuro_cli.pool.base import Pool, WorkResult
 
 
-def all_results(pool: Pool, count: int, seconds: float = 60.0) -> dict[str, Result]:
+def all_results(pool: Pool, count: int, seconds: float = 60.0) -> dict[str, WorkResult]:
     """``count`` results by id; fails when one comes twice or too few come."""
-    found: dict[str, Result] = {}
+    found: dict[str, WorkResult] = {}
     deadline = time.monotonic() + seconds
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} results; {pool.facts()}"

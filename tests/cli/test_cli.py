@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 from worlds import mostly_own, neuro
 
 from neuro_cli import load
+from neuro_cli.cli.overrides import groups, groups_of
 from neuro_cli.core.errors import UserError
-from neuro_cli.overrides import groups, groups_of
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 

@@ -11,7 +11,7 @@ import pytest
 from inside import neuro_inside, one_line
 from worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
-from neuro_cli.runner.room import free_memory
+from neuro_cli.launch.room import free_memory
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 NETS = """
@@ -144,14 +144,14 @@ class Interrupting:
 
     def find_spec(self, name, path=None, target=None):
         global number
-        self.counting = self.counting or name == "neuro_cli.cli"
+        self.counting = self.counting or name == "neuro_cli.cli.main.main"
         number -= self.counting
         if number == 0:
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
 sys.argv[0] = "neuro"
-from neuro_cli.entry import main
+from neuro_cli.cli.main.entry import main
 main()
 """
 

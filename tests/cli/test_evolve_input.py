@@ -5,7 +5,7 @@ import socket
 import pytest
 from inside import neuro_inside, one_line
 
-from neuro_cli.evolve.ledger_file import HEADER
+from neuro_cli.evolve.ledger.file import HEADER
 
 SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
 

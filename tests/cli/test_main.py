@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inside import neuro_inside, one_line
 
-from neuro_cli.overrides import config_folder
+from neuro_cli.cli.overrides import config_folder
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluate.every=1")
 
@@ -170,7 +170,7 @@ def test_a_module_that_checks_its_input_itself(tmp_path):
 
 STARTING = """
 import sys
-from neuro_cli.cli import help_text
+from neuro_cli.cli.main.main import help_text
 help_text()
 assert "torch" not in sys.modules, "the first thing a user types answers at once"
 import neuro_cli.runner.session

@@ -2,8 +2,8 @@
 
 import pytest
 
+from neuro_cli.cli.overrides import checked, groups, parse_plain
 from neuro_cli.core.errors import UserError
-from neuro_cli.overrides import checked, groups, parse_plain
 
 # groups that one verb alone has
 VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}

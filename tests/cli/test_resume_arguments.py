@@ -12,7 +12,7 @@ from worlds import needs_mpi, neuro
 
 from neuro_cli import load
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.run_folder.checkpoint import CheckpointStore
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=4", "checkpoint.every=2")
 

@@ -7,10 +7,10 @@ import pytest
 from configs import composed
 from omegaconf import OmegaConf
 
+from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import UserError
-from neuro_cli.overrides import groups
 from neuro_cli.runner.build import is_ours
-from neuro_cli.runner.runs import read_config
+from neuro_cli.runner.load import read_config
 from neuro_cli.runner.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.search.command import OURS
 
@@ -52,8 +52,8 @@ def test_ours_and_torchs_classes_need_no_trust(target, tmp_path):
         "neuro_cli.task.mnist.torchvision.datasets.MNIST",
         "torch.nn.init.constant_",  # a function
         "torch.nn.Module.load_state_dict",
-        "neuro_cli.runner.bench_generation.Worker",  # starts a process
-        "neuro_cli.runner.checkpoint.write_atomically",
+        "neuro_cli.bench.generation.BenchProcess",  # starts a process
+        "neuro_cli.run_folder.checkpoint.write_atomically",
         "neuro_cli.task",  # a module
         "torchvision.models.get_model",  # makes what its argument names
         "torchvision.models.feature_extraction.create_feature_extractor",
@@ -150,7 +150,11 @@ def test_a_saved_search_makes_its_strategies_and_pools_only():
     for group in ("strategy", "pool"):
         for option in groups()[group]:
             refuse_untrusted({group: {"_target_": composed(f"{group}={option}", verb="search")[group]["_target_"]}}, [], OURS)
-    others = ("neuro_cli.broker.process.TaskProcess", "neuro_cli.broker.cluster.Cluster", "neuro_cli.search.session.search")
+    others = (
+        "neuro_cli.broker.worker.process.TaskProcess",
+        "neuro_cli.broker.local_cluster.Cluster",
+        "neuro_cli.search.session.search",
+    )
     for target in others:
         with pytest.raises(UserError, match=rf"^pool\._target_={target}: it runs code of neuro_cli"):
             refuse_untrusted({"pool": {"_target_": target}}, [], OURS)

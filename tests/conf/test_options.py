@@ -13,13 +13,13 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
+from neuro_cli.cli.overrides import config_folder, groups, option_of
 from neuro_cli.distribution.method import Method
 from neuro_cli.election.base import Election
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
-from neuro_cli.overrides import config_folder, groups, option_of
+from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.runner.build import check_root, completed, is_ours, make
-from neuro_cli.runner.identity import identity_of
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.selection.base import Selection
 from neuro_cli.task.base import Task

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from neuro_cli.core.rows import SHORT_ORDER, Geometry, Rows, random_orders, random_signs, weighted_signs
+from neuro_cli.core.rows import SHORT_ORDER, Geometry, MemberBatch, random_orders, random_signs, weighted_signs
 
 
 def words(directions: int, count: int, seed: int = 1) -> Tensor:
@@ -60,7 +60,7 @@ def image(*shape: int, dtype: torch.dtype, seed: int = 2) -> Tensor:
 @pytest.mark.parametrize("channels", [1, 7, 40])
 def test_channels_last_in_compiled_loops_is_contiguous_in_torch(name, channels, dtype):
     """The same call with the other memory format takes the other way."""
-    rows = Rows([0.5, -0.5], 3, 2)
+    rows = MemberBatch([0.5, -0.5], 3, 2)
     x, y = (image(rows.count, channels, 4, 3, dtype=dtype, seed=seed) for seed in (3, 4))
     bits = words(3, 2)
     order = random_orders(words(3, channels), max(1, channels // 2))

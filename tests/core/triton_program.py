@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core import philox, triton_noise, triton_rows
-from neuro_cli.core.rows import Geometry, Rows
+from neuro_cli.core.rows import Geometry, MemberBatch
 
 SCALES, DIRECTIONS, EXAMPLES = (0.5, -0.25), 2, 2
 COUNT = len(SCALES) * DIRECTIONS * EXAMPLES
@@ -45,7 +45,7 @@ def noise(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
 
 
 def row_operations(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
-    rows = Rows(SCALES, DIRECTIONS, EXAMPLES)
+    rows = MemberBatch(SCALES, DIRECTIONS, EXAMPLES)
     for kind, shape in LAYOUTS.items():
         channel = 1 if len(shape) == 3 else -1
         channels = shape[0] if len(shape) == 3 else shape[-1]
@@ -70,7 +70,7 @@ def row_operations(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
 
 
 def projections(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
-    rows = Rows(SCALES, DIRECTIONS, EXAMPLES)
+    rows = MemberBatch(SCALES, DIRECTIONS, EXAMPLES)
     for points, channels, rank in ((1, 1300, 1), (1, 50, 3), (20, 37, 2)):
         x, filters = normal(COUNT, points, channels), normal(DIRECTIONS, rank, channels)
         made = triton_rows.projected(x.to(device), filters.to(device), ROWS)

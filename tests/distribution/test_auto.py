@@ -12,9 +12,9 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.auto import Auto, estimate
 from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.replicated import Replicated
-from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.fabric.cost import Cost, CostModel
-from neuro_cli.fabric.pretend import Pretend
+from neuro_cli.fabric.simulated import SimulatedWorld
 from neuro_cli.runner.build import build
 
 FREE = CostModel(Cost(0.0, 1e30), Cost(0.0, 1e30))
@@ -22,7 +22,7 @@ DEAR = CostModel(Cost(10.0, 1e30), Cost(10.0, 1e30))
 SETTING = ("model=MNIST_500K", "population=64", "batch_size=2", "threads=1")
 
 
-class Alike(Alone):
+class Alike(SingleProcess):
     """Rank 7 of 8 that all send the same."""
 
     size, rank = 8, 7
@@ -99,7 +99,7 @@ def test_the_work_is_that_of_the_whole_population_and_of_the_slice(population, m
 
 def test_one_rank_needs_no_choice_and_has_the_bits_of_local():
     def centre(distribution: str) -> torch.Tensor:
-        parts = build(composed("population=8", "batch_size=8", f"distribution={distribution}"), Alone())
+        parts = build(composed("population=8", "batch_size=8", f"distribution={distribution}"), SingleProcess())
         for generation in range(2):
             parts.distribution.step(generation)
         parts.threads.close()
@@ -110,7 +110,7 @@ def test_one_rank_needs_no_choice_and_has_the_bits_of_local():
 
 def test_an_algorithm_without_a_population_is_data_parallel(caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)
-    world = Pretend(2)
+    world = SimulatedWorld(2)
     with caplog.at_level(logging.INFO):
         parts = build(composed("algo=sgd", "distribution=auto"), world)
     parts.threads.close()

@@ -14,9 +14,9 @@ from thread_ranks import on_ranks
 
 from neuro_cli.algo.ensemble import joint_outcome
 from neuro_cli.core.errors import CandidateError, ConfigError
-from neuro_cli.distribution.logit_wire import ENCODINGS, LARGEST, wire_of
-from neuro_cli.fabric.base import Alone, World
-from neuro_cli.runner.ensemble import build_ensemble
+from neuro_cli.distribution.ensemble.wire import ENCODINGS, LARGEST, wire_of
+from neuro_cli.fabric.base import SingleProcess, World
+from neuro_cli.runner.ensemble.training import build_ensemble
 
 SETTING = ("algo=ensemble", "algo.size=4", "batch_size=24", "threads=1", "algo.dtype=float64", "model._target_=tiny_heads.Tiny")
 ITERATIONS = 6
@@ -36,7 +36,7 @@ def losses(ranks: int, *overrides: str, iterations: int = ITERATIONS) -> list[fl
     """Losses of all iterations, which are the same on all ranks. (Hydra composes for one thread at a time.)"""
     config = composed(*SETTING, *overrides)
     if ranks == 1:
-        return train(config, Alone(), iterations)
+        return train(config, SingleProcess(), iterations)
     found = on_ranks(ranks, lambda world: train(config, world, iterations))
     assert all(theirs == found[0] for theirs in found)
     return found[0]
@@ -45,7 +45,7 @@ def losses(ranks: int, *overrides: str, iterations: int = ITERATIONS) -> list[fl
 def reference(*overrides: str, delay: int = 0) -> list[float]:
     """The same training as a plain loop over one float64 graph with its own SGD; gradients ``delay`` updates old."""
     config = composed(*SETTING, *overrides)
-    work = build_ensemble(config, Alone())
+    work = build_ensemble(config, SingleProcess())
     modules = [work._job.members[number].module for number in sorted(work._job.members)]
     rate, momentum = config["algo"]["optimizer"]["lr"], config["algo"]["optimizer"]["momentum"]
     parameters = [parameter for module in modules for parameter in module.parameters()]
@@ -158,7 +158,7 @@ def test_a_logit_that_is_no_number_is_refused_by_all_ranks_naming_the_member(dis
             train(config, world)
         return str(caught.value)
 
-    messages = on_ranks(ranks, run) if ranks > 1 else [run(Alone())]
+    messages = on_ranks(ranks, run) if ranks > 1 else [run(SingleProcess())]
     assert all(message.startswith("member 2 of the ensemble gives a logit of nan in iteration 1 ") for message in messages)
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from thread_ranks import on_ranks
 
 from neuro_cli.algo.base import Combination, State
+from neuro_cli.core.clock import Clock
 from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
-from neuro_cli.distribution.clock import Clock
 from neuro_cli.distribution.codec import codec_of
 from neuro_cli.distribution.feedback import Feedback
 from neuro_cli.distribution.semi_updates import SemiUpdates

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from configs import composed
 
-from neuro_cli.core import kernels, philox
-from neuro_cli.fabric.base import Alone, Arrived, Exchange
+from neuro_cli.core import noise_kernels, philox
+from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess
 from neuro_cli.runner.build import build
 
 MEMBERS = 2  # a rank
 RANKS = (1, 2, 7, 96)
 
 
-class RankOf(Alone):
+class RankOf(SingleProcess):
     """Rank ``rank`` of ``size`` without the others: what they would send is made up from its own."""
 
     def __init__(self, rank: int, size: int) -> None:
@@ -38,9 +38,9 @@ class Counter:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.numbers = {"perturb": 0, "combine": 0, "draw": 0}
-        self._kernels = {name: getattr(kernels, name) for name in self.numbers}
+        self._kernels = {name: getattr(noise_kernels, name) for name in self.numbers}
         for name in self.numbers:
-            monkeypatch.setattr(kernels, name, getattr(self, name))
+            monkeypatch.setattr(noise_kernels, name, getattr(self, name))
 
     def perturb(self, key0, key1, generation, stream, direction, base, *rest) -> None:
         self.numbers["perturb"] += base.size
@@ -70,7 +70,7 @@ def numbers_a_rank(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *over
     "method", [["chromosome_updates"], ["chromosome_updates", "distribution.overlap=true"], ["semi_updates"]], ids=" ".join
 )
 def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
-    columns = build(composed("model=MNIST_10K", "batch_size=2"), Alone()).layout.size
+    columns = build(composed("model=MNIST_10K", "batch_size=2"), SingleProcess()).layout.size
     directions = MEMBERS if sampler == "iid" else MEMBERS // 2
     monkeypatch.setattr("neuro_cli.distribution.chromosome_updates.PIECE", 8192)
     for ranks in RANKS:
@@ -94,7 +94,7 @@ def test_replicated_with_a_sampler_that_reuses_noise_grows_by_factors_only(monke
     """One matrix of noise for all, and for each direction the factors of its layers: their sum, not their product."""
     options = ("distribution=replicated", "sampler=low_rank")
     few, many = (sum(numbers_a_rank(monkeypatch, 0, ranks, *options).values()) for ranks in (2, 16))
-    columns = build(composed("model=MNIST_10K", "batch_size=2"), Alone()).layout.size
+    columns = build(composed("model=MNIST_10K", "batch_size=2"), SingleProcess()).layout.size
     added = 14 * MEMBERS // 2
     assert 0 < many - few < added * columns / 4
 
@@ -105,11 +105,11 @@ def test_a_slice_makes_hardly_more_words_than_it_has_columns(start, length):
     made = 0
     for tile in range(start // philox.TILE, (start + length - 1) // philox.TILE + 1):
         low, high = max(start - tile * philox.TILE, 0), min(start + length - tile * philox.TILE, philox.TILE)
-        low, high = low // kernels.STEP * kernels.STEP, -(-high // kernels.STEP) * kernels.STEP
+        low, high = low // noise_kernels.STEP * noise_kernels.STEP, -(-high // noise_kernels.STEP) * noise_kernels.STEP
         words = np.zeros((4, philox.LANE), np.uint32)
-        kernels._word_slice(tile, 1, 2, 0, 3, 4, words, low, high)
+        noise_kernels._word_slice(tile, 1, 2, 0, 3, 4, words, low, high)
         made += np.count_nonzero(words)
         whole = np.zeros((4, philox.LANE), np.uint32)
-        kernels._word_tile(tile, 1, 2, 0, 3, 4, whole, philox.TILE)
+        noise_kernels._word_tile(tile, 1, 2, 0, 3, 4, whole, philox.TILE)
         assert np.array_equal(words.reshape(-1)[low:high], whole.reshape(-1)[low:high])
-    assert made <= 4 * (length + 2 * kernels.STEP * (1 + (length > 1)))
+    assert made <= 4 * (length + 2 * noise_kernels.STEP * (1 + (length > 1)))

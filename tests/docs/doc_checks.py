@@ -18,27 +18,27 @@ from inside import neuro_inside
 from omegaconf import OmegaConf
 from torch import nn
 
-from neuro_cli import overrides
 from neuro_cli.algo.base import Algorithm
 from neuro_cli.algo.ensemble import Ensemble
+from neuro_cli.bench.bench import KINDS
+from neuro_cli.cli import overrides
+from neuro_cli.cli.overrides import checked, config_folder, parse_plain, with_members
+from neuro_cli.cli.registry import MODULES
+from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
+from neuro_cli.cli.search import SEARCH_RESUME_KEYS
 from neuro_cli.core.errors import UserError
+from neuro_cli.distribution.ensemble.single_graph import SingleGraph
 from neuro_cli.distribution.local import Local
 from neuro_cli.distribution.method import Method
-from neuro_cli.distribution.single_graph import SingleGraph
 from neuro_cli.evolve.evolve import check as check_cluster
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
-from neuro_cli.overrides import checked, config_folder, parse_plain, with_members
-from neuro_cli.runner.bench import KINDS
 from neuro_cli.runner.build import check_root, check_task, completed, make, make_algo
-from neuro_cli.runner.members import kinds_of
-from neuro_cli.runner.scale.plan import study_of
+from neuro_cli.runner.ensemble.members import kinds_of
 from neuro_cli.sampler.base import Sampler
+from neuro_cli.scaling.plan import study_of
 from neuro_cli.search.settings import check as check_search
 from neuro_cli.task.base import Task
-from neuro_cli.verbs.resume import RESUME_GROUPS, RESUME_KEYS
-from neuro_cli.verbs.search import SEARCH_RESUME_KEYS
-from neuro_cli.verbs.table import MODULES
 
 # what a reader puts something of their own in the place of
 PLACES = {
@@ -218,7 +218,7 @@ def check_refused(verb: str, arguments: list[str], cwd: Path) -> None:
 
 def check_reproduce(verb: str, arguments: list[str], cwd: Path) -> None:
     """Entries are those of conf/table."""
-    module = importlib.import_module("neuro_cli.verbs.reproduce")
+    module = importlib.import_module("neuro_cli.cli.reproduce")
     for text in arguments:
         key, value = parse_plain(text)
         known = {"all", *(path.stem for path in (config_folder() / "table").glob("*.yaml"))}

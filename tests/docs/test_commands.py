@@ -11,11 +11,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import OverrideType
 from omegaconf import OmegaConf
 
-from neuro_cli import overrides
-from neuro_cli.cli import help_text
+from neuro_cli.cli import overrides
+from neuro_cli.cli.main import help_text
+from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import UserError
-from neuro_cli.overrides import groups
-from neuro_cli.runner import jobs
+from neuro_cli.launch import slurm_sweep
 
 COMMANDS = all_commands()
 # what is composed but by no test run as it stands, and why; each pattern must be met by a command
@@ -27,8 +27,8 @@ NOT_RUN = {
     "fabric.interface=eth1": "needs that network",
     "fabric=infiniband_fdr": "needs that network",
     "task.download=true": "downloads a data set",
-    "neuro bench": "takes minutes to hours: tests/runner/test_bench*.py run every kind at a small size",
-    "neuro scale": "takes minutes to hours: tests/runner/scale run studies at a small size",
+    "neuro bench": "takes minutes to hours: tests/bench/test_bench*.py run every kind at a small size",
+    "neuro scale": "takes minutes to hours: tests/scaling run studies at a small size",
     "python scripts/bench": "takes minutes to hours: tests/scripts run them at a small size",
     "cluster.join=": "needs another machine: tests/evolve join clusters on this one",
     "role=": "waits for other processes: tests/broker start all of them",
@@ -48,7 +48,7 @@ def _somewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("check", "check_broker"):
-        monkeypatch.setattr(jobs, name, needs_a_sweep)
+        monkeypatch.setattr(slurm_sweep, name, needs_a_sweep)
     monkeypatch.setattr(overrides, "_compose", lambda verb, texts: composed(verb, tuple(texts)))
 
 

@@ -22,7 +22,7 @@ HEAVY = (
 PROGRAM = """
 import sys
 sys.argv = ["neuro", *sys.argv[2:]]
-from neuro_cli.cli import main
+from neuro_cli.cli.main import main
 try:
     main()
 finally:

@@ -13,12 +13,12 @@ from typing import Any
 
 from worlds import clean_environment
 
-from neuro_cli.evolve.channel import RefusedError, Traffic, dial
 from neuro_cli.evolve.identity import FORMAT
-from neuro_cli.evolve.keys import Authority
-from neuro_cli.evolve.ledger import Ledger
-from neuro_cli.evolve.ledger_file import read_ledger
-from neuro_cli.evolve.secret import VARIABLE
+from neuro_cli.evolve.ledger.file import read_ledger
+from neuro_cli.evolve.ledger.ledger import Ledger
+from neuro_cli.evolve.network.channel import ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.secret import VARIABLE
+from neuro_cli.evolve.network.tls import Authority
 
 SECRET = "a secret for the tests"
 SMALL = ("population=4", "batch_size=16", "evaluate.every=1000000", "checkpoint.every=1000000", "algo.sigma=0.02", "threads=1")
@@ -90,7 +90,7 @@ class Lab:
 
         async def ask() -> dict[str, Any]:
             hello = {"k": "hello", "for": "status", "format": FORMAT, "peer": "test", "cluster": ""}
-            channel, answer = await dial(peer.address, self._tls, Traffic(), hello, ("status",), 3.0)
+            channel, answer = await dial(peer.address, self._tls, ChannelTraffic(), hello, ("status",), 3.0)
             channel.close()
             return answer
 

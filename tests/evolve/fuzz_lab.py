@@ -8,8 +8,8 @@ from typing import Any
 from node_lab import InProcess, progress, wait
 
 from neuro_cli.election.plain import packed
-from neuro_cli.evolve.channel import Channel
-from neuro_cli.evolve.messages import kind_of
+from neuro_cli.evolve.network.channel import Channel
+from neuro_cli.evolve.network.messages import kind_of
 
 SAMPLES = 40  # of every sort
 NUMBERS = (

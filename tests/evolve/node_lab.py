@@ -14,13 +14,13 @@ import numpy as np
 from neuro_cli.election.base import Election
 from neuro_cli.election.raft import Raft
 from neuro_cli.election.takeover import Takeover
-from neuro_cli.evolve.channel import Channel, Traffic, dial
-from neuro_cli.evolve.collector import Report
+from neuro_cli.evolve.collector import ScoreReport
+from neuro_cli.evolve.events import Committed, Failed, Reset, Settings
 from neuro_cli.evolve.identity import FORMAT, canonical
-from neuro_cli.evolve.keys import Authority
-from neuro_cli.evolve.ledger import Ledger, origin
-from neuro_cli.evolve.messages import Limits
-from neuro_cli.evolve.news import Committed, Failed, Reset, Settings
+from neuro_cli.evolve.ledger.ledger import Ledger, origin
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
+from neuro_cli.evolve.network.messages import Limits
+from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
@@ -43,12 +43,12 @@ def election_of(name: str) -> Election:
     return Raft(0.2, 0.8, 1.6, 1000) if name == "raft" else Takeover(0.1, 0.6, 1.4)
 
 
-def report_on(peer: str, iteration: int) -> Report:
+def report_on(peer: str, iteration: int) -> ScoreReport:
     """What an honest peer might find."""
     draw = np.random.default_rng(own_first(peer, iteration))
     fitness = draw.standard_normal(POPULATION).astype(np.float32)
     means = np.array([fitness.mean(), 1.0], np.float32)
-    return Report(Scores(iteration, own_first(peer, iteration), fitness), POPULATION, means)
+    return ScoreReport(Scores(iteration, own_first(peer, iteration), fitness), POPULATION, means)
 
 
 class Scorer(threading.Thread):
@@ -141,4 +141,4 @@ async def visit(
 ) -> tuple[Channel, dict[str, Any]]:
     """Dial as somebody who knows the secret; by default under a new key."""
     tls = (credentials or AUTHORITY.fresh()).client
-    return await dial(target, tls, Traffic(), {"k": "hello", "format": FORMAT, **hello}, answers, 10.0)
+    return await dial(target, tls, ChannelTraffic(), {"k": "hello", "format": FORMAT, **hello}, answers, 10.0)

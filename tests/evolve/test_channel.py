@@ -7,9 +7,9 @@ import ssl
 import pytest
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.evolve.channel import Channel, RefusedError, Traffic, dial
-from neuro_cli.evolve.keys import Authority
-from neuro_cli.evolve.secret import given_secret, new_secret
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.secret import given_secret, new_secret
+from neuro_cli.evolve.network.tls import Authority
 
 SECRETS = ("the secret of this cluster", "the secret of another")
 AUTHORITIES = {secret: Authority(secret) for secret in SECRETS}
@@ -22,7 +22,7 @@ async def visited(client, message=None):
 
     async def echo(reader, writer):
         try:
-            channel = Channel(reader, writer, Traffic())
+            channel = Channel(reader, writer, ChannelTraffic())
             await channel.secure(TLS["the secret of this cluster"].server)
             found = await channel.receive()
             channel.send({"k": "cluster", "cluster": found["data"].hex()})
@@ -44,7 +44,7 @@ async def visited(client, message=None):
 
 def with_secret(secret):
     async def client(address, message):
-        traffic = Traffic()
+        traffic = ChannelTraffic()
         channel, answer = await dial(address, TLS[secret].client, traffic, message, ("cluster",), 10.0)
         channel.close()
         return answer, traffic

@@ -13,8 +13,8 @@ from cluster_lab import SECRET, SMALL, Lab, consistent, descendants_with
 from inside import neuro_inside, one_line
 from worlds import clean_environment
 
-from neuro_cli.evolve.secret import VARIABLE
-from neuro_cli.runner.runs import load
+from neuro_cli.evolve.network.secret import VARIABLE
+from neuro_cli.runner.load import load
 
 
 @pytest.fixture

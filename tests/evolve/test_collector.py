@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from neuro_cli.evolve.collector import Collector, Report
+from neuro_cli.evolve.collector import Collector, ScoreReport
 from neuro_cli.selection.base import Scores
 
 
-def report(iteration: int, first: int = 0) -> Report:
-    return Report(Scores(iteration, first, np.array([1.0, 2.0], np.float32)), 2, np.array([1.5, 0.0], np.float32))
+def report(iteration: int, first: int = 0) -> ScoreReport:
+    return ScoreReport(Scores(iteration, first, np.array([1.0, 2.0], np.float32)), 2, np.array([1.5, 0.0], np.float32))
 
 
 ALL = {"a", "b", "c"}

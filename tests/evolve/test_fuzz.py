@@ -14,11 +14,10 @@ from fuzz_lab import Grammar, learnt
 from node_lab import InProcess, progress, report_on, wait
 
 from neuro_cli.election.plain import packed, unpacked
-from neuro_cli.evolve.channel import RefusedError, Traffic, dial
-from neuro_cli.evolve.collector import Report
-from neuro_cli.evolve.history import fetch
+from neuro_cli.evolve.collector import ScoreReport, message_of
 from neuro_cli.evolve.identity import FORMAT
-from neuro_cli.evolve.reports import message_of
+from neuro_cli.evolve.network.channel import ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.state_transfer import fetch
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
 
@@ -99,7 +98,7 @@ async def over_tls(cluster: Cluster, peer: InProcess, grammar: Grammar, draw: ra
         changed = draw.random() < 0.5
         hellos = [sort for sort in grammar.said if sort.startswith("hello for ")]
         hello = cluster.hello("link") if not changed else grammar.changed(draw, hellos) | {"peer": cluster.name}
-        channel, _ = await dial(peer.node.me, cluster.credentials.client, Traffic(), hello, ("ok", "cluster"), 10.0)
+        channel, _ = await dial(peer.node.me, cluster.credentials.client, ChannelTraffic(), hello, ("ok", "cluster"), 10.0)
         for _ in range(5):
             content = grammar.bytes(draw, sorts)
             length = draw.choice((len(content), len(content), len(content), 2**31, 0, len(content) + 1))
@@ -145,7 +144,7 @@ def attacked(learning, folder: Path, what: str, seed: int, messages: int) -> Non
         assert ended > messages / 10
         for peer in cluster.honest:
             node = peer.node
-            sizes = [len(node.presence.last_word), len(node.presence.progress), len(node.leadership.collector._progress)]
+            sizes = [len(node.heartbeat.last_word), len(node.heartbeat.progress), len(node.leadership.collector._progress)]
             assert max(sizes) <= 8, sizes
             assert peer.scorer.is_alive()
         # some connections are still being closed
@@ -175,7 +174,7 @@ def test_wrong_reports_end_their_senders_connection_and_stall_nothing(election, 
 
         async def visit() -> None:
             hello = cluster.hello("link")
-            channel, _ = await dial(leader.node.me, cluster.credentials.client, Traffic(), hello, ("ok",), 10.0)
+            channel, _ = await dial(leader.node.me, cluster.credentials.client, ChannelTraffic(), hello, ("ok",), 10.0)
             channel.send(message_of(report_on(cluster.name, leader.iteration)) | {"n": -180})
             with pytest.raises(ConnectionError):
                 await asyncio.wait_for(channel.receive(), 10)
@@ -198,7 +197,7 @@ def test_a_report_of_which_no_record_can_be_made_is_dropped_with_its_senders_nam
         def large() -> bytes:
             report = report_on(cluster.name, leader.iteration)
             scores = Scores(report.scores.iteration, report.scores.first, np.full(4, 3e38, np.float32))
-            return packed(message_of(Report(scores, 4, report.means)))
+            return packed(message_of(ScoreReport(scores, 4, report.means)))
 
         for _ in range(20):
             assert cluster.say(leader, [large()]) == 0  # every field of it is in its range

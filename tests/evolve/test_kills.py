@@ -10,13 +10,13 @@ import pytest
 from cluster_lab import Lab, consistent, leader_lines
 
 from neuro_cli.evolve.identity import canonical, cluster_identity
-from neuro_cli.evolve.ledger import origin
+from neuro_cli.evolve.ledger.ledger import origin
+from neuro_cli.evolve.ledger.record import decoded
 from neuro_cli.evolve.model import apply, steps_of
-from neuro_cli.evolve.record import decoded
-from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build
-from neuro_cli.runner.runs import read_config
-from neuro_cli.runner.summary import parameters_sha256
+from neuro_cli.runner.load import read_config
 
 KILLS, SIZE = int(os.environ.get("NEURO_KILLS", "50")), 5
 # few iterations a second: what a newcomer replays is not the subject here
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
     """SHA-256 of the parameters after each of ``iterations``, by a replay from the initial seed."""
-    parts = build(read_config(run, None), Alone())
+    parts = build(read_config(run, None), SingleProcess())
     steps = steps_of(parts)
     identity = cluster_identity(parts.config, parameters_sha256(steps.centre))
     assert origin(canonical(identity)) == ledger.head_at(0)

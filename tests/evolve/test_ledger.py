@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.evolve.ledger import Ledger, Outcome, origin
-from neuro_cli.evolve.ledger_file import HEADER, NAME, LedgerFile, ledger_in, read_ledger
-from neuro_cli.evolve.record import MEMBERS, InvalidRecordError, Record, decoded, encoded
+from neuro_cli.evolve.ledger.file import HEADER, NAME, LedgerFile, ledger_in, read_ledger
+from neuro_cli.evolve.ledger.ledger import Ledger, Offered, origin
+from neuro_cli.evolve.ledger.record import MEMBERS, InvalidRecordError, LedgerRecord, decoded, encoded
 from neuro_cli.selection.base import Step
 
 START = origin(b"a run")
@@ -20,14 +20,14 @@ START = origin(b"a run")
 
 def record(iteration: int, parent: bytes, first: int = 0, value: float = 0.5) -> bytes:
     step = Step(iteration, first, np.array([value], np.float32))
-    return encoded(Record(iteration, 1, 3, 6, 0.5, 0, parent[:8], (step,), np.array([0.25, 1.5], np.float32)))
+    return encoded(LedgerRecord(iteration, 1, 3, 6, 0.5, 0, parent[:8], (step,), np.array([0.25, 1.5], np.float32)))
 
 
 def history(length: int, start: bytes = START) -> list[bytes]:
     """A chain of records."""
     ledger = Ledger(start)
     for iteration in range(length):
-        assert ledger.offer(record(iteration, ledger.head, iteration))[0] is Outcome.APPLIED
+        assert ledger.offer(record(iteration, ledger.head, iteration))[0] is Offered.APPLIED
     return ledger.records
 
 
@@ -42,10 +42,10 @@ class TestLedger:
             number = decoded(content).iteration
             outcome = ledger.offer(content)[0]
             if number == expected:
-                assert outcome is Outcome.APPLIED
+                assert outcome is Offered.APPLIED
                 expected += 1
             else:
-                assert outcome is (Outcome.DUPLICATE if number < expected else Outcome.GAP)
+                assert outcome is (Offered.DUPLICATE if number < expected else Offered.GAP)
             assert ledger.records == records[:expected]
         for content in records:
             ledger.offer(content)
@@ -60,15 +60,15 @@ class TestLedger:
         for content in history(length):
             ledger.offer(content)
         head = ledger.head
-        assert all(ledger.offer(content) == (Outcome.INVALID, None) for content in junk)
+        assert all(ledger.offer(content) == (Offered.INVALID, None) for content in junk)
         assert (ledger.head, ledger.next) == (head, length)
 
     def test_another_history_is_told_apart(self):
         ledger = Ledger(START)
         ledger.offer(record(0, START, first=1))
         other = history(2)[1]
-        assert ledger.offer(other)[0] is Outcome.FORK
-        assert Ledger(origin(b"another run")).offer(history(1)[0])[0] is Outcome.FORK
+        assert ledger.offer(other)[0] is Offered.FORK
+        assert Ledger(origin(b"another run")).offer(history(1)[0])[0] is Offered.FORK
 
     @given(st.integers(0, 10), st.integers(0, 12))
     def test_what_is_compacted_goes_on_as_before(self, length, cut):
@@ -78,7 +78,7 @@ class TestLedger:
             ledger.offer(content)
         ledger.compact(cut)
         for content in records[length:]:
-            assert ledger.offer(content)[0] is Outcome.APPLIED
+            assert ledger.offer(content)[0] is Offered.APPLIED
         for content in records:
             whole.offer(content)
         assert (ledger.head, ledger.next) == (whole.head, whole.next)
@@ -100,7 +100,7 @@ class TestRecord:
     )
     def test_comes_back_as_it_was(self, iteration, term, best, coefficients, first, means):
         step = Step(iteration, first, np.array(coefficients, np.float32))
-        content = encoded(Record(iteration, term, 2, 4, best, 1, START[:8], (step,), np.array(means, np.float32)))
+        content = encoded(LedgerRecord(iteration, term, 2, 4, best, 1, START[:8], (step,), np.array(means, np.float32)))
         found = decoded(content)
         assert encoded(found) == content
         assert (found.iteration, found.term, found.best, found.late, found.parent) == (iteration, term, best, 1, START[:8])

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from node_lab import COLUMNS, LIMITS, POPULATION, own_first, report_on
 
-from neuro_cli.evolve.collector import Report
-from neuro_cli.evolve.messages import FIELDS, MalformedError, checked, printable, shown
-from neuro_cli.evolve.record import MEMBERS
-from neuro_cli.evolve.reports import message_of, report_of
+from neuro_cli.evolve.collector import ScoreReport, message_of, report_of
+from neuro_cli.evolve.ledger.record import MEMBERS
+from neuro_cli.evolve.network.messages import FIELDS, MalformedError, checked, printable, shown
 from neuro_cli.selection.base import Scores
 
 ME = f"{'0' * 32}@127.0.0.1:7"
@@ -56,7 +55,7 @@ def test_what_no_peer_can_have_found_is_refused(change, why):
 def test_a_report_is_of_its_senders_own_members():
     with pytest.raises(MalformedError, match="not its own"):
         report_of(ME.replace("0", "1"), message_of(report_on(ME, 5)), LIMITS)
-    best = Report(Scores(5, own_first(ME, 5) + 3, np.ones(1, np.float32)), POPULATION, np.ones(COLUMNS, np.float32))
+    best = ScoreReport(Scores(5, own_first(ME, 5) + 3, np.ones(1, np.float32)), POPULATION, np.ones(COLUMNS, np.float32))
     assert report_of(ME, message_of(best), LIMITS).scores.first == own_first(ME, 5) + 3  # selection=max
 
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from node_lab import AUTHORITY, IDENTITY, InProcess, progress, visit, wait
 
-from neuro_cli.evolve.channel import Channel, RefusedError, StrangerError, Traffic, dial
 from neuro_cli.evolve.identity import FORMAT
-from neuro_cli.evolve.names import identifier_in, is_name
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, StrangerError, dial
+from neuro_cli.evolve.network.names import identifier_in, is_name
 
 IMPOSTOR = "it speaks under the name of another"
 
@@ -37,7 +37,7 @@ def test_a_member_that_speaks_under_anothers_name_is_refused(two, purpose):
     with pytest.raises(RefusedError, match=IMPOSTOR):
         asyncio.run(visit(first.address, hello_of(purpose, other.me, first.node), ("ok", "left", "members", "cluster")))
     assert other.me in first.node.election.members
-    assert other.me in first.node.links.there
+    assert other.me in first.node.connections.there
     # under its own name it is heard
     mine = AUTHORITY.fresh()
     name = f"{mine.identifier}@127.0.0.1:1"
@@ -65,7 +65,7 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
 
         async def answer(reader, writer):
             try:
-                channel = Channel(reader, writer, Traffic())
+                channel = Channel(reader, writer, ChannelTraffic())
                 await channel.secure(mine.server)
                 met.append(await channel.receive())
                 channel.send({"k": "ok"})
@@ -93,7 +93,7 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
     assert found == f"{identifier}@{address}"
     assert len(met) > 3  # the first peer has dialled it again and again
     assert [hello for hello in met if hello is not None and hello["for"] == "link"] == []  # and told it nothing
-    assert name not in first.node.links.there
+    assert name not in first.node.connections.there
 
 
 def test_every_entrance_is_under_a_new_key(two):
@@ -113,13 +113,13 @@ class TestOtherVersions:
         old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
         with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 2', the newcomer 'neuro evolve 1'"):
             # its certificate is that of the cluster itself
-            asyncio.run(dial(first.address, AUTHORITY.own.client, Traffic(), old, ("cluster",), 10.0))
+            asyncio.run(dial(first.address, AUTHORITY.own.client, ChannelTraffic(), old, ("cluster",), 10.0))
 
     def test_an_earlier_cluster_tells_us(self):
         async def ask():
             async def earlier(reader, writer):
                 await writer.start_tls(AUTHORITY.own.server)
-                channel = Channel(reader, writer, Traffic())
+                channel = Channel(reader, writer, ChannelTraffic())
                 found = (await channel.receive())["format"]
                 channel.send({"refused": f"this cluster speaks 'neuro evolve 1', the newcomer {found!r}"})
                 await channel.drain()

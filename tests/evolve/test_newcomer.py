@@ -7,7 +7,7 @@ import pytest
 from cluster_lab import Lab, Peer, consistent
 from test_kills import replayed
 
-from neuro_cli.evolve.ledger_file import read_ledger
+from neuro_cli.evolve.ledger.file import read_ledger
 
 pytestmark = pytest.mark.slow
 ITERATIONS = 10_000

@@ -4,16 +4,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from neuro_cli.evolve.presence import Presence
+from neuro_cli.evolve.heartbeat import Heartbeat
 
 
 class Node:
-    """What :class:`Presence` needs of a node that leads three others."""
+    """What :class:`Heartbeat` needs of a node that leads three others."""
 
     def __init__(self) -> None:
         self.me, self.removed, self.dropped = "a", [], []
         self.settings = SimpleNamespace(grace=10.0)
-        self.links = SimpleNamespace(there={"b", "c"}, drop=self.dropped.append)
+        self.connections = SimpleNamespace(there={"b", "c"}, drop=self.dropped.append)
         self.election = SimpleNamespace(
             members=["a", "b", "c"], can_commit=True, leader="a", can_remove=lambda peer: True,
             remove=lambda peer, done: self.removed.append(peer),
@@ -23,8 +23,8 @@ class Node:
 @pytest.fixture
 def presence(monkeypatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("neuro_cli.evolve.presence.time.monotonic", lambda: clock.now)
-    found = Presence(Node())
+    monkeypatch.setattr("neuro_cli.evolve.heartbeat.time.monotonic", lambda: clock.now)
+    found = Heartbeat(Node())
     found.begin(["a", "b", "c"])
     found.clock = clock
     return found

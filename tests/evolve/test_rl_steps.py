@@ -9,10 +9,10 @@ from configs import composed
 from inside import neuro_inside, one_line
 from safetensors.torch import load_file
 
-from neuro_cli.evolve.history import Snapshot
+from neuro_cli.evolve.ledger.record import LedgerRecord, decoded, encoded
 from neuro_cli.evolve.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
-from neuro_cli.evolve.record import Record, decoded, encoded
-from neuro_cli.fabric.base import Alone
+from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.selection.base import Step
 
@@ -25,7 +25,7 @@ def made():
     found = []
 
     def build_one():
-        found.append(build(composed("population=6", "threads=1", *CARTPOLE, verb="evolve"), Alone()))
+        found.append(build(composed("population=6", "threads=1", *CARTPOLE, verb="evolve"), SingleProcess()))
         return found[-1]
 
     yield build_one
@@ -33,12 +33,12 @@ def made():
         parts.threads.close()
 
 
-def committed(parts, iteration: int) -> Record:
+def committed(parts, iteration: int) -> LedgerRecord:
     """What a cluster of one would commit of this iteration, by really playing it."""
     job = parts.distribution.job
     scores = job.scorer.scores(steps_of(parts).proposal(), iteration, range(6)) / job.scorer.examples
     step = Step(iteration, 0, np.linspace(-0.1, 0.1, 6, dtype=np.float32))
-    record = Record(iteration, 1, 1, 6, 0.0, 0, bytes(8), (step,), scores.mean(axis=0).astype(np.float32))
+    record = LedgerRecord(iteration, 1, 1, 6, 0.0, 0, bytes(8), (step,), scores.mean(axis=0).astype(np.float32))
     return decoded(encoded(record))
 
 

@@ -6,9 +6,9 @@ import torch
 from configs import composed
 from test_ledger import START
 
+from neuro_cli.evolve.ledger.record import MEMBERS, LedgerRecord
 from neuro_cli.evolve.model import apply, check_model, first_member, steps_of
-from neuro_cli.evolve.record import MEMBERS, Record
-from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.selection.base import Scores, Step
 from neuro_cli.selection.linear_combination import LinearCombination
@@ -16,13 +16,13 @@ from neuro_cli.selection.maximum import Maximum
 
 
 def parts_of(*overrides: str):
-    parts = build(composed("population=8", "batch_size=8", *overrides, verb="evolve"), Alone())
+    parts = build(composed("population=8", "batch_size=8", *overrides, verb="evolve"), SingleProcess())
     check_model(parts)
     return parts
 
 
-def record(iteration: int, steps: list[Step]) -> Record:
-    return Record(iteration, 1, 1, 8, 0.0, 0, START[:8], tuple(steps), np.zeros(2, np.float32))
+def record(iteration: int, steps: list[Step]) -> LedgerRecord:
+    return LedgerRecord(iteration, 1, 1, 8, 0.0, 0, START[:8], tuple(steps), np.zeros(2, np.float32))
 
 
 @pytest.mark.parametrize("member", [0, 1, 2 * 123456789, MEMBERS - 1])

@@ -5,7 +5,7 @@ import pytest
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import mpi_world
-from neuro_cli.runner.agree import AgreedError, together
+from neuro_cli.runner.consensus import AgreedError, collectively
 
 world = mpi_world()
 rank, size = world.rank, world.size
@@ -96,9 +96,9 @@ def fail(wanted: bool, message: str) -> None:
 
 
 for failing in range(size):
-    with pytest.raises(AgreedError) as caught, together(world):
+    with pytest.raises(AgreedError) as caught, collectively(world):
         fail(rank == failing, f"bad input {failing}")
     assert str(caught.value) == (f"bad input {failing}" if failing == 0 else f"rank {failing}: bad input {failing}")
-with together(world):
+with collectively(world):
     pass
 print("all well", flush=True)

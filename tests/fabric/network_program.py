@@ -9,7 +9,7 @@ import time
 import numpy as np
 from mpi4py import MPI
 
-from neuro_cli.fabric.interface import interface_bytes
+from neuro_cli.fabric.base import interface_bytes
 
 world = MPI.COMM_WORLD
 size = int(sys.argv[1])

@@ -17,7 +17,7 @@ from neuro_cli.fabric.emulation.hosts import address, code_of
 from neuro_cli.fabric.emulation.kernel import missing_rights
 from neuro_cli.fabric.emulation.switch import _wire_time
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner.launch import world_start
+from neuro_cli.launch.launcher import world_start
 
 HERE = Path(__file__).parent
 emulates = [needs_mpi, pytest.mark.skipif(bool(missing_rights()), reason=missing_rights() or "-")]

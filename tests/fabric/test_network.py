@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
+from neuro_cli.cli.overrides import groups, option_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
 from neuro_cli.fabric.network import Network
-from neuro_cli.overrides import groups, option_of
 
 
 def network(**settings) -> Network:
@@ -75,7 +75,7 @@ def test_another_launchers_settings_hold_and_are_told(monkeypatch, caplog):
     monkeypatch.delenv(HOSTS, raising=False)
     monkeypatch.setenv("UCX_TLS", "rc")
     monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)
-    world = Alone()
+    world = SingleProcess()
     world.size = 2
     with caplog.at_level(logging.WARNING):
         network(environment={"UCX_TLS": "tcp"}).describe(world)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from worlds import program
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.base import Alone, Traffic, shares
-from neuro_cli.runner.agree import together
+from neuro_cli.fabric.base import SingleProcess, Traffic, shares
+from neuro_cli.runner.consensus import collectively
 
 
 @given(total=st.integers(0, 10_000), parts=st.integers(1, 50))
@@ -26,7 +26,7 @@ def test_shares_cover_everything_once_and_evenly(total, parts):
 
 
 def test_alone_moves_nothing():
-    world = Alone()
+    world = SingleProcess()
     values = np.arange(3.0)
     assert world.all_gather(values, [3]) is values
     assert world.gather(values, [3]) is values
@@ -37,7 +37,7 @@ def test_alone_moves_nothing():
     world.all_reduce(values)
     assert world.broadcast(b"x") == b"x"
     assert (world.traffic.sent, world.traffic.received) == (0, 0)
-    with pytest.raises(UserError, match="as it was"), together(world):
+    with pytest.raises(UserError, match="as it was"), collectively(world):
         raise UserError("as it was")
 
 
@@ -50,7 +50,7 @@ def test_collectives_of_real_ranks(mpi, ranks, tmp_path):
 
 @pytest.mark.parametrize(("counted", "refused"), [(99, True), (100, False)])
 def test_messages_that_did_not_cross_the_emulated_network_are_refused(monkeypatch, counted, refused):
-    world = Alone()
+    world = SingleProcess()
     world.traffic.sent, world.emulated = 100, True
     monkeypatch.setattr(world, "interface_traffic", lambda: Traffic(counted, 0))
     with pytest.raises(RuntimeError, match="does not send over the emulated network") if refused else nullcontext():

@@ -47,7 +47,7 @@ class Chromium:
         self.driver.get("about:blank")
         self.requests()  # the browser's own first page
 
-    def look(self, size: tuple[int, int], dark: bool) -> None:
+    def evaluate(self, size: tuple[int, int], dark: bool) -> None:
         """Be a screen of this size whose reader likes it dark or light."""
         width, height = size
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}

@@ -36,7 +36,7 @@ def made_run(run: Path, generations: int, *said: str, whole: int = 10, finished:
     rows = [row(generation, options["seed"] / 10, numbers) for generation in range(1, generations + 1)]
     lines = [",".join(map(str, cells)) + "\n" for cells in (COLUMNS, *rows)]
     (run / "metrics.csv").write_text("".join(lines))
-    messages = [f"2026-01-02 03:04:05,678 INFO neuro_cli.runner.record: {message}\n" for message in (BEGUN, *said)]
+    messages = [f"2026-01-02 03:04:05,678 INFO neuro_cli.run_folder.record: {message}\n" for message in (BEGUN, *said)]
     (run / "log.txt").write_text("".join(messages))
     (run / "checkpoints").mkdir()
     for name in (f"{generations:08d}.safetensors", f"{generations:08d}.member-0.ab.safetensors", "state.json"):

@@ -13,12 +13,12 @@ import pytest
 from inside import neuro_inside, one_line
 from made_runs import config, made_run, made_search, made_study
 
-from neuro_cli.report.curve import LEAST, MOST, curve
-from neuro_cli.report.gather import groups_of, runs_of
+from neuro_cli.report.downsample import LEAST, MOST, curve
 from neuro_cli.report.metrics import read_metrics
 from neuro_cli.report.page import write_page
-from neuro_cli.report.sweep import read_jobs
-from neuro_cli.report.tables import Cell, cell
+from neuro_cli.report.page_tables import TableCell, cell
+from neuro_cli.report.runs import groups_of, runs_of
+from neuro_cli.report.table import read_jobs
 
 FINAL = "Final figures"
 VOID = ("meta", "link", "input", "br", "img")
@@ -221,7 +221,7 @@ def test_a_study_a_search_and_a_cluster(tmp_path):
     ],
 )
 def test_what_was_typed_stays_as_it_is_and_is_sorted_as_what_it_is(value, text, key):
-    assert cell(value) == Cell(text, key)
+    assert cell(value) == TableCell(text, key)
 
 
 def test_benchmarks_are_tables_and_need_no_figures(tmp_path):
@@ -359,13 +359,13 @@ def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
     assert "no/where.html: cannot be written" in one_line(neuro_inside("report", "run", "file=no/where.html", cwd=tmp_path))
     assert "neuro report takes file, html" in one_line(neuro_inside("report", "run", "flie=x", cwd=tmp_path))
     assert "html=3: must be true or false" in one_line(neuro_inside("report", "run", "html=3", cwd=tmp_path))
-    monkeypatch.setattr("neuro_cli.verbs.look.find_spec", lambda name: None if name == "bokeh" else name)
+    monkeypatch.setattr("neuro_cli.cli.report.find_spec", lambda name: None if name == "bokeh" else name)
     told = one_line(neuro_inside("report", "run", cwd=tmp_path))
     assert told == "report.html needs bokeh, not installed here: pip install 'neuro-cli[report]', or html=false"
 
 
 def test_a_table_needs_no_library_of_figures():
     asking = (
-        "import neuro_cli.verbs.look, neuro_cli.report.sweep, sys; sys.exit('bokeh' in sys.modules or 'torch' in sys.modules)"
+        "import neuro_cli.cli.report, neuro_cli.report.table, sys; sys.exit('bokeh' in sys.modules or 'torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", asking], timeout=60).returncode == 0

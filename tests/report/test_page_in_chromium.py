@@ -10,7 +10,7 @@ from made_runs import made_run, made_search, made_study
 
 from neuro_cli.report.page import write_page
 from neuro_cli.report.palette import COLOURS
-from neuro_cli.report.sweep import read_jobs
+from neuro_cli.report.table import read_jobs
 
 pytestmark = needs_chromium
 
@@ -59,17 +59,17 @@ def browser(tmp_path_factory) -> Iterator[Chromium]:
 @pytest.fixture(scope="module")
 def opened(browser, page) -> Chromium:
     """The page on a desktop, for the tests that follow."""
-    browser.look(DESKTOP, False)
+    browser.evaluate(DESKTOP, False)
     browser.open(page)
     return browser
 
 
 @pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["desktop", "phone"])
 def test_figures_are_drawn_and_nothing_is_asked_for(browser, page, size, dark, tmp_path):
-    browser.look(size, dark)
+    browser.evaluate(size, dark)
     browser.open(page)
     check(browser, size, dark, tmp_path / "page.png")
-    browser.look(size, not dark)  # the reader changes the preference while the page is open
+    browser.evaluate(size, not dark)  # the reader changes the preference while the page is open
     browser.settle()
     check(browser, size, not dark, tmp_path / "other.png")
     assert browser.errors() == []

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from inside import neuro_inside, one_line
 
-from neuro_cli.report.job import read_job
-from neuro_cli.report.sweep import CSV, read_jobs, report
+from neuro_cli.report.run_state import read_job
+from neuro_cli.report.table import CSV, read_jobs, report
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 BEGUN = "650 parameters, population 8, 1 ranks"
@@ -23,7 +23,7 @@ def made(run: Path, *messages: str, generations: int | None = None, overrides: s
     (run / ".hydra" / "config.yaml").write_text("generations: 10\nranks: 2\n")
     (run / ".hydra" / "overrides.yaml").write_text(overrides)
     if messages:
-        lines = [f"2026-01-02 03:04:05,678 INFO neuro_cli.runner.record: {message}\n" for message in messages]
+        lines = [f"2026-01-02 03:04:05,678 INFO neuro_cli.run_folder.record: {message}\n" for message in messages]
         (run / "log.txt").write_text("".join(lines))
     rows = ["generation,test_accuracy,seconds,candidates_per_second", "1,,0.5,16.0", "2,0.25,1.5,8.0", "3,0.5"]
     (run / "metrics.csv").write_text("\n".join(rows))

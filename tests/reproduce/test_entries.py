@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from neuro_cli.cli.overrides import checked, config_folder
 from neuro_cli.core.errors import UserError
-from neuro_cli.overrides import checked, config_folder
-from neuro_cli.reproduce.cell import Cell
 from neuro_cli.reproduce.entry import SIZES, entries_in, read_entry
-from neuro_cli.reproduce.needs import missing
+from neuro_cli.reproduce.requirements import missing
+from neuro_cli.reproduce.run import EntryRun
 
 ENTRIES = entries_in(config_folder() / "table")
 
@@ -88,7 +88,7 @@ def test_a_size_has_the_runs_that_its_rows_need(name):
 def test_every_command_composes(name, size, tmp_path):
     entry = read_entry(ENTRIES[name], size)
     for run in entry.runs:
-        cell = Cell(run, tmp_path / "runs", Path("data sets"))
+        cell = EntryRun(run, tmp_path / "runs", Path("data sets"))
         checked(run.verb, [*cell.overrides, *run.gpu])
         assert cell.command.startswith(f"neuro {run.verb} ")
         assert all(row.file.endswith((".csv", ".json")) for row in entry.rows)
@@ -103,14 +103,14 @@ def test_what_a_machine_lacks_is_named(tmp_path, monkeypatch):
         missing({"packages": {"no_such_package": "rl"}}, tmp_path)
         == "no_such_package is not installed: pip install 'neuro-cli[rl]'"
     )
-    monkeypatch.setattr("neuro_cli.reproduce.needs.has_gpu", lambda: False)
+    monkeypatch.setattr("neuro_cli.reproduce.requirements.has_gpu", lambda: False)
     assert missing({"cores": 1, "gpu": True}, tmp_path) == "there is no GPU"
     monkeypatch.setattr(
         "neuro_cli.fabric.emulation.kernel.missing_rights", lambda: "the process lacks CAP_NET_ADMIN (run as root)"
     )
     assert missing({"emulation": True}, tmp_path).startswith("no emulated network: the process lacks CAP_NET_ADMIN")
     monkeypatch.setattr(
-        "neuro_cli.runner.launch.launcher", lambda: (_ for _ in ()).throw(UserError("ranks: there is no mpiexec"))
+        "neuro_cli.launch.launcher.launcher", lambda: (_ for _ in ()).throw(UserError("ranks: there is no mpiexec"))
     )
     assert missing({"mpi": True}, tmp_path) == "ranks: there is no mpiexec"
 

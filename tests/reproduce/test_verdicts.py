@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.reproduce.entry import Row
-from neuro_cli.reproduce.expectation import (
+from neuro_cli.reproduce.entry import EntryRow
+from neuro_cli.reproduce.markdown import counts, facts, headlines, summary, table
+from neuro_cli.reproduce.measured import measured
+from neuro_cli.reproduce.plot import plot
+from neuro_cli.reproduce.results import RowResult, read_results, shown, spread, write_results
+from neuro_cli.reproduce.verdict import (
     FAILED,
     NOT_MEASURABLE,
     NOT_REPRODUCED,
@@ -21,10 +25,6 @@ from neuro_cli.reproduce.expectation import (
     Expectation,
     judge,
 )
-from neuro_cli.reproduce.markdown import counts, facts, headlines, summary, table
-from neuro_cli.reproduce.measured import measured
-from neuro_cli.reproduce.plot import plot
-from neuro_cli.reproduce.results import Result, read_results, shown, spread, write_results
 
 positive = st.floats(1e-6, 1e6)
 factors = st.floats(0.1, 10.0)
@@ -97,7 +97,7 @@ def test_an_expectation_says_what_it_is():
     assert str(Expectation("at_most", 1e-10)) == "≤ 1e-10"
 
 
-ROW = Row("r", "a", "out.csv", "seconds", {"what": "iid", "round": 1}, {}, "median", None, "s", None, ())
+ROW = EntryRow("r", "a", "out.csv", "seconds", {"what": "iid", "round": 1}, {}, "median", None, "s", None, ())
 
 
 @pytest.fixture
@@ -144,11 +144,11 @@ def test_a_number_that_is_not_there_is_named(folder, changes, told):
 HOW = {"command": "neuro bench", "date": "today", "git_revision": "abc", "machine": "cpu"}
 NEVER = {"command": "neuro x", "date": "", "git_revision": "", "machine": ""}
 RESULTS = [
-    Result("t", "quick", "iid", "times", 43.0, 106.25, 80.0, 150.5, "≥ “signs”", REPRODUCED, "", **HOW),
-    Result("t", "quick", "signs | both", "times", None, 1e-13, 1e-13, 1e-13, "≤ 1", NOT_REPRODUCED, "not ≤ 1", **HOW),
-    Result("t", "quick", "ddpg", "minutes", None, math.inf, 3.0, math.inf, "", REFERENCE, "", **HOW),
-    Result("t", "quick", "gpu", "times", 2.0, None, None, None, "≤ published", NOT_MEASURABLE, "there is no GPU", **NEVER),
-    Result("t", "quick", "bad", "numbers", 2.0, None, None, None, "≤ published", FAILED, "exit code 1", **HOW),
+    RowResult("t", "quick", "iid", "times", 43.0, 106.25, 80.0, 150.5, "≥ “signs”", REPRODUCED, "", **HOW),
+    RowResult("t", "quick", "signs | both", "times", None, 1e-13, 1e-13, 1e-13, "≤ 1", NOT_REPRODUCED, "not ≤ 1", **HOW),
+    RowResult("t", "quick", "ddpg", "minutes", None, math.inf, 3.0, math.inf, "", REFERENCE, "", **HOW),
+    RowResult("t", "quick", "gpu", "times", 2.0, None, None, None, "≤ published", NOT_MEASURABLE, "there is no GPU", **NEVER),
+    RowResult("t", "quick", "bad", "numbers", 2.0, None, None, None, "≤ published", FAILED, "exit code 1", **HOW),
 ]
 
 

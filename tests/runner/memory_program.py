@@ -7,10 +7,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from configs import composed
 
-from neuro_cli.fabric.base import Alone
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.run_folder.summary import peak_memory_bytes
 from neuro_cli.runner.build import build
-from neuro_cli.runner.summary import peak_memory_bytes
 
-parts = build(composed("model=MNIST_3M", "sampler=iid", f"population={sys.argv[1]}", "batch_size=1", "threads=2"), Alone())
+parts = build(
+    composed("model=MNIST_3M", "sampler=iid", f"population={sys.argv[1]}", "batch_size=1", "threads=2"), SingleProcess()
+)
 parts.distribution.step(0)
 print(peak_memory_bytes())

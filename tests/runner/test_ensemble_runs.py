@@ -18,11 +18,11 @@ from worlds import Mpi, clean_environment, descendants, needs_mpi, own_mpi, wait
 
 import neuro_cli
 from neuro_cli.core.errors import UserError
-from neuro_cli.distribution.logit_wire import wire_of
-from neuro_cli.fabric.base import Alone
-from neuro_cli.runner.ensemble import build_ensemble, refuse_unseen
-from neuro_cli.runner.ensemble_metrics import disagreement
-from neuro_cli.runner.members import kinds_of, load_task_of
+from neuro_cli.distribution.ensemble.wire import wire_of
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.runner.ensemble.members import kinds_of, load_task_of
+from neuro_cli.runner.ensemble.metrics import disagreement
+from neuro_cli.runner.ensemble.training import build_ensemble, refuse_unseen
 
 SETTING = (
     "algo=ensemble", "algo.size=4", "batch_size=32", "threads=1", "generations=11", "evaluate.every=4", "checkpoint.every=3",
@@ -183,7 +183,7 @@ def test_load_gives_the_product_of_experts(folder, mixed, monkeypatch):
     module = neuro_cli.load(mixed, checkpoint=5)
     assert [type(member).__name__ for member in module.members] == ["MNIST_10K"] * 4 + ["BlogCNN"] * 2 + ["MNIST_10K"]
     config = composed(*SETTING)
-    task, _ = load_task_of(kinds_of(config), config, torch.device("cpu"), Alone())
+    task, _ = load_task_of(kinds_of(config), config, torch.device("cpu"), SingleProcess())
     batch = task.test_batch(0)
     with torch.no_grad():
         logits = [member(batch.inputs) for member in module.members]
@@ -304,7 +304,7 @@ def test_batch_norm_statistics_of_shared_batches_are_averaged(folder):
     config = composed(
         "algo=ensemble", "distribution=batch_parallel", "algo.size=1", "model=CIF_300K", "batch_size=8", "threads=1"
     )
-    work = build_ensemble(config, Alone())
+    work = build_ensemble(config, SingleProcess())
     work.step(0)
     member = work._job.members[0]
     averaged = [averaged for _, averaged in member.shared()]

@@ -8,7 +8,7 @@ import pytest
 from inside import Done, neuro_in_one_world, neuro_inside
 from worlds import needs_mpi
 
-from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.run_folder.checkpoint import CheckpointStore
 
 pytestmark = needs_mpi
 

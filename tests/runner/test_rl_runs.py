@@ -10,7 +10,7 @@ import torch
 from inside import neuro_inside, one_line
 
 import neuro_cli
-from neuro_cli.task.observations import NormalisedPolicy
+from neuro_cli.task.reinforcement.observations import NormalisedPolicy
 
 pytest.importorskip("gymnasium")
 

@@ -8,11 +8,11 @@ import torch
 from configs import composed
 from torch import nn
 
+from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.threads import Threads
-from neuro_cli.overrides import groups
 from neuro_cli.runner.build import make
 from neuro_cli.sampler.base import Sampler
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from neuro_cli.broker.pool import Pool, Result, Task
+from neuro_cli.pool.base import Pool, WorkResult, WorkUnit
 
 
 class MadePool(Pool):
@@ -14,23 +14,23 @@ class MadePool(Pool):
         self, order: int = 0, fails: Sequence[str] = (), lost: Sequence[str] = (), workers: None = None, memory: None = None
     ) -> None:
         self._chances, self._fails, self._lost = random.Random(order), set(fails), set(lost)
-        self._waiting: dict[str, Task] = {}
+        self._waiting: dict[str, WorkUnit] = {}
 
-    def submit(self, tasks: Sequence[Task]) -> None:
+    def submit(self, tasks: Sequence[WorkUnit]) -> None:
         self._waiting |= {task.id: task for task in tasks}
 
-    def results(self, timeout: float) -> list[Result]:
+    def results(self, timeout: float) -> list[WorkResult]:
         if not self._waiting:
             return []
         task = self._waiting.pop(self._chances.choice(sorted(self._waiting)))
         module = task.payload["model"]["module"]
         if self._lost & set(module):
-            return [Result(task.id, {}, "its worker process ended with signal SIGKILL", "made", 0.5)]
+            return [WorkResult(task.id, {}, "its worker process ended with signal SIGKILL", "made", 0.5)]
         if self._fails & set(module):
-            return [Result(task.id, {"error": "it does not fit in memory: too wide", "seconds": 0.1}, "", "made", 0.5)]
+            return [WorkResult(task.id, {"error": "it does not fit in memory: too wide", "seconds": 0.1}, "", "made", 0.5)]
         accuracy = sum(layer.startswith("5") for layer in module) / 5
         numbers = {"loss": 1 - accuracy, "train_loss": 1.0, "test_accuracy": accuracy / 2, "test_loss": 1.0, "parameters": 7}
-        return [Result(task.id, {"fitness": accuracy, **numbers, "seconds": 0.1}, "", "made", 0.1)]
+        return [WorkResult(task.id, {"fitness": accuracy, **numbers, "seconds": 0.1}, "", "made", 0.1)]
 
     def facts(self) -> dict[str, Any]:
         return {"workers": 1, "waiting": len(self._waiting)}

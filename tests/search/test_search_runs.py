@@ -13,8 +13,8 @@ import pytest
 from inside import neuro_inside, one_line
 from worlds import clean_environment, descendants
 
-from neuro_cli.report.job import read_job
-from neuro_cli.runner.checkpoint import CheckpointStore
+from neuro_cli.report.run_state import read_job
+from neuro_cli.run_folder.checkpoint import CheckpointStore
 
 TINY = (
     "trainings=7",

@@ -9,12 +9,12 @@ import pytest
 from inside import Done, neuro_inside, one_line
 from rich.console import Console
 
-from neuro_cli.report.job import read_job
+from neuro_cli.report.run_state import read_job
+from neuro_cli.search.display import SearchDisplay
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.generational import Generational
-from neuro_cli.search.outcome import Outcome
-from neuro_cli.search.space import Space
-from neuro_cli.search.view import View
+from neuro_cli.strategy.generational import Generational
+from neuro_cli.strategy.outcome import TrainingOutcome
+from neuro_cli.strategy.space import Space
 
 MADE = ("pool=local", "pool._target_=made_pool.MadePool")
 
@@ -103,9 +103,9 @@ def test_the_view_shows_the_population_on_a_terminal_and_lines_elsewhere():
     engine = Engine(Generational(4, 0.5, 2, 2), Space(("1x1", "5x5"), 3), 1, 20)
     screens = [io.StringIO(), io.StringIO()]
     consoles = [Console(file=screens[0], force_terminal=True, width=120), Console(file=screens[1], width=120)]
-    with View(engine, consoles[0]) as live, View(engine, consoles[1]) as plain:
+    with SearchDisplay(engine, consoles[0]) as live, SearchDisplay(engine, consoles[1]) as plain:
         for module in engine.ask():
-            engine.tell(Outcome(module, fitness=0.25, loss=1.0, parameters=1234))
+            engine.tell(TrainingOutcome(module, fitness=0.25, loss=1.0, parameters=1234))
         engine.ask()
         for view in (live, plain):
             view.update({"workers": 3, "waiting": 2})

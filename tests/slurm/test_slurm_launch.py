@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from inside import neuro_inside, one_line
 
-from neuro_cli.runner import jobs, slurm
-from neuro_cli.runner.launch import Launcher, mpiexec_launcher, world_launcher
+from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.launch.launcher import Launcher, mpiexec_launcher, world_launcher
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 SEGMENT = "62.0", 0x606BCC97  # job and step of a world, and the number that MPICH 5.0.2 gave its shared memory
@@ -41,7 +41,7 @@ def stand_in(folder: Path, name: str, text: str) -> None:
     ],
 )
 def test_the_launcher_in_a_job(programs, monkeypatch, caplog, offered, setting, kind, mpi):
-    monkeypatch.setattr("neuro_cli.runner.launch.mpiexec_launcher", lambda: Launcher("/x/mpiexec", "mpich"))
+    monkeypatch.setattr("neuro_cli.launch.launcher.mpiexec_launcher", lambda: Launcher("/x/mpiexec", "mpich"))
     stand_in(programs, "srun", f"echo MPI plugin types are... >&2; printf '%s\\n' {offered} >&2")
     if setting:
         monkeypatch.setenv("NEURO_SRUN_MPI", setting)
@@ -58,7 +58,7 @@ def test_the_launcher_in_a_job(programs, monkeypatch, caplog, offered, setting, 
 def test_outside_a_job_mpiexec_starts_the_world(programs, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID")
     stand_in(programs, "srun", "echo pmi2")
-    monkeypatch.setattr("neuro_cli.runner.launch.mpiexec_launcher", lambda: Launcher("/x/mpiexec", "mpich"))
+    monkeypatch.setattr("neuro_cli.launch.launcher.mpiexec_launcher", lambda: Launcher("/x/mpiexec", "mpich"))
     assert world_launcher().path == "/x/mpiexec"
     mpiexec_launcher.cache_clear()
 
@@ -124,7 +124,7 @@ def test_a_sweep_that_cannot_work_is_refused_in_one_line(cluster, tmp_path, monk
     (cluster / "sbatch").unlink()
     monkeypatch.setenv("PATH", str(cluster))
     assert "there is no sbatch and no scancel on PATH" in one_line(neuro_inside(*ON_SLURM, cwd=tmp_path))
-    monkeypatch.setattr(jobs, "find_spec", lambda name: None)
+    monkeypatch.setattr(slurm_sweep, "find_spec", lambda name: None)
     assert one_line(neuro_inside(*ON_SLURM, cwd=tmp_path)).endswith("is not installed: pip install 'neuro-cli[slurm]'")
     assert not (tmp_path / "outputs").exists()
 

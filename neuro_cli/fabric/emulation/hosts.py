@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from neuro_cli.core.process import die_with_parent
 from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
 
 READY = b"r"
@@ -131,11 +132,11 @@ def code_of(returned: int) -> int:
 
 def main() -> None:
     count, rate, delay, command = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
-    kernel.die_with_parent(signal.SIGKILL)
+    die_with_parent(signal.SIGKILL)
     kernel.unshare(kernel.NEWPID | kernel.NEWNS)
     child = os.fork()
     if child == 0:
-        kernel.die_with_parent(signal.SIGKILL)
+        die_with_parent(signal.SIGKILL)
         os._exit(first_process(count, rate, delay, command))
     pass_on(child)
     _, status = os.waitpid(child, 0)

@@ -1,6 +1,5 @@
 """The few calls to the Linux kernel that network namespaces and TAP ports take, and the check of the rights for them."""
 
-import ctypes
 import fcntl
 import os
 import socket
@@ -8,9 +7,11 @@ import struct
 import sys
 from pathlib import Path
 
+from neuro_cli.core.process import libc_call
+
 NEWNS, NEWUTS, NEWPID, NEWNET = 0x20000, 0x4000000, 0x20000000, 0x40000000
 
-_PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
+_PR_SET_TIMERSLACK = 29
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _IFF_UP, _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR = 0x1, 0x2, 0x1000, 0x4000
 _TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0
@@ -39,41 +40,23 @@ def missing_rights() -> str:
     return ""
 
 
-def _call(name: str, *arguments: int | bytes | None) -> None:
-    """A function of libc that returns 0. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-
-
 def unshare(flags: int) -> None:
-    _call("unshare", flags)
+    libc_call("unshare", flags)
 
 
 def setns(descriptor: int, kind: int) -> None:
-    _call("setns", descriptor, kind)
-
-
-def die_with_parent(signal: int) -> None:
-    """Get ``signal`` when the parent process ends, whatever ends it; now, if it has ended already. Only Linux has that."""
-    if sys.platform != "linux":
-        return
-    parent = os.getppid()
-    _call("prctl", _PR_SET_PDEATHSIG, signal, 0, 0, 0)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal)
+    libc_call("setns", descriptor, kind)
 
 
 def precise_timers() -> None:
     """Let sleeps end within a nanosecond of what they ask for, where the kernel can."""
-    _call("prctl", _PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    libc_call("prctl", _PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
 def own_proc() -> None:
     """Show this PID namespace's processes under /proc, for this mount namespace only."""
-    _call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
-    _call("mount", b"proc", b"/proc", b"proc", 0, None)
+    libc_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    libc_call("mount", b"proc", b"/proc", b"proc", 0, None)
 
 
 def open_port(name: str, hardware: bytes) -> int:

@@ -1,0 +1,40 @@
+"""``neuro bench``: what is measured, by name. Each prints a table and writes a CSV file into the run folder."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.bench.correlation import bench_correlation
+from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
+from neuro_cli.bench.generation import bench_generation
+from neuro_cli.bench.layer import bench_layer
+from neuro_cli.bench.noise import bench_noise
+from neuro_cli.bench.reinforcement import bench_reinforcement
+from neuro_cli.bench.rollout import bench_rollout
+from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.runner.build import check_root, is_ensemble
+
+KINDS = {
+    "generation": bench_generation,
+    "noise": bench_noise,
+    "layer": bench_layer,
+    "correlation": bench_correlation,
+    "rollout": bench_rollout,
+    "ensemble": bench_ensemble,
+    "ensemble_bytes": bench_bytes,
+    "reinforcement": bench_reinforcement,
+}
+
+
+def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[str, Any], Path], None]]) -> None:
+    """Measure ``config["what"]``, of the kinds here or in ``more``. Raises UserError."""
+    kinds = {**KINDS, **more}
+    what = one_of("what", config["what"], tuple(kinds))
+    integer("repeats", config["repeats"], 1)
+    check_root(config)
+    if is_ensemble(config):
+        raise ConfigError(
+            "algo", "ensemble", "neuro bench ensemble and ensemble_bytes measure ensembles, the section ensemble sets them"
+        )
+    kinds[what](config, run)

@@ -1,0 +1,158 @@
+"""``neuro bench ensemble``: is joint training over ranks the same training, and ``neuro bench ensemble_bytes``: what it sends.
+
+The first compares losses with those of one process and one graph, iteration by iteration: in float64 on several numbers of
+ranks, and in float32 over an epoch, with a plot as in the post (Webb 2019). The second counts at the fabric.
+"""
+
+import copy
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from neuro_cli.bench.table import show, write
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.launch.launcher import world_start
+from neuro_cli.runner.build import make_network
+
+REFERENCE = "single_graph"
+EXACT = ("logits_allreduce", "logits_tree")  # without staleness
+CURVES = ((REFERENCE, 1), ("logits_allreduce", 2), ("logits_pipelined", 2))
+
+
+def bench_ensemble(config: dict[str, Any], run: Path) -> None:
+    """Print the largest differences and the accuracies after an epoch; write ``ensemble.csv`` and ``ensemble.png``."""
+    ranks, iterations, epoch = _ranks(config), *(_positive(config, key) for key in ("iterations", "curve_iterations"))
+    worlds = _Worlds(config, run)
+    reference = worlds.run(1, [_entry(config, REFERENCE, "float64", iterations)])[0]["losses"]
+    rows = []
+    for count in ranks:
+        entries = [_entry(config, method, "float64", iterations) for method in EXACT]
+        for method, result in zip(EXACT, worlds.run(count, entries), strict=True):
+            gap = max(abs(a - b) for a, b in zip(result["losses"], reference, strict=True))
+            rows.append({"method": method, "ranks": count, "dtype": "float64", "iterations": iterations, "largest_gap": gap})
+    curves = {}
+    for method, count in CURVES:
+        (result,) = worlds.run(count, [_entry(config, method, "float32", epoch, look=True)])
+        name = f"{method}, {count} rank{'s' * (count > 1)}"
+        curves[name] = result["losses"]
+        gap = max(abs(a - b) for a, b in zip(result["losses"], next(iter(curves.values())), strict=True))
+        accuracy = result["metrics"]["test_accuracy"]
+        rows.append(
+            {
+                "method": method,
+                "ranks": count,
+                "dtype": "float32",
+                "iterations": epoch,
+                "largest_gap": gap,
+                "test_accuracy": accuracy,
+            }
+        )
+    rows = [{"test_accuracy": None, **row} for row in rows]
+    _plot(curves, run / "ensemble.png")
+    write(run / "ensemble.csv", rows, config["threads"] or 1)
+    columns = ("method", "ranks", "dtype", "iterations", f"largest |loss - {REFERENCE}'s|", "test accuracy")
+    lines = [
+        (row["method"], str(row["ranks"]), row["dtype"], str(row["iterations"]), f"{row['largest_gap']:.1e}",
+         "" if row["test_accuracy"] is None else f"{row['test_accuracy']:.4f}")
+        for row in rows
+    ]  # fmt: skip
+    title = f"ensemble of {config['ensemble']['algo']['size']}: losses against one process and one graph"
+    show(title, columns, lines, config["threads"] or 1, run / "ensemble.csv")
+
+
+def bench_bytes(config: dict[str, Any], run: Path) -> None:
+    """Print what a rank of two sends in an iteration, for networks of several sizes; write ``ensemble_bytes.csv``."""
+    node = config["ensemble"]["bytes"]
+    batch = integer("ensemble.bytes.batch_size", node["batch_size"], 2)
+    worlds, rows = _Worlds(config, run), []
+    for name, model in node["models"].items():
+        both = {"model": model, "task": node["task"], "batch_size": batch}
+        members = _entry(config, "logits_allreduce", "float32", 1)
+        whole = _entry(config, "batch_parallel", "float32", 1)
+        for entry, size in ((members, 2), (whole, 1)):
+            entry["config"] |= copy.deepcopy(both)
+            entry["config"]["algo"]["size"] = size
+        logits, gradients = worlds.run(2, [members, whole])
+        values = gradients["sent"] / 4
+        rows.append(
+            {
+                "model": name,
+                "parameters": gradients["parameters"],
+                "batch_size": batch,
+                "logits_sent": logits["sent"],
+                "logits_received": logits["received"],
+                "logit_values": logits["sent"] / 8,
+                "batch_parallel_sent": gradients["sent"],
+                "batch_parallel_received": gradients["received"],
+                "batch_parallel_values": values,
+            }
+        )
+    write(run / "ensemble_bytes.csv", rows, config["threads"] or 1)
+    columns = ("model", "parameters", "values each way: logits", "batch-parallel", "bytes each way: logits", "batch-parallel")
+    lines = [
+        (str(row["model"]), f"{row['parameters']:,}", f"{row['logit_values']:,.0f}", f"{row['batch_parallel_values']:,.0f}",
+         f"{row['logits_sent']:,.0f}", f"{row['batch_parallel_sent']:,.0f}")
+        for row in rows
+    ]  # fmt: skip
+    title = f"an iteration of {batch} examples, a rank of two, counted at the fabric"
+    show(title, columns, lines, config["threads"] or 1, run / "ensemble_bytes.csv")
+
+
+class _Worlds:
+    """Starts the worlds and collects what they noted."""
+
+    def __init__(self, config: dict[str, Any], run: Path) -> None:
+        self._config, self._run, self._count = config, run, 0
+
+    def run(self, ranks: int, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The results of ``entries`` on ``ranks`` ranks. Raises RuntimeError when the world fails."""
+        self._count += 1
+        folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
+        folder.mkdir(parents=True)
+        (folder / "plan.json").write_text(json.dumps({"fabric": self._config["fabric"], "entries": entries}, indent=1))
+        print(f"{ranks} rank{'s' * (ranks > 1)}: {', '.join(entry['title'] for entry in entries)}", flush=True)
+        module = "neuro_cli.bench.ensemble_worker"
+        program = [sys.executable, "-P", "-m", module, str(folder / "plan.json"), str(folder / "results.json")]
+        code = world_start(ranks, program, make_network(self._config)).run()
+        if code or not (folder / "results.json").exists():
+            raise RuntimeError(f"the world of {ranks} ranks ended with exit code {code} before all was measured")
+        results: list[dict[str, Any]] = json.loads((folder / "results.json").read_text())
+        return results
+
+
+def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, look: bool = False) -> dict[str, Any]:
+    """What a world is to run: the training run of the config's section ``ensemble`` with one method."""
+    node = config["ensemble"]
+    own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "algo", "batch_size")}
+    own["algo"]["dtype"] = dtype
+    own["distribution"] = copy.deepcopy(node["methods"][method])
+    own["threads"] = config["threads"] or 1
+    return {"config": {**config, **own}, "title": f"{method} {dtype}", "iterations": iterations, "look": look}
+
+
+def _ranks(config: dict[str, Any]) -> list[int]:
+    given = config["ensemble"]["ranks"]
+    if not isinstance(given, list) or not given:
+        raise ConfigError("ensemble.ranks", given, "must be a list of integers, for example [1,2,3]")
+    return [integer("ensemble.ranks", count, 1, config["ensemble"]["algo"]["size"]) for count in given]
+
+
+def _positive(config: dict[str, Any], key: str) -> int:
+    return integer(f"ensemble.{key}", config["ensemble"][key], 1)
+
+
+def _plot(curves: dict[str, list[float]], path: Path) -> None:
+    """The losses of all curves against the iteration."""
+    figure = Figure(figsize=(8, 4.8), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(xlabel="iteration", ylabel="loss of the ensemble", yscale="log")
+    axes.grid(alpha=0.3)
+    for (name, losses), style, width in zip(curves.items(), ("-", "--", ":"), (3.0, 1.5, 1.5), strict=True):
+        axes.plot(range(1, len(losses) + 1), losses, style, label=name, linewidth=width)
+    axes.legend(frameon=False)
+    figure.savefig(path)

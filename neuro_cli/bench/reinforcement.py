@@ -1,0 +1,225 @@
+"""``neuro bench reinforcement``: minutes to a mean return, by seed passing, evolution strategies over MPI, and DDPG.
+
+Every cell (task, column, seed) is a command of its own under one stopwatch (:mod:`neuro_cli.bench.stopwatch`). The goal is
+reached at the first look whose mean over fresh episodes is that high; afterwards the policy plays as many others (its fresh
+return), since a first passage favours lucky looks.
+
+    neuro bench reinforcement reinforcement.only=[lunar_lander] reinforcement.columns=[openai_es] reinforcement.seeds=[1,2,3]
+"""
+
+import csv
+import importlib.util
+import json
+import math
+import shlex
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.bench.ddpg_worker import FRESH, load_library
+from neuro_cli.bench.returns import fresh_return
+from neuro_cli.bench.stopwatch import Timed, timed
+from neuro_cli.bench.table import machine, show
+from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.runner.load import load_model, read_checkpoint, read_config
+
+COLUMNS = ("evolve", "openai_es", "ars", "ddpg")
+IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "command")
+FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
+NEVER = 1_000_000  # generations: the budget ends a run
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run. ``program``: a module of Python and its arguments; the run folder comes last when it is run."""
+
+    task: str
+    column: str
+    seed: int
+    goal: float
+    minutes: float
+    episodes: int
+    program: tuple[str, ...]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The part of its row by which a cell is known again."""
+        command = shlex.join(self.program)
+        values = (self.task, self.column, self.seed, self.goal, self.minutes, self.episodes, command)
+        return dict(zip(IDENTITY, map(str, values), strict=True))
+
+
+def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
+    """Run the cells that the results have not, print the table over all; rows are added to ``reinforcement.results``."""
+    node = config["reinforcement"]
+    results, planned = Path(node["results"]), plan(node)
+    threads = integer("reinforcement.workers", node["workers"], 1)
+    _check_packages({cell.column for cell in planned})
+    done = _read(results)
+    for number_, cell in enumerate(planned, 1):
+        if _key(cell.identity) in done:
+            continue
+        print(f"neuro: cell {number_} of {len(planned)}: {cell.task}, {cell.column}, seed {cell.seed}", flush=True)
+        row = _play(cell, run / f"{cell.task}_{cell.column}_{cell.seed}") | {"machine": machine(threads)}
+        _append(results, row)
+        done[_key(row)] = row
+    rows = [done[_key(cell.identity)] for cell in planned]
+    published = {task: settings.get("published") for task, settings in node["tasks"].items()}
+    title = (
+        f"minutes to a mean return over {node['episodes']} fresh episodes, {threads} workers; median over seeds (least to most)"
+    )
+    show(title, HEAD, table(rows, published), threads, results)
+
+
+def plan(node: dict[str, Any]) -> list[Trial]:
+    """All cells, task by task, column by column. Raises ConfigError."""
+    tasks = node["tasks"] if node["only"] is None else node["only"]
+    seeds = [integer("reinforcement.seeds", seed, 0, 2**64 - 1) for seed in _list(node, "seeds")]
+    columns = [one_of("reinforcement.columns", column, COLUMNS) for column in _list(node, "columns")]
+    cells = []
+    for task in tasks:
+        one_of("reinforcement.only", task, tuple(node["tasks"]))
+        settings, key = node["tasks"][task], f"reinforcement.tasks.{task}"
+        goal = number(f"{key}.goal", settings["goal"])
+        minutes = number(f"{key}.minutes", settings["minutes"], above=0.0)
+        for column in columns:
+            if settings.get(column) is None:
+                continue
+            programs = [_program(node, task, column, seed, goal) for seed in seeds]
+            cells += [
+                Trial(task, column, seed, goal, minutes, integer("reinforcement.episodes", node["episodes"], 1), program)
+                for seed, program in zip(seeds, programs, strict=True)
+            ]
+    if not cells:
+        raise ConfigError("reinforcement.columns", columns, "none of these has settings in the tasks chosen")
+    return cells
+
+
+def _list(node: dict[str, Any], key: str) -> list[Any]:
+    if not isinstance(node[key], list) or not node[key]:
+        raise ConfigError(f"reinforcement.{key}", node[key], "must be a list of at least one")
+    return node[key]
+
+
+def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: float) -> tuple[str, ...]:
+    """The command of a cell without the Python and the run folder."""
+    settings, workers = node["tasks"][task], node["workers"]
+    if column == "ddpg":
+        setting = {
+            "task": {**settings["task"], "options": settings[column].get("options", {})},
+            "ddpg": node["ddpg"] | {key: value for key, value in settings[column].items() if key != "options"},
+            "seed": seed,
+            "goal": goal,
+            "episodes": node["episodes"],
+            "workers": workers,
+        }
+        return ("neuro_cli.bench.ddpg_worker", json.dumps(setting))
+    common = (f"seed={seed}", f"task.evaluation_episodes={node['episodes']}", "stop.metric=mean_return", f"stop.at={goal:g}")
+    if column == "evolve":
+        world: tuple[str, ...] = ("evolve", f"task={task}", f"cluster.local_peers={workers}")
+    else:
+        world = ("train", f"ranks={workers}", "distribution=replicated")
+    return ("neuro_cli", *world, f"generations={NEVER}", f"checkpoint.every={NEVER}", *map(str, settings[column]), *common)
+
+
+def _check_packages(columns: set[str]) -> None:
+    """Raise UserError before the first cell runs, not after hours."""
+    if "ddpg" in columns:
+        load_library()
+    if "evolve" in columns and importlib.util.find_spec("msgpack") is None:
+        raise UserError("reinforcement.columns=[evolve]: msgpack is not installed: pip install 'neuro-cli[evolve]'")
+    if importlib.util.find_spec("gymnasium") is None:
+        raise UserError("what=reinforcement: gymnasium is not installed: pip install 'neuro-cli[rl]'")
+
+
+def _play(cell: Trial, folder: Path) -> dict[str, str]:
+    """Run a cell and return its row."""
+    last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
+    seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, cell.goal, 60 * cell.minutes)
+    best = max((look.mean_return for look in seen.looks), default=math.nan)
+    values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.looks), round(seen.steps))
+    return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False))
+
+
+def _minutes(seen: Timed) -> float:
+    return seen.looks[-1].minutes if seen.ended == "goal" else seen.minutes
+
+
+def _fresh(cell: Trial, folder: Path) -> float:
+    """The mean return of the last policy over episodes that no look has met."""
+    if cell.column == "ddpg":
+        return float(json.loads((folder / FRESH).read_text())["fresh_return"])
+    config = read_config(folder, trust=None)  # the folder was made by our own command
+    model = load_model(folder, config, read_checkpoint(folder, config, None))
+    return fresh_return(config["task"], model, cell.seed, cell.episodes)
+
+
+def _key(row: dict[str, str]) -> tuple[str, ...]:
+    return tuple(row[name] for name in IDENTITY)
+
+
+def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
+    """The rows of the cells that are done. Raises UserError for another file."""
+    if not results.exists():
+        return {}
+    with results.open(newline="") as file:
+        reader = csv.DictReader(file)
+        if tuple(reader.fieldnames or ()) != FIELDS:
+            raise UserError(f"reinforcement.results={results}: its columns are others; name another file")
+        return {_key(row): row for row in reader if row["machine"]}  # a torn last line has none
+
+
+def _append(results: Path, row: dict[str, str]) -> None:
+    new = not results.exists()
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with results.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+HEAD = ("task", "column", "reached", "minutes", "best look", "fresh return", "million steps", "published")
+
+
+def table(rows: Sequence[dict[str, str]], published: dict[str, float | None]) -> list[tuple[str, ...]]:
+    """A line for every task and column. A seed that did not reach the goal counts as slower than any that did."""
+    lines = []
+    for task, column in dict.fromkeys((row["task"], row["column"]) for row in rows):
+        own = [row for row in rows if (row["task"], row["column"]) == (task, column)]
+        minutes = [float(row["minutes"]) if row["ended"] == "goal" else math.inf for row in own]
+        reached = sum(map(math.isfinite, minutes))
+        note = published.get(task) if column == "evolve" else None
+        lines.append(
+            (
+                f"{task} to {float(own[0]['goal']):g}",
+                column + (" (continuous)" if '"continuous": true' in own[0]["command"] else ""),
+                f"{reached} of {len(own)}",
+                _middle(minutes, own),
+                *(_spread(own, name, form) for name, form in (("best_return", ".0f"), ("fresh_return", ".0f"))),
+                f"{statistics.median(float(row['steps']) for row in own) / 1e6:.2f}",
+                "" if note is None else f"{note:g} min",
+            )
+        )
+    return lines
+
+
+def _middle(minutes: Sequence[float], own: Sequence[dict[str, str]]) -> str:
+    """The median where it is a number; else how long it was tried."""
+    middle = statistics.median_high(minutes)
+    if not math.isfinite(middle):
+        tried = statistics.median(float(row["minutes"]) for row in own)
+        return f"not reached in {tried:.1f}"
+    most = f"{max(minutes):.2f}" if math.isfinite(max(minutes)) else "not reached"
+    return f"{middle:.2f} ({min(minutes):.2f} to {most})"
+
+
+def _spread(own: Sequence[dict[str, str]], name: str, form: str) -> str:
+    values = [float(row[name]) for row in own if row[name] != "nan"]
+    if not values:
+        return "no look in time"
+    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"

@@ -1,0 +1,82 @@
+"""What the benchmarks share: taking turns, medians with their spread, the table and the CSV file."""
+
+import csv
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from neuro_cli.run_folder.summary import versions
+
+
+def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of every piece of work, one of each in turn, ``repeats`` times after one round that is not counted.
+
+    In turn, so that a machine that drifts drifts for all of them. Work gets the number of the round.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for number in range(repeats + 1):
+        for name, function in work.items():
+            start = time.perf_counter()
+            function(number)
+            if number:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def spread(values: Sequence[float], form: str = ".2f") -> str:
+    """Median, least and most: ``2.10 (2.02 to 2.31)``."""
+    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+
+
+def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
+    """Ratios of the pairs of a round."""
+    return [a / b for a, b in zip(seconds, reference, strict=True)]
+
+
+def machine(threads: int) -> str:
+    """The processor, its threads in use, and the versions of what did the work."""
+    return (
+        f"{processor()}, {len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}, {threads} threads, "
+        + ", ".join(f"{name} {version}" for name, version in versions(None).items() if version)
+    )
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def wide_console() -> Console:
+    """The terminal, or lines long enough for the tables where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=150)
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int, path: Path) -> None:
+    """Print the table, the machine, and where the figures are."""
+    table = Table(*columns, title=title)
+    for row in rows:
+        table.add_row(*row)
+    console = wide_console()
+    console.print(table)
+    console.print(machine(threads))
+    print(f"neuro: results in {path}")
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]], threads: int) -> None:
+    """Write ``rows`` as CSV, the machine and the versions in every row."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], "machine"])
+        writer.writeheader()
+        writer.writerows({**row, "machine": machine(threads)} for row in rows)

@@ -1,0 +1,125 @@
+"""A cluster on this machine: role processes as children of this one, started again when they end, ended with it."""
+
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.broker.certificates import make_certificates
+from neuro_cli.core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+
+
+@dataclass
+class ClusterProcess:
+    """A process of the cluster and the config to start it with again."""
+
+    config: dict[str, Any]
+    process: "subprocess.Popen[str]"
+
+
+class Cluster:
+    """Role processes by their names. ``folder`` keeps what they keep; None: a temporary one that goes with the cluster.
+
+    They talk by certificates made for this cluster, in a folder that its owner alone can read (``certificates``), or as
+    ``security`` says, settings of that section.
+    """
+
+    def __init__(self, folder: Path | None = None, security: dict[str, Any] | None = None) -> None:
+        self._temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="neuro-cluster-")
+        self.folder = folder or Path(self._temporary.name if self._temporary else "")
+        self.certificates = None if security is not None else self.folder / "certificates"
+        if self.certificates is not None and not self.certificates.exists():
+            make_certificates(self.certificates, keep_authority=False)
+        self._security = {"certificates": str(self.certificates)} if security is None else security
+        self.members: dict[str, ClusterProcess] = {}
+        self.nameserver = "127.0.0.1:0"
+
+    def start_nameserver(self, **settings: Any) -> str:
+        """Start the nameserver. Returns its address."""
+        said = self._start("nameserver", "nameserver", {"address": self.nameserver, **settings})
+        self.nameserver = self.members["nameserver"].config["nameserver"]["address"] = said.rpartition(" at ")[2]
+        return self.nameserver
+
+    def start_broker(self, name: str, **settings: Any) -> str:
+        """Start a broker on a free port. Returns its address, which it keeps when it is started again."""
+        said = self._start(name, "broker", {"address": "127.0.0.1:0", **settings})
+        address = self.members[name].config["broker"]["address"] = said.rpartition(" at ")[2]
+        return address
+
+    def start_worker(self, name: str, **settings: Any) -> None:
+        """Start a worker."""
+        self._start(name, "worker", {"name": name, **settings})
+
+    def revive(self) -> list[str]:
+        """Start what has ended again. Returns its names."""
+        ended = [name for name, member in self.members.items() if member.process.poll() is not None]
+        for name in ended:
+            member = self.members[name]
+            log.warning("%s ended with exit code %s: it is started again", name, member.process.returncode)
+            self._launch(name, member.config)
+        return ended
+
+    def stop(self, name: str) -> int:
+        """Ask a process to end, and wait for it. Returns its exit code."""
+        process = self.members.pop(name).process
+        process.terminate()
+        return _waited(process)
+
+    def close(self) -> None:
+        """End all of them."""
+        for member in self.members.values():
+            member.process.kill()  # its own children end with it
+        for member in self.members.values():
+            _waited(member.process)
+        self.members.clear()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _start(self, name: str, role: str, settings: dict[str, Any]) -> str:
+        config = cluster_config()
+        config["nameserver"] |= {"address": self.nameserver, "folder": str(self.folder / "nameserver")}
+        config["broker"] |= {"folder": str(self.folder / name)}
+        config["security"] |= self._security
+        config[role] |= settings
+        return self._launch(name, config | {"role": role, "with_parent": True})
+
+    def _launch(self, name: str, config: dict[str, Any]) -> str:
+        """Start a process. Returns the line by which it says that it is there. Raises UserError."""
+        command = [sys.executable, "-P", "-m", "neuro_cli.broker", json.dumps(config)]
+        # a group of its own: Ctrl-C in a terminal is for this process, which ends the cluster when it is done
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
+        self.members[name] = ClusterProcess(config, process)
+        assert process.stdout is not None
+        said = process.stdout.readline().strip()
+        if not said:
+            raise UserError(f"{name} did not start: exit code {_waited(process)}")
+        return said
+
+
+def cluster_config() -> dict[str, Any]:
+    """The sections of ``conf/broker_cluster.yaml`` with their defaults."""
+    import yaml
+
+    installed = Path(__file__).parents[1] / "conf"
+    folder = installed if installed.is_dir() else Path(__file__).parents[2] / "conf"
+    config: dict[str, Any] = yaml.safe_load((folder / "broker_cluster.yaml").read_text())
+    return config
+
+
+def _waited(process: "subprocess.Popen[str]") -> int:
+    try:
+        code = process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    return code

@@ -1,0 +1,69 @@
+"""The nameserver: a gRPC face of the registry of brokers."""
+
+import grpc
+
+from neuro_cli.broker.addresses import wrong
+from neuro_cli.broker.nameserver.registry import LARGEST_ID, BrokerEntry, Ids, Registry, TakenError, UnknownError
+from neuro_cli.broker.proto import nameserver_pb2 as messages
+from neuro_cli.broker.proto import nameserver_pb2_grpc
+from neuro_cli.broker.settings import NameserverSettings, Security
+from neuro_cli.broker.wire import Server
+
+SERVICE = "neuro.v1.Nameserver"
+BEATS = 8  # heartbeats in the time after which a broker is dropped
+LONGEST = 256  # characters of a token
+
+
+class Nameserver(nameserver_pb2_grpc.NameserverServicer):
+    """Serves a registry. Construct it inside the event loop; raises UserError for an address or a folder that is taken."""
+
+    def __init__(self, settings: NameserverSettings, security: Security) -> None:
+        self._beat = settings.timeout / BEATS
+        self._only_here = security.only_here
+        self._registry = Registry(Ids(settings.folder), settings.timeout)
+        self.server = Server(
+            "nameserver.address", settings.address, security, [SERVICE],
+            lambda server: nameserver_pb2_grpc.add_NameserverServicer_to_server(self, server),
+        )  # fmt: skip
+
+    async def Register(self, request, context):  # noqa: N802
+        await self._check(context, request.address, request.token, request.broker_id)
+        try:
+            number = self._registry.register(request.address, request.broker_id, request.token)
+        except TakenError as error:
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
+        return messages.RegisterReply(broker_id=number, heartbeat_seconds=self._beat)
+
+    async def Heartbeat(self, request, context):  # noqa: N802
+        it = request.broker
+        await self._check(context, it.address, request.token, it.broker_id)
+        try:
+            self._registry.heartbeat(
+                BrokerEntry(it.broker_id, it.address, request.token, 0.0, it.waiting, it.running, it.workers)
+            )
+        except UnknownError as error:
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+        return messages.HeartbeatReply()
+
+    async def Brokers(self, request, context):  # noqa: N802
+        return messages.BrokersReply(brokers=[_info(entry) for entry in self._registry.living()])
+
+    async def Peer(self, request, context):  # noqa: N802
+        try:
+            return _info(self._registry.peer(request.broker_id))
+        except UnknownError as error:
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+
+    async def _check(self, context: grpc.aio.ServicerContext, address: str, token: str, broker_id: int) -> None:
+        """Refuse what no broker says."""
+        reason = wrong(address, self._only_here)
+        if not 0 < len(token) <= LONGEST or broker_id > LARGEST_ID:
+            reason = f"a token has 1 to {LONGEST} characters, an id is at most {LARGEST_ID}"
+        if reason:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a broker tells its address, its token and its id: {reason}")
+
+
+def _info(entry: BrokerEntry) -> messages.BrokerInfo:
+    return messages.BrokerInfo(
+        broker_id=entry.broker_id, address=entry.address, waiting=entry.waiting, running=entry.running, workers=entry.workers
+    )

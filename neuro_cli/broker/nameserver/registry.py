@@ -1,0 +1,133 @@
+"""What a nameserver knows: the living brokers, and the next id, which no crash makes it forget."""
+
+import fcntl
+import os
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from neuro_cli.core.errors import UserError
+
+LARGEST_ID = 2**62
+LEAP = 10_000  # an id so far beyond the next one was not given by a nameserver whose file is merely old
+
+
+@dataclass
+class BrokerEntry:
+    """A broker as its last heartbeat told of it; ``heard`` in seconds of the registry's clock."""
+
+    broker_id: int
+    address: str
+    token: str
+    heard: float
+    waiting: int = 0
+    running: int = 0
+    workers: int = 0
+
+
+class TakenError(Exception):
+    """A living broker has the id that another one asks to keep."""
+
+
+class UnknownError(Exception):
+    """No such broker is known: it was dropped, or there is none."""
+
+
+def locked(folder: Path) -> IO[bytes]:
+    """An open file in ``folder`` (made if need be) that holds its lock as long as this process lives. Raises UserError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / "lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise UserError(f"{folder}: another process works on this folder; give each one its own") from error
+    return file
+
+
+class Ids:
+    """The next broker id, written to ``folder`` before it is given away. One process at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "next_broker_id"
+        self._lock = locked(folder)
+        text = self._path.read_bytes() if self._path.exists() else b"1"
+        if not re.fullmatch(rb"[1-9][0-9]{0,18}\s*", text) or int(text) > LARGEST_ID - LEAP:
+            said = text[:40].decode(errors="replace").strip()
+            raise UserError(
+                f"{self._path}: {said!r} is no id; it must be larger than that of any broker so far, up to {LARGEST_ID - LEAP}"
+            )
+        self.next = int(text)
+
+    def take(self) -> int:
+        """A number that was never taken before. Raises TakenError when there is none left."""
+        given = self.next
+        if given >= LARGEST_ID:
+            raise TakenError(f"all ids up to {LARGEST_ID} were given away")
+        self.skip_to(given + 1)
+        return given
+
+    def skip_to(self, number: int) -> None:
+        """Take no number below ``number``."""
+        if number <= self.next:
+            return
+        draft = self._path.with_suffix(".draft")
+        with draft.open("w") as file:
+            file.write(str(number))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self._path)
+        self.next = number
+
+
+class Registry:
+    """The living brokers. One that is silent for ``timeout`` seconds is dropped."""
+
+    def __init__(self, ids: Ids, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ids, self._timeout, self._clock = ids, timeout, clock
+        self._entries: dict[int, BrokerEntry] = {}
+        self._trusts_until = clock() + 2 * timeout  # brokers of a nameserver that crashed are still sending heartbeats
+
+    def register(self, address: str, asked: int, token: str) -> int:
+        """The id of a broker: the one it has, or a new one if it has none or one that is far out of range. Raises TakenError."""
+        self._drop_silent()
+        holder = self._entries.get(asked)
+        if holder is not None and holder.token != token:
+            raise TakenError(f"broker {asked} at {holder.address} lives")
+        if asked < self._ids.next + LEAP:  # else one call could leave no ids to others
+            self._ids.skip_to(min(asked + 1, LARGEST_ID))
+        else:
+            asked = 0
+        broker_id = asked or self._ids.take()
+        self._entries[broker_id] = BrokerEntry(broker_id, address, token, self._clock())
+        return broker_id
+
+    def heartbeat(self, beat: BrokerEntry) -> None:
+        """Note that a broker lives. Raises UnknownError: it must register again."""
+        self._drop_silent()
+        known = self._entries.get(beat.broker_id)
+        rebuilt = self._clock() < self._trusts_until and 0 < beat.broker_id < self._ids.next
+        if (known is None and not rebuilt) or (known is not None and known.token != beat.token):
+            raise UnknownError(f"broker {beat.broker_id} is not known")
+        beat.heard = self._clock()
+        self._entries[beat.broker_id] = beat
+
+    def living(self) -> list[BrokerEntry]:
+        """All brokers by id."""
+        self._drop_silent()
+        return [self._entries[number] for number in sorted(self._entries)]
+
+    def peer(self, broker_id: int) -> BrokerEntry:
+        """A random other broker; one with tasks waiting, if any has. Raises UnknownError without another."""
+        others = [entry for entry in self.living() if entry.broker_id != broker_id]
+        if not others:
+            raise UnknownError("there is no other broker")
+        return random.choice([entry for entry in others if entry.waiting] or others)
+
+    def _drop_silent(self) -> None:
+        limit = self._clock() - self._timeout
+        self._entries = {number: entry for number, entry in self._entries.items() if entry.heard >= limit}

@@ -1,0 +1,101 @@
+"""The broker: queues and store behind two gRPC services, with a nameserver that knows it and other brokers that it helps."""
+
+import asyncio
+import logging
+
+from neuro_cli.broker.nameserver.client import Registration
+from neuro_cli.broker.nameserver.registry import locked
+from neuro_cli.broker.proto import broker_pb2_grpc, nameserver_pb2
+from neuro_cli.broker.server.peering import Helper
+from neuro_cli.broker.server.queues import Queues
+from neuro_cli.broker.server.store import Store, StoreError
+from neuro_cli.broker.server.submission import SubmissionService
+from neuro_cli.broker.server.work import WorkService
+from neuro_cli.broker.settings import BrokerSettings, Security
+from neuro_cli.broker.wire import Server, payload_limit
+from neuro_cli.core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+SERVICES = ("neuro.v1.Submission", "neuro.v1.Work")
+SWEEP_SECONDS = 0.25
+STOP_SECONDS = 1.0  # in which calls under way may end
+FORGET_LOOK_SECONDS = 5.0
+
+
+class Broker:
+    """A broker of the running event loop. Raises UserError for an address or a folder that is taken."""
+
+    def __init__(self, settings: BrokerSettings, security: Security) -> None:
+        self._settings = settings
+        self._lock = locked(settings.folder)
+        self._store = Store(settings.folder, settings.durable)
+        self._queues = Queues(self._store, settings, self._delivered)
+        self._submission = SubmissionService(self._queues, self._store, payload_limit(security))
+        self._work = WorkService(self._queues, settings.worker_timeout, security.message_bytes)
+        self.server = Server("broker.address", settings.address, security, SERVICES, self._add)
+        self.address = self.server.address
+        self._registration = Registration(settings.nameserver, security, self._store, self.address, self._describe)
+        self._helper = Helper(self._queues, self._registration, security)
+
+    @property
+    def broker_id(self) -> int:
+        return self._registration.broker_id
+
+    async def start(self) -> None:
+        """Be found: registered, then serving. Raises UserError without a nameserver."""
+        await self._registration.begin()
+        self._submission.broker_id = self._work.broker_id = self.broker_id
+        await self.server.start()
+
+    async def work(self) -> None:
+        """For ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._registration.keep())
+            group.create_task(self._sweep())
+            group.create_task(self._forget())
+            if self._settings.peering:
+                group.create_task(self._helper.run())
+
+    async def close(self) -> None:
+        self._work.end()
+        self._submission.end("the broker ends")
+        await self.server.stop(STOP_SECONDS)
+        await self._registration.close()
+        self._store.close()
+        self._lock.close()
+
+    def _add(self, server: object) -> None:
+        broker_pb2_grpc.add_SubmissionServicer_to_server(self._submission, server)
+        broker_pb2_grpc.add_WorkServicer_to_server(self._work, server)
+
+    def _delivered(self, runs: set[str]) -> None:
+        self._submission.delivered(runs)
+
+    def _describe(self, info: nameserver_pb2.BrokerInfo) -> None:
+        self._submission.broker_id = self._work.broker_id = self.broker_id
+        info.waiting = self._queues.waiting.own
+        info.running = self._queues.running
+        info.workers = sum(not consumer.peer for consumer in self._queues.consumers)
+
+    async def _sweep(self) -> None:
+        damaged = self._store.damaged
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self._queues.sweep()
+            self._submission.settle()
+            if self._store.broken:
+                raise UserError(self._store.broken)
+            if self._store.damaged > damaged:
+                damaged = self._store.damaged
+                self._submission.end("rows of the broker's database are damaged and were set apart: submit again")
+
+    async def _forget(self) -> None:
+        while True:
+            await asyncio.sleep(FORGET_LOOK_SECONDS)
+            try:
+                gone = self._submission.forget(self._settings.forget_after)
+            except StoreError:  # told by the store; they are looked for again
+                continue
+            for run in gone:
+                log.warning("run %s: its model was not there for %g s; its tasks are dropped", run, self._settings.forget_after)

@@ -1,0 +1,77 @@
+"""Pushes the results of one run to its model, which acknowledges them."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.server.store import Store, StoreError
+
+WINDOW = 2000  # results sent and not yet acknowledged
+BATCH = 200
+GATHER_SECONDS = 0.002  # in which results gather, for a message costs as much as many of them
+BATCH_BYTES = 2**20
+
+
+class Delivery:
+    """The stream of one run's results; a new one of the same run begins with all that was not acknowledged."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self._store, self._run = store, run
+        self._sent = 0
+        self._acknowledged = 0
+        self._received: list[str] = []  # that the disk does not let be forgotten yet
+        self._wake = asyncio.Event()
+        self.ended = ""
+
+    def wake(self) -> None:
+        """There are new results, or room for more."""
+        self._wake.set()
+
+    def end(self, reason: str) -> None:
+        self.ended = reason
+        self.wake()
+
+    def acknowledge(self, ids: list[str]) -> None:
+        self._acknowledged += len(ids)
+        self._received += ids
+        self.settle()
+        self.wake()
+
+    def settle(self) -> None:
+        """Forget what was received; later, if the disk does not take it now."""
+        if not self._received:
+            return
+        with contextlib.suppress(StoreError):
+            self._store.acknowledge(self._run, self._received)
+            self._received = []
+
+    async def push(self, write: Callable[[messages.ResultsReply], Awaitable[None]]) -> None:
+        """Send results until :meth:`end`."""
+        place = 0
+        while not self.ended:
+            self._wake.clear()
+            free = WINDOW - (self._sent - self._acknowledged)
+            found = self._store.results(self._run, place, min(free, BATCH)) if free > 0 else []
+            for batch in _batches([result for _, result in found]):
+                await write(messages.ResultsReply(results=batch))
+                self._sent += len(batch)
+            if found:
+                place = found[-1][0]
+            else:
+                await self._wake.wait()
+                await asyncio.sleep(GATHER_SECONDS)
+
+
+def _batches(results: list[messages.Result]) -> list[list[messages.Result]]:
+    """Groups that each fit into a message."""
+    groups: list[list[messages.Result]] = []
+    size = 0
+    for result in results:
+        length = result.ByteSize()
+        if not groups or size + length > BATCH_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(result)
+        size += length
+    return groups

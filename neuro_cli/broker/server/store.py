@@ -1,0 +1,206 @@
+"""A broker's owned tasks and their results, in a database that outlives the process.
+
+A task is one row until its result was acknowledged. Every change that was committed is there after the process was killed;
+`durable=machine` also forces it to the disk before the submitter is answered.
+"""
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.server.database import Database, StoreError
+from neuro_cli.broker.server.rows import Row, checksum
+
+__all__ = ["NotYoursError", "Outcomes", "Owned", "Store", "StoreError"]
+
+DEAD_KEPT = 10_000  # dead letters; the oldest make room
+VARIABLES = 500  # of one SQL statement
+
+
+class NotYoursError(Exception):
+    """The run is that of a submitter with another token."""
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A task of the store."""
+
+    row: int
+    task: messages.Task
+    attempts: int
+    losses: int
+
+
+@dataclass
+class Outcomes:
+    """What becomes of tasks, to be stored together: results, dead letters, and (row, attempts, losses) that others have cost."""
+
+    results: list[messages.Result] = field(default_factory=list)
+    letters: list[messages.DeadLetter] = field(default_factory=list)
+    costs: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class Store:
+    """The tasks of a broker, in ``folder``. What changes them raises StoreError where the disk does not take it."""
+
+    def __init__(self, folder: Path, durable: str = "process") -> None:
+        self._db = Database(folder, durable)
+        self._finished = self._one("SELECT COALESCE(MAX(finished), 0) FROM tasks")
+        self._row = self._one("SELECT COALESCE(MAX(row), 0) FROM tasks")
+        self._letter = self._one("SELECT COALESCE(MAX(number), 0) FROM dead")
+        self.close, self.make_room = self._db.close, self._db.make_room
+
+    @property
+    def damage(self) -> list[str]:
+        """What could not be read, a line each."""
+        return self._db.damage
+
+    @property
+    def damaged(self) -> int:
+        """How many places could not be read."""
+        return self._db.damaged
+
+    @property
+    def broken(self) -> str:
+        """Why the database cannot be used any more; empty as a rule."""
+        return self._db.broken
+
+    def fact(self, name: str) -> str | None:
+        rows = self._db.sound("facts", "WHERE name = ?", (name,))
+        return rows[0][1].decode() if rows else None
+
+    def note(self, name: str, value: str) -> None:
+        with self._db.change():
+            self._db.put("facts", name, value, instead=True)
+
+    def add(self, tasks: Sequence[messages.Task], token: bytes = b"") -> list[tuple[int, str]]:
+        """Take tasks. Returns (row, kind) of those that were not there. Raises NotYoursError."""
+        new: list[tuple[int, str]] = []
+        runs = {task.run for task in tasks}
+        for run in runs:
+            self.check(run, token)
+        with self._db.change():
+            for run in runs:
+                self._db.put("runs", run, time.time(), _digest(token), instead=True)
+            for task in tasks:
+                row = self._row + len(new) + 1
+                if self._db.put("tasks", row, task.run, task.id, task.kind, task.SerializeToString(), 0, 0, None, None):
+                    new.append((row, task.kind))
+        self._row += len(new)
+        return new
+
+    def check(self, run: str, token: bytes) -> None:
+        """Raise NotYoursError for a run that was begun with another token."""
+        rows = self._db.sound("runs", "WHERE run = ?", (run,))
+        if rows and rows[0][2] != _digest(token):
+            raise NotYoursError(f"run {run}: it belongs to a submitter with another token")
+
+    def unfinished(self) -> list[tuple[int, str]]:
+        """(row, kind) of all tasks without a result, in the order in which they came."""
+        rows = self._db.read("SELECT row, kind FROM tasks WHERE finished IS NULL ORDER BY row")
+        return [(row, kind.decode(errors="replace")) for row, kind in rows]
+
+    def load(self, rows: Sequence[int]) -> list[Owned]:
+        """Those of ``rows`` that still have no result."""
+        found: list[Row] = []
+        for part in _parts(rows):
+            marks = ",".join("?" * len(part))
+            found += self._db.sound("tasks", f"WHERE row IN ({marks}) AND finished IS NULL ORDER BY row", part)
+        return [_owned(row) for row in found]
+
+    def find(self, run: str, task_id: str) -> Owned | None:
+        """The task if it has no result yet."""
+        rows = self._db.sound("tasks", "WHERE run = ? AND id = ? AND finished IS NULL", (run, task_id))
+        return _owned(rows[0]) if rows else None
+
+    def settle(self, outcomes: Outcomes) -> list[messages.Result]:
+        """Store outcomes, all or none. Returns the results whose tasks were there without one."""
+        costs = {owned.row: owned for owned in self.load([row for row, _, _ in outcomes.costs])}
+        found = {(result.run, result.id): self.find(result.run, result.id) for result in outcomes.results}
+        kept: list[messages.Result] = []
+        letter = self._letter
+        with self._db.change() as db:
+            for row, attempts, losses in outcomes.costs:
+                if (owned := costs.pop(row, None)) is not None:
+                    self._put(db, owned, owned.attempts + attempts, owned.losses + losses)
+            for dead in outcomes.letters:
+                letter += 1
+                self._db.put("dead", letter, dead.SerializeToString())
+            if outcomes.letters:
+                db.execute("DELETE FROM dead WHERE number <= ?", (letter - DEAD_KEPT,))
+            for result in outcomes.results:
+                if (owned := found.pop((result.run, result.id), None)) is not None:
+                    kept.append(result)
+                    self._put(db, owned, owned.attempts, owned.losses, self._finished + len(kept), result)
+        self._finished += len(kept)
+        self._letter = letter
+        return kept
+
+    def results(self, run: str, after: int, most: int) -> list[tuple[int, messages.Result]]:
+        """The next results of a run behind the place ``after``, with their places."""
+        rows = self._db.sound("tasks", "WHERE run = ? AND finished > ? ORDER BY finished", (run, after), most)
+        return [(row[7], messages.Result.FromString(row[8])) for row in rows]
+
+    def acknowledge(self, run: str, ids: Sequence[str]) -> None:
+        """Forget results that were received."""
+        with self._db.change() as db:
+            for task_id in ids:
+                db.execute("DELETE FROM tasks WHERE run = ? AND id = ? AND finished IS NOT NULL", (run, task_id))
+
+    def drop(self, run: str) -> int:
+        """Forget a run. Returns how many tasks and results that were."""
+        with self._db.change() as db:
+            db.execute("DELETE FROM runs WHERE run = ?", (run,))
+            return db.execute("DELETE FROM tasks WHERE run = ?", (run,)).rowcount
+
+    def seen(self, run: str, token: bytes) -> None:
+        """Note that the model of a run is there. Raises NotYoursError."""
+        self.check(run, token)
+        with self._db.change():
+            self._db.put("runs", run, time.time(), _digest(token), instead=True)
+
+    def silent(self, seconds: float) -> list[str]:
+        """Runs whose models were not there for so long."""
+        return [row[0].decode() for row in self._db.sound("runs", "WHERE seen < ?", (time.time() - seconds,))]
+
+    def letters(self, most: int) -> list[messages.DeadLetter]:
+        """Dead letters, newest first."""
+        rows = self._db.sound("dead", "ORDER BY number DESC", most=most)
+        return [messages.DeadLetter.FromString(row[1]) for row in rows]
+
+    def counts(self) -> tuple[int, int]:
+        """(results that wait for their models, dead letters)."""
+        return self._one("SELECT COUNT(*) FROM tasks WHERE finished IS NOT NULL"), self._one("SELECT COUNT(*) FROM dead")
+
+    def _put(self, db: sqlite3.Connection, owned: Owned, attempts: int, losses: int, *done: Any) -> None:
+        """Write what changes of a task; ``done``: its place in the order of results, and its result."""
+        place, result = done or (None, None)
+        task = None if done else owned.task.SerializeToString()
+        text = result.SerializeToString() if done else None
+        fixed = owned.row, owned.task.run, owned.task.id, owned.task.kind
+        changed = task, attempts, losses, place, text
+        db.execute(
+            "UPDATE tasks SET task = ?, attempts = ?, losses = ?, finished = ?, result = ?, sum = ? WHERE row = ?",
+            (*changed, checksum((*fixed, *changed)), owned.row),
+        )
+
+    def _one(self, query: str) -> int:
+        return int(self._db.read(query)[0][0])
+
+
+def _owned(row: Row) -> Owned:
+    return Owned(row[0], messages.Task.FromString(row[4]), row[5], row[6])
+
+
+def _digest(token: bytes) -> bytes:
+    """What is kept of a token: who reads the database cannot use it."""
+    return hashlib.sha256(token).digest()
+
+
+def _parts(rows: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (rows[begin : begin + VARIABLES] for begin in range(0, len(rows), VARIABLES))

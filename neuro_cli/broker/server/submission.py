@@ -1,0 +1,169 @@
+"""The service Submission: what a model says to a broker."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import grpc
+
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.proto import broker_pb2_grpc
+from neuro_cli.broker.server.delivery import Delivery
+from neuro_cli.broker.server.queues import Queues
+from neuro_cli.broker.server.store import NotYoursError, Store, StoreError
+
+LONGEST_NAME = 256  # characters of a run, an id, a kind
+SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bytes
+MOST_LETTERS = 1000
+
+
+class SubmissionService(broker_pb2_grpc.SubmissionServicer):
+    """Takes tasks and pushes results. ``payload_limit``: bytes of the largest payload that fits into a message."""
+
+    def __init__(self, queues: Queues, store: Store, payload_limit: int) -> None:
+        self._queues, self._store, self._payload_limit = queues, store, payload_limit
+        self._deliveries: dict[str, Delivery] = {}
+        self.broker_id = 0
+
+    def delivered(self, runs: set[str]) -> None:
+        """There are new results of these runs."""
+        for run in runs & self._deliveries.keys():
+            self._deliveries[run].wake()
+
+    def end(self, reason: str) -> None:
+        """Let go of all models; those that come back submit again what they still wait for."""
+        for delivery in self._deliveries.values():
+            delivery.end(reason)
+
+    async def Submit(self, request, context):  # noqa: N802
+        for task in request.tasks:
+            if wrong := self._wrong(task):
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
+        async with _refusals(context, request.token):
+            accepted = self._queues.submit(request.tasks, request.token)
+        if request.tasks and not accepted:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full: wait, then submit again")
+        return messages.SubmitReply(accepted=accepted)
+
+    async def Results(self, requests, context):  # noqa: N802
+        first = await anext(aiter(requests), messages.ResultsRequest())
+        if not 0 < len(first.run) <= LONGEST_NAME:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must name the run")
+        run, token = first.run, first.token
+        async with _refusals(context, token):
+            self._store.check(run, token)
+        self._note(run, token)
+        if run in self._deliveries:
+            self._deliveries[run].end("another stream of this run was opened")
+        delivery = self._deliveries[run] = Delivery(self._store, run)
+        reader = asyncio.create_task(self._acknowledgements(delivery, requests))
+        try:
+            await context.write(messages.ResultsReply())  # so that the model knows that somebody is here
+            try:
+                await delivery.push(context.write)
+            except StoreError as error:  # the model comes back
+                delivery.end(str(error))
+        finally:
+            if self._deliveries.get(run) is delivery:
+                del self._deliveries[run]
+                self._note(run, token)
+            delivery.settle()
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reader
+        if delivery.ended != "done":
+            await context.abort(grpc.StatusCode.ABORTED, delivery.ended)
+
+    async def Cancel(self, request, context):  # noqa: N802
+        if not 0 < len(request.run) <= LONGEST_NAME:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a run's name has 1 to {LONGEST_NAME} characters")
+        async with _refusals(context, request.token):
+            self._store.check(request.run, request.token)
+            dropped = self._queues.drop(request.run)
+        return messages.CancelReply(dropped=dropped)
+
+    async def Status(self, request, context):  # noqa: N802
+        undelivered, dead = self._store.counts()
+        return messages.StatusReply(
+            broker_id=self.broker_id,
+            waiting=self._queues.waiting.own,
+            helping=self._queues.waiting.helping,
+            running=self._queues.running,
+            undelivered=undelivered,
+            dead=dead,
+            finished=self._queues.finished,
+            workers=[
+                messages.WorkerInfo(name=one.name, capacity=one.capacity, holding=len(one.held), peer=one.peer)
+                for one in self._queues.consumers
+            ],
+            damage=self._store.damage,
+        )
+
+    async def DeadLetters(self, request, context):  # noqa: N802
+        letters = self._store.letters(min(request.limit or 100, MOST_LETTERS))
+        for letter in letters:
+            letter.task.ClearField("payload")  # its submitter's alone
+        return messages.DeadLettersReply(letters=_fitting(letters, self._payload_limit))
+
+    def settle(self) -> None:
+        """Try again what the disk did not take."""
+        for delivery in self._deliveries.values():
+            delivery.settle()
+
+    def _note(self, run: str, token: bytes) -> None:
+        """The model of a run is there; not worth a failure where the disk does not take it."""
+        with contextlib.suppress(StoreError, NotYoursError):
+            self._store.seen(run, token)
+
+    def forget(self, seconds: float) -> list[str]:
+        """Drop what belongs to runs whose models were not there for so long. Returns them."""
+        gone = [run for run in self._store.silent(seconds) if run not in self._deliveries]
+        for run in gone:
+            self._queues.drop(run)
+        return gone
+
+    async def _acknowledgements(self, delivery: Delivery, requests: AsyncIterator[messages.ResultsRequest]) -> None:
+        try:
+            async for request in requests:
+                delivery.acknowledge(list(request.received))
+            delivery.end("done")
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # a message that is none
+            delivery.end(f"the stream of acknowledgements broke: {error}")
+
+    def _wrong(self, task: messages.Task) -> str:
+        """What is wrong with a task, in words."""
+        for name, text in (("run", task.run), ("id", task.id), ("kind", task.kind)):
+            if not 0 < len(text) <= LONGEST_NAME:
+                return f"a task's {name} must have 1 to {LONGEST_NAME} characters"
+        if not 0.0 <= task.timeout_seconds < float("inf"):
+            return "timeout_seconds must be a number >= 0"
+        if len(task.payload) > self._payload_limit:
+            return f"task {task.id}: its payload has {len(task.payload)} bytes, {self._payload_limit} are allowed"
+        return ""
+
+
+@contextlib.asynccontextmanager
+async def _refusals(context: grpc.aio.ServicerContext, token: bytes) -> AsyncIterator[None]:
+    """End the call with a status: for a token that is none or another's, and for a change that the disk does not take."""
+    if not SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN:
+        said = f"a submitter sends the token of its run, {SHORTEST_TOKEN} to {LONGEST_TOKEN} bytes"
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
+    try:
+        yield
+    except NotYoursError as error:
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+    except StoreError as error:
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+
+
+def _fitting(letters: list[messages.DeadLetter], limit: int) -> list[messages.DeadLetter]:
+    """The first ones that fit into a message."""
+    size, fit = 0, []
+    for letter in letters:
+        size += letter.ByteSize() + 16
+        if size > limit:
+            break
+        fit.append(letter)
+    return fit

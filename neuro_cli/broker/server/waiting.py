@@ -1,0 +1,86 @@
+"""The tasks of a broker that nobody holds, by kind: its own by their rows of the store, and those that it helps with."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.server.consumer import Consumer, Key, Lender
+
+
+class Waiting:
+    """First come, first served within a kind. A row may be stale: finished or dropped since; the store knows."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, deque[int]] = {}
+        self._helping: dict[str, deque[tuple[messages.Task, Lender]]] = {}
+
+    @property
+    def own(self) -> int:
+        """How many rows wait."""
+        return sum(map(len, self._own.values()))
+
+    @property
+    def helping(self) -> int:
+        """How many tasks of other brokers wait."""
+        return sum(map(len, self._helping.values()))
+
+    def kinds(self) -> set[str]:
+        """The kinds of own tasks that wait."""
+        return {kind for kind, rows in self._own.items() if rows}
+
+    def refill(self, rows: Iterable[tuple[int, str]]) -> None:
+        """Forget own rows, and let these wait."""
+        self._own = {}
+        for row, kind in rows:
+            self.add(row, kind)
+
+    def add(self, row: int, kind: str, *, first: bool = False) -> None:
+        rows = self._own.setdefault(kind, deque())
+        rows.appendleft(row) if first else rows.append(row)
+
+    def help(self, task: messages.Task, lender: Lender, *, first: bool = False) -> None:
+        tasks = self._helping.setdefault(task.kind, deque())
+        tasks.appendleft((task, lender)) if first else tasks.append((task, lender))
+
+    def count(self, consumer: Consumer) -> int:
+        """How many that wait could go to ``consumer``. Tasks of other brokers never go on to a third."""
+        own = sum(len(rows) for kind, rows in self._own.items() if consumer.knows(kind))
+        if consumer.peer:
+            return own
+        return own + sum(len(tasks) for kind, tasks in self._helping.items() if consumer.knows(kind))
+
+    def take_helping(self, consumer: Consumer, most: int) -> list[tuple[messages.Task, Lender]]:
+        return [] if consumer.peer else _take(self._helping, consumer, most)
+
+    def take_own(self, consumer: Consumer, most: int) -> list[int]:
+        return _take(self._own, consumer, most)
+
+    def take_kind(self, kind: str) -> list[int]:
+        """All own rows of a kind."""
+        return list(self._own.pop(kind, ()))
+
+    def take_lent(self, lender: Lender) -> list[Key]:
+        """All that waits of another broker's tasks."""
+        keys = [(task.run, task.id) for tasks in self._helping.values() for task, whose in tasks if whose is lender]
+        self.forget(lender)
+        return keys
+
+    def forget(self, lender: Lender, keys: set[Key] | None = None) -> None:
+        """Forget tasks of another broker: those named, or all."""
+        for kind, tasks in self._helping.items():
+            self._helping[kind] = deque(
+                (task, whose)
+                for task, whose in tasks
+                if whose is not lender or (keys is not None and (task.run, task.id) not in keys)
+            )
+
+
+def _take(group: dict[str, deque[Any]], consumer: Consumer, most: int) -> list[Any]:
+    """Up to ``most`` of the kinds that ``consumer`` knows, a share of each, so that none waits for another to run dry."""
+    queues = [queue for kind, queue in group.items() if queue and consumer.knows(kind)]
+    share = -(-most // max(1, len(queues)))
+    found: list[Any] = []
+    for queue in queues:
+        found += [queue.popleft() for _ in range(min(share, len(queue), most - len(found)))]
+    return found

@@ -1,0 +1,263 @@
+"""The worker: takes tasks from one broker after the other and runs each in a process of its own."""
+
+import asyncio
+import logging
+import os
+import random
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+
+import grpc
+
+from neuro_cli.broker.nameserver.client import RETRY_SECONDS, brokers
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.proto import nameserver_pb2
+from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
+from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
+from neuro_cli.broker.server.consumer import Key, key_of, task_key
+from neuro_cli.broker.settings import Security, WorkerSettings
+from neuro_cli.broker.wire import open_channel, payload_limit, reason
+from neuro_cli.broker.worker.process import TaskProcess
+from neuro_cli.core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+AHEAD_SECONDS = 0.05  # of work that is fetched ahead
+GATHER_SECONDS = 0.005  # in which news of short tasks gather, for a message costs as much as a task
+BEAT_SECONDS = 1.0  # between two signs of life, or less if the broker wants it
+SHORTEST_BEAT = 0.01
+LONG_SECONDS = 0.5  # of a task at work, behind which no other should wait
+MOST_AHEAD = 256  # tasks
+MEMORY_SECONDS = 0.1  # between two looks at the memory of tasks
+AVOID_SECONDS = 3.0  # a broker that did not answer is left alone for
+GOODBYE_SECONDS = 10.0  # in which a drained worker must be rid of its last results
+BATCH_BYTES = 2**20
+
+
+class TaskWorker:
+    """A worker of the running event loop."""
+
+    def __init__(self, settings: WorkerSettings, security: Security) -> None:
+        self._settings, self._security = settings, security
+        self.name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
+        limit = payload_limit(security)
+        allows = {"trust": settings.trust, "folders": settings.folders}
+        self._processes = [
+            TaskProcess(settings.kinds, limit, settings.memory, settings.threads, allows) for _ in range(settings.children)
+        ]
+        self._pending: deque[messages.Task] = deque()
+        self._arrived = asyncio.Condition()
+        self._session_keys: set[Key] = set()  # of the present broker
+        self._results: list[messages.Result] = []
+        self._started: list[messages.TaskKey] = []
+        self._returned: list[messages.TaskKey] = []
+        self._wake = asyncio.Event()
+        self._seconds = 1.0  # that a task takes, as of late
+        self._avoid: dict[str, float] = {}
+        self._beat = BEAT_SECONDS
+        self.draining = False
+
+    async def work(self) -> None:
+        """Until :meth:`drain` was called and all is done. Raises UserError without a nameserver."""
+        channel = open_channel(self._settings.nameserver, self._security)
+        stub = NameserverStub(channel)
+        await brokers(stub, self._settings.nameserver, self._security)
+        try:
+            async with asyncio.TaskGroup() as group:  # what goes wrong in one of them ends the worker
+                background = [group.create_task(self._run_tasks(process)) for process in self._processes]
+                background.append(group.create_task(self._watch_memory()))
+                while not (self.draining and self._done()):
+                    await self._visit(await self._choose(stub))
+                for task in background:
+                    task.cancel()
+        finally:
+            await asyncio.gather(*(process.close() for process in self._processes))
+            await channel.close()
+
+    def drain(self) -> None:
+        """Take no more tasks, give back those that have not begun, finish the others."""
+        self.draining = True
+        self._returned += [task_key(key_of(task)) for task in self._pending]
+        self._session_keys -= {key_of(task) for task in self._pending}
+        self._pending.clear()
+        self._wake.set()
+
+    async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
+        """A broker with as few workers as any, once there is one."""
+        told = False
+        while True:
+            try:
+                known = await brokers(stub, self._settings.nameserver, self._security)
+            except UserError as error:  # it was there once, and may come back
+                known = []
+                log.warning("%s", error)
+            now = time.monotonic()
+            fresh = [info for info in known if now - self._avoid.get(info.address, -AVOID_SECONDS) >= AVOID_SECONDS]
+            if fresh:
+                least = min(info.workers for info in fresh)
+                return random.choice([info for info in fresh if info.workers == least])
+            if not told and not known:
+                log.warning("the nameserver at %s knows no broker: waiting for one", self._settings.nameserver)
+                told = True
+            if self.draining and not self._busy():
+                return nameserver_pb2.BrokerInfo()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _visit(self, broker: nameserver_pb2.BrokerInfo) -> None:
+        """Work for one broker until it is gone, or this worker is drained."""
+        if not broker.address:
+            log.warning("drained without a broker: %d results are lost, their tasks will be done again", len(self._results))
+            self._results.clear()
+            return
+        channel = open_channel(broker.address, self._security)
+        call = WorkStub(channel).Pull()
+        hello = messages.Hello(name=self.name, kinds=sorted(self._settings.kinds))
+        reader = asyncio.create_task(self._listen(call))
+        try:
+            await call.write(messages.WorkerMessage(hello=hello, capacity=self._capacity()))
+            await self._talk(call, reader)
+        except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError) as error:
+            text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
+            log.warning("broker %d at %s is gone: %s", broker.broker_id, broker.address, text)
+            self._avoid[broker.address] = time.monotonic()
+        finally:
+            self._leave()
+            call.cancel()
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+            await channel.close()
+
+    async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:
+        """Tell the broker what happens here. Raises grpc.RpcError when it is gone."""
+        while not reader.done():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._beat)
+            await asyncio.sleep(GATHER_SECONDS if self._seconds < AHEAD_SECONDS else 0.0)
+            self._wake.clear()
+            self._return_ahead()
+            await self._tell(call)
+            if self.draining and self._done():
+                await call.done_writing()  # the broker ends the stream once it has read all of it
+                await asyncio.wait_for(asyncio.shield(reader), GOODBYE_SECONDS)
+                return
+        reader.result()
+        raise asyncio.InvalidStateError("it ended the stream")
+
+    def _return_ahead(self) -> None:
+        """Give back what was fetched ahead when the tasks at work take longer than those before: others may be idle."""
+        lengths = [process.elapsed for process in self._processes]
+        if not self._pending or min(lengths) < LONG_SECONDS:
+            return
+        self._seconds = min(lengths)
+        keys = [key_of(task) for task in self._pending]
+        self._returned += map(task_key, keys)
+        self._session_keys.difference_update(keys)
+        self._pending.clear()
+
+    async def _tell(self, call: grpc.aio.StreamStreamCall) -> None:
+        """Write what there is to tell; results that cannot be written stay for the next broker, which may want them."""
+        news = deque(self._news())
+        try:
+            while news:
+                await call.write(news[0])
+                news.popleft()
+        finally:
+            self._results[:0] = [result for message in news for result in message.results]
+
+    async def _listen(self, call: grpc.aio.StreamStreamCall) -> None:
+        async for message in call:
+            if message.HasField("welcome"):
+                beat = message.welcome.beat_seconds
+                self._beat = min(BEAT_SECONDS, max(beat, SHORTEST_BEAT)) if beat == beat else BEAT_SECONDS
+                self._wake.set()
+            if message.tasks:
+                await self._take(message.tasks)
+            for key in map(key_of, message.dropped):
+                self._forget(key)
+
+    async def _take(self, tasks: list[messages.Task]) -> None:
+        if self.draining:
+            self._returned += [task_key(key_of(task)) for task in tasks]
+            self._wake.set()
+            return
+        self._session_keys.update(map(key_of, tasks))
+        running = {key_of(process.task) for process in self._processes if process.task is not None}
+        # a broker that was lost and came back may send what is at work here: its one result will do
+        self._started += [task_key(key_of(task)) for task in tasks if key_of(task) in running]
+        again = {key_of(task): task.delivery for task in tasks if key_of(task) in running}
+        for process in self._processes:
+            if process.task is not None and key_of(process.task) in again:
+                process.task.delivery = again[key_of(process.task)]
+        self._pending.extend(task for task in tasks if key_of(task) not in running)
+        async with self._arrived:
+            self._arrived.notify(len(tasks))
+
+    def _forget(self, key: Key) -> None:
+        self._session_keys.discard(key)
+        self._pending = deque(task for task in self._pending if key_of(task) != key)
+        for process in self._processes:
+            if process.task is not None and key_of(process.task) == key:
+                process.abandon()
+
+    def _leave(self) -> None:
+        """What the broker of the session gave is others' now; but for what runs, which it may still want if it comes back."""
+        self._pending.clear()
+        self._session_keys.clear()
+        self._started.clear()
+        self._returned.clear()
+
+    async def _run_tasks(self, process: TaskProcess) -> None:
+        """Run tasks in one process, for ever."""
+        while True:
+            async with self._arrived:
+                await self._arrived.wait_for(lambda: self._pending)
+                task = self._pending.popleft()
+            if key_of(task) in self._session_keys:
+                self._started.append(task_key(key_of(task)))
+                self._wake.set()
+            began = time.perf_counter()
+            result = await process.run(task)
+            # a task that the machine held up for once says nothing about the next ones
+            self._seconds += 0.2 * (min(time.perf_counter() - began, 4.0 * self._seconds) - self._seconds)
+            self._session_keys.discard(key_of(task))
+            if result is not None:
+                result.worker, result.delivery = self.name, task.delivery
+                self._results.append(result)
+            self._wake.set()
+
+    async def _watch_memory(self) -> None:
+        while True:
+            await asyncio.sleep(MEMORY_SECONDS)
+            for process in self._processes:
+                process.check_memory()
+
+    def _news(self) -> list[messages.WorkerMessage]:
+        """What there is to tell, in as few messages as hold it."""
+        first = messages.WorkerMessage(capacity=self._capacity(), started=self._started, returned=self._returned)
+        self._started, self._returned = [], []
+        results, self._results = self._results, []
+        news, size = [first], 0
+        for result in results:
+            length = result.ByteSize()
+            if size and size + length > BATCH_BYTES:
+                news.append(messages.WorkerMessage(capacity=first.capacity))
+                size = 0
+            news[-1].results.append(result)
+            size += length
+        return news
+
+    def _capacity(self) -> int:
+        """How many tasks of the present broker to hold: one for each process it can have, and a little work ahead."""
+        if self.draining:
+            return 0
+        others = sum(process.task is not None and key_of(process.task) not in self._session_keys for process in self._processes)
+        ahead = min(MOST_AHEAD, int(AHEAD_SECONDS * len(self._processes) / max(self._seconds, 1e-6)))
+        return max(0, len(self._processes) - others) + ahead
+
+    def _busy(self) -> bool:
+        return any(process.task is not None for process in self._processes) or bool(self._pending)
+
+    def _done(self) -> bool:
+        return not (self._busy() or self._results or self._returned)

@@ -1,0 +1,36 @@
+"""Verbs that take a run folder and keys, without Hydra."""
+
+import argparse
+from pathlib import Path
+from typing import Any, NoReturn
+
+from neuro_cli.cli.registry import HELP
+from neuro_cli.core.errors import ConfigError, UserError
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; usage: {self.prog} RUN [key=value ...]")
+
+
+def run_arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
+    """``run`` and ``overrides`` of the command ``neuro VERB RUN [key=value ...]``. Raises UserError."""
+    parser = Parser(f"neuro {verb}", description=HELP[verb])
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, for example outputs/train/<stamp>")
+    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    return parser.parse_args(arguments)
+
+
+def names(value: Any) -> list[str]:
+    """The value of ``trust``: one name or a list of them."""
+    return [str(name) for name in (value if isinstance(value, list) else [value])]
+
+
+def set_key(config: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key of a nested config. Raises ConfigError for one that is not there."""
+    *parents, last = key.split(".")
+    for parent in parents:
+        config = config.get(parent) or {}
+    if last not in config:
+        raise ConfigError(key, value, "this run's config has no such key")
+    config[last] = value

@@ -1,0 +1,83 @@
+"""``neuro evolve`` and ``neuro evolve export``."""
+
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from neuro_cli.cli.arguments import names, run_arguments
+from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.core.checks import boolean
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.fabric.mpi import launched
+
+# what a cluster of neuro evolve does in its own way: other options would do nothing
+EVOLVES_WITH = {"algo": None, "distribution": "local", "fabric": "native"}
+
+
+@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="evolve")
+def evolve_main(config: DictConfig) -> None:
+    choices = HydraConfig.get().runtime.choices
+    job(config, lambda resolved, run: _evolve(resolved, run, {group: choices.get(group) for group in EVOLVES_WITH}))
+
+
+def _evolve(config: dict[str, Any], run: Path, choices: dict[str, str | None]) -> int:
+    from neuro_cli.evolve.evolve import evolve
+    from neuro_cli.run_folder.log import log_to
+    from neuro_cli.runner.build import check_root
+
+    for group, only in EVOLVES_WITH.items():
+        if choices[group] not in (only, "null", "None", None):
+            raise ConfigError(group, choices[group], "neuro evolve takes none: see election, selection and cluster")
+    check_root(config)
+    if launched():
+        raise UserError("neuro evolve starts its peers itself: run it without a launcher")
+    if config["ranks"] is not None:
+        raise ConfigError("ranks", config["ranks"], "neuro evolve has peers: cluster.local_peers")
+    save(config, run)
+    log_to(run, 0)
+    return evolve(config, run, shown(run))
+
+
+def export_verb(arguments: list[str]) -> int:
+    from neuro_cli.evolve.evolve import check_packages
+    from neuro_cli.evolve.replay import export
+
+    options = run_arguments("evolve export", arguments)
+    file, trust, from_start = None, [], False
+    for text in options.overrides:
+        key, value = parse_plain(text)
+        if key == "file":
+            file = Path(str(value))
+        elif key == "trust":
+            trust = names(value)
+        elif key == "from_start":
+            from_start = boolean(key, value)
+        else:
+            raise ConfigError(key, value, "neuro evolve export takes file, from_start, trust")
+    check_packages()
+    export(options.run, file, trust, from_start)
+    return 0
+
+
+def evolve_verb(arguments: list[str]) -> int:
+    if arguments[:1] == ["export"]:
+        return export_verb(arguments[1:])
+    return hydra_verb(evolve_main)(arguments)
+
+
+def peer_verb(arguments: list[str]) -> int:
+    """Internal: a further peer of this machine, whose run folder and config are written."""
+    from neuro_cli.evolve.evolve import evolve
+    from neuro_cli.launch.lock import take
+    from neuro_cli.run_folder.log import log_to
+    from neuro_cli.runner.load import read_config
+
+    run = Path(arguments[0])
+    take(run)
+    log_to(run, 0)
+    # the folder was made by the command that calls this one, so its targets are what the user just typed
+    return evolve(read_config(run, trust=None), run, run, quiet=True)

@@ -1,0 +1,158 @@
+"""What all verbs that Hydra runs have in common: how one is called, what a job does with its config, how errors come out."""
+
+import atexit
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, Node, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from neuro_cli.cli.overrides import checked, config_folder, groups_help, with_members
+from neuro_cli.cli.sweep import swept
+from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, report
+from neuro_cli.launch import lock, slurm
+from neuro_cli.launch.job_trust import check_job
+from neuro_cli.runner import stop
+from neuro_cli.runner.own_code import JOB_VARIABLE
+
+CONFIG_FOLDER = str(config_folder())
+
+
+def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
+    """The verb that a function of ``hydra.main`` is; its config and its name are those of the function."""
+
+    def verb(arguments: list[str]) -> int:
+        name = main.__name__.removesuffix("_main")
+        sys.argv = [f"neuro {name}", *checked(name, arguments)]
+        GlobalHydra.instance().clear()
+        # for hydra.help in conf/command.yaml; not by hydra.job.name, which a user may change
+        OmegaConf.register_new_resolver("groups_help", lambda: groups_help(name), replace=True)
+        os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
+        return swept(main)
+
+    return verb
+
+
+def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
+    """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
+    from neuro_cli.runner.own_code import let_import
+
+    let_import()  # what is made now was typed by the user
+    run = Path(HydraConfig.get().runtime.output_dir)
+    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
+    try:
+        lock.take(run)
+    except UserError as error:
+        sys.exit(report(error))  # what lies there is of another command
+    try:
+        resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        assert isinstance(resolved, dict)
+        with _no_empty_exit():
+            whole = with_members({str(key): value for key, value in resolved.items()})
+            check_job(whole)
+            code = work(_completed(whole), run)
+    except Exception as error:
+        code = report(mendable(error))
+    except KeyboardInterrupt:
+        _take_back(run)
+        raise
+    if code == BAD_INPUT and not sweeps:
+        _take_back(run)
+    lock.drop(run)
+    if code and slurm.by_submitit():
+        _fail_submitted(code)
+    if code or (sweeps and stop.heard() and not slurm.by_submitit()):
+        sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+
+
+@contextmanager
+def _no_empty_exit() -> Iterator[None]:
+    """Let a verb end the process with an error's code (as a job that SLURM starts again does), but not with that of success."""
+    try:
+        with no_exit():
+            yield
+    except RuntimeError as error:
+        ended = error.__cause__
+        if isinstance(ended, SystemExit) and ended.code not in (None, 0):
+            raise ended from None
+        raise
+
+
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with what its task knows of its model: the saved one needs no task to be read."""
+    from neuro_cli.runner.build import completed
+
+    return completed(config)
+
+
+def save(config: dict[str, Any], run: Path) -> None:
+    """Write the resolved config of a run: a resume with more generations must not stretch the schedules that refer to them."""
+    OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
+
+
+class JobFailedError(Exception):
+    """A job of a sweep on SLURM failed; its line is printed already."""
+
+
+def _fail_submitted(code: int) -> NoReturn:
+    """End a job on SLURM with ``code`` and a result that submitit finds at once, rather than none, for which it waits."""
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(leave)
+    raise JobFailedError(f"exit code {code}")
+
+
+def _take_back(run: Path) -> None:
+    """Remove what was written for a run that never began, so that the mended command can have the folder."""
+    if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
+        return
+    for name in ("config", "hydra", "overrides"):
+        (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
+    (run / "log.txt").unlink(missing_ok=True)
+    lock.drop(run, remove=True)
+    with suppress(OSError):  # not empty: the user's own files lie there
+        (run / ".hydra").rmdir()
+        run.rmdir()
+
+
+def mendable(error: Exception) -> Exception:
+    """A UserError for what Hydra and the file system raise about the user's input; other errors as they are."""
+    text = ""
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        text = _with_key(error, str(error).partition("\n")[0])
+    elif isinstance(error, OSError):
+        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+    if not text:
+        return error
+    mended = UserError(text)
+    mended.__cause__ = error
+    return mended
+
+
+def _with_key(error: Exception, text: str) -> str:
+    """The text of an error of the config, with the key that it is about."""
+    key = getattr(error, "full_key", None)
+    if not key or str(key) in text:
+        return text
+    parent = getattr(error, "parent_node", None)
+    last = str(key).rpartition(".")[2]
+    node = parent._get_node(last, validate_access=False) if isinstance(parent, DictConfig) else None
+    value = node._value() if isinstance(node, Node) else ""
+    return f"{key}={value}: {text}" if value else f"{key}: {text}"
+
+
+def shown(run: Path) -> Path:
+    """The folder as a user would type it: relative to the working directory when below it."""
+    return run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run

@@ -1,0 +1,122 @@
+"""The command ``neuro``: the verb that is asked for, and what a command's end looks like.
+
+    neuro train algo=snes population=128        neuro resume RUN        neuro doctor
+
+Under an MPI launcher rank 0 runs this; the other ranks wait for what it hands out.
+"""
+
+import logging
+import os
+import select
+import signal
+import sys
+
+from neuro_cli import __version__
+from neuro_cli.cli.registry import MODULES, listed, verb
+from neuro_cli.core.errors import INTERRUPTED, UserError, interrupted, nearest, report
+from neuro_cli.core.process import die_with_parent
+from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.launch import lock, slurm
+from neuro_cli.runner import stop
+from neuro_cli.runner.own_code import JOB_VARIABLE
+
+
+def help_text() -> str:
+    from neuro_cli.cli.overrides import groups
+
+    verbs = "\n".join(f"  {name:10s} {text}" for name, text in listed().items())
+    options = "\n".join(f"  {name:14s} {', '.join(values)}" for name, values in groups().items() if values)
+    return f"""neuro {__version__}: distributed neuroevolution, every choice a Hydra config
+
+usage: neuro VERB [group=option ...] [key=value ...]
+
+verbs
+{verbs}
+
+groups (neuro VERB --help: those of a verb, and all its keys)
+{options}
+
+examples
+  neuro train                                            a small network on the bundled digits
+  neuro train +algo=snes model=MNIST_30K task=mnist task.download=true
+  mpiexec -n 2 neuro train distribution=chromosome_updates
+  neuro train -m algo=openai_es,snes seed=1,2            a sweep
+  neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
+  neuro resume outputs/train/<stamp>
+
+A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback.
+Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Run one command line on rank 0 and return its exit code."""
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(help_text())
+        return 0
+    if arguments[0] == "--version":
+        print(f"neuro {__version__}")
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in MODULES:
+        raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
+    return verb(name)(rest)
+
+
+def _nobody_reads() -> int:
+    """As a shell counts it, the exit code when what reads our output has gone (``neuro --help | head``); 0 when it is there."""
+    try:
+        terminal = sys.stdout.fileno()
+        poll = select.poll()
+    except (OSError, AttributeError):  # a stream of somebody who runs us in his process; a system without poll
+        return 0
+    poll.register(terminal, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return 0
+    os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)  # Python flushes once more at its end
+    return 128 + signal.SIGPIPE
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
+    world = None
+    code: int = 1
+    stop.forget()
+    if JOB_VARIABLE in os.environ:
+        die_with_parent(signal.SIGKILL)  # a job of a sweep ends with its worker, which another one takes over
+    if slurm.in_job():
+        signal.signal(signal.SIGUSR2, stop.hear)  # it may come while a run is still loading
+    if launched():
+        try:
+            world = mpi_world()
+        except UserError as error:
+            sys.exit(report(error))
+        if world.rank > 0:
+            from neuro_cli.runner.session import follow
+
+            try:
+                sys.exit(follow(world))
+            except KeyboardInterrupt:  # rank 0 says so
+                sys.exit(INTERRUPTED)
+    try:
+        code = dispatch(sys.argv[1:])
+        sys.stdout.flush()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BrokenPipeError as error:
+        code = _nobody_reads() or report(error)
+    except KeyboardInterrupt:
+        code = interrupted()
+        if world is not None and world.size > 1:
+            world.abort(code)  # the others wait for us somewhere
+    except Exception as error:
+        from neuro_cli.cli.hydra_job import mendable
+
+        code = report(mendable(error))
+    finally:
+        lock.drop()
+        if world is not None and world.size > 1:
+            from neuro_cli.runner.session import dismiss
+
+            dismiss(world, code)
+    sys.exit(code)

@@ -1,0 +1,330 @@
+"""The command line before Hydra sees it: ``+group=x`` means ``group=x``, and a misspelt word ends with its nearest ones.
+
+Hydra takes ``+alg=snes`` as a new value and runs the default; its other messages take a page. So the overrides are
+checked here against the composed config, and Hydra gets only what it will accept.
+"""
+
+from argparse import Namespace
+from itertools import count
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.launch import slurm, slurm_sweep
+
+# what tells a folder that a run or a sweep has written to
+RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
+
+# folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
+NO_GROUPS = ("hydra", "table")
+
+
+def config_folder() -> Path:
+    """``conf/`` inside the installed package, else the checkout's."""
+    installed = Path(__file__).parents[1] / "conf"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "conf"
+
+
+def groups() -> dict[str, list[str]]:
+    """Every config group and its options."""
+    folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name not in NO_GROUPS)
+    return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+
+
+def groups_of(verb: str) -> set[str]:
+    """The groups that a verb's config is composed of: those in its defaults list, and in the lists of the files named there."""
+    return {name for name in _defaults(verb) if not name.startswith("hydra/")}
+
+
+def _defaults(verb: str) -> dict[str, str | None]:
+    """The option of every group in those lists, None where it is none; later entries count."""
+    found: dict[str, str | None] = {}
+    file = OmegaConf.load(config_folder() / f"{verb}.yaml")
+    for entry in OmegaConf.select(file, "defaults", default=[]):
+        if entry == "_self_":
+            continue
+        if isinstance(entry, str):
+            found |= _defaults(entry)
+        else:
+            found |= {str(name).removeprefix("override ").partition("@")[0]: option for name, option in entry.items()}
+    return found
+
+
+def groups_help(verb: str) -> str:
+    """A line for each group of a verb, with the options that Hydra finds: the user's folders (--config-dir) may have more."""
+    hydra = GlobalHydra.instance().hydra
+    assert hydra is not None
+    others = {*NO_GROUPS, *groups()} - groups_of(verb)
+    names = [name for name in sorted(hydra.list_all_config_groups()) if name.partition("/")[0] not in others]
+    return "\n".join(f"{name}: {', '.join(sorted(hydra.config_loader.get_group_options(name)))}" for name in names)
+
+
+def checked(verb: str, arguments: list[str]) -> list[str]:
+    """The arguments of a Hydra verb, ready for Hydra. Raises UserError for unknown groups, options and keys."""
+    known = groups()
+    arguments = [_with_stored_files(text, known) for text in arguments]
+    parsed = _parsed(arguments)
+    for text, override in zip(list(parsed.overrides), map(_parse, parsed.overrides), strict=True):
+        if _is_default_null(verb, override, known):  # Hydra takes null in a defaults list, and not for an override
+            arguments.remove(text)
+            parsed.overrides.remove(text)
+    # flags first in what Hydra gets: its own parser refuses an override on both sides of -m
+    flags = list(arguments)
+    for text in parsed.overrides:
+        flags.remove(text)
+    overrides = [_parse(text) for text in parsed.overrides]
+    name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
+    if parsed.config_dir or parsed.config_path or parsed.config_name:
+        # another config tree, with options and keys of its own: Hydra checks it
+        return [*flags, name, *(_bare(o) if o.key_or_group in known else str(o.input_line) for o in overrides)]
+    bases = [_compose(verb, choices) for choices in _choices(overrides, known)]
+    texts = [_checked_key(override, bases, known) for override in overrides]
+    # a sweep's first job stands for all: values are checked by the job itself
+    full = _compose(verb, [text for text, override in zip(texts, overrides, strict=True) if not _sweeps(override)])
+    launcher = OmegaConf.select(full, "hydra.launcher._target_")
+    on_slurm = launcher == slurm_sweep.LAUNCHER
+    if launcher in (slurm_sweep.LAUNCHER, slurm_sweep.BROKER_LAUNCHER) and not (parsed.cfg or parsed.info):
+        (slurm_sweep.check if on_slurm else slurm_sweep.check_broker)(bool(parsed.multirun))
+    subfolder = OmegaConf.select(full, "hydra.output_subdir")
+    if subfolder != ".hydra":
+        raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
+    _refuse_existing(full, bool(parsed.multirun))
+    if any(_sweeps(override) for override in overrides) and not parsed.multirun:
+        swept = next(override for override in overrides if _sweeps(override))
+        raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    return [*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])]
+
+
+def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
+    """Whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
+    group = override.key_or_group
+    if group not in known or _defaults(verb).get(group, "") is not None or override.is_delete():
+        return False
+    if _sweeps(override) and {"None", "null"} & set(_values(override, known[group])):
+        raise ConfigError(group, "null", "a sweep chooses options; runs without one are a sweep of their own")
+    return not _sweeps(override) and override.value() is None
+
+
+def _with_stored_files(text: str, known: dict[str, list[str]]) -> str:
+    """``model=FOLDER/NAME.yaml``: the file becomes an option of its group, named NAME, and the override chooses that.
+
+    ``known`` has it afterwards. Raises ConfigError for a file that is not there or is no option.
+    """
+    key, equals, values = text.partition("=")
+    group = key.lstrip("+")
+    if group not in known or not equals:
+        return text
+    names = [_stored(group, Path(value), known) if value.endswith(".yaml") else value for value in values.split(",")]
+    return f"{key}={','.join(names)}"
+
+
+def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
+    """The name under which Hydra finds ``file`` among the options of ``group``: that of the file, numbered if it is taken."""
+    try:
+        node = OmegaConf.load(file)
+    except OSError as error:
+        raise ConfigError(group, file, f"it cannot be read: {error.strerror}") from error
+    except Exception as error:  # YAML's errors are many
+        raise ConfigError(group, file, f"it is no YAML: {' '.join(str(error).split())[:160]}") from error
+    if not isinstance(node, DictConfig) or "_target_" not in node:
+        raise ConfigError(group, file, "an option is a file of keys, _target_ among them")
+    names = (f"{file.stem}_{number}" if number > 1 else file.stem for number in count(1))
+    name = next(name for name in names if name not in known[group])
+    ConfigStore.instance().store(name, node, group)
+    known[group].append(name)
+    return name
+
+
+def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
+    """The override by which SLURM gives each job room for its ranks: all jobs are one array and get the same."""
+    key = "hydra.launcher.additional_parameters.ntasks"
+    if any(override.key_or_group == key for override in overrides):
+        return []
+    swept = [value for override in overrides if override.key_or_group == "ranks" for value in _values(override, [])]
+    ranks = [int(value) for value in (*swept, str(OmegaConf.select(full, "ranks"))) if value.isdigit()]
+    return [f"{key}={max(ranks, default=1)}"]
+
+
+def _parsed(arguments: list[str]) -> Namespace:
+    """Hydra's flags and the overrides. Raises UserError for an unknown flag."""
+    parser = get_args_parser()
+    parser.error = _refuse_flag  # type: ignore[method-assign]
+    parsed = parser.parse_intermixed_args(arguments)
+    modes = [mode for mode in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, mode)]
+    if len(modes) > 1:
+        _refuse_flag(f"--{' and --'.join(modes)} exclude each other")
+    return parsed
+
+
+def _refuse_flag(message: str) -> NoReturn:
+    raise UserError(f"{message}; neuro train --hydra-help lists the flags")
+
+
+def _bare(override: Override) -> str:
+    return str(override.input_line).lstrip("+")
+
+
+def _parse(text: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise UserError(f"{text}: not an override of the form key=value ({str(error).splitlines()[0]})") from error
+
+
+def _sweeps(override: Override) -> bool:
+    return bool(override.is_sweep_override())
+
+
+def _values(override: Override, known: list[str]) -> list[str]:
+    value = override.value()
+    if isinstance(value, Glob):
+        return list(value.filter(known))
+    if override.is_choice_sweep() or override.is_range_sweep():
+        return [str(value) for value in override.sweep_string_iterator()]
+    return [str(value)]
+
+
+def _choices(overrides: list[Override], known: dict[str, list[str]]) -> list[list[str]]:
+    """The group choices of a sweep's first job, then the same with each other option of a swept group in turn."""
+    options = [_options(override, known) for override in overrides if override.key_or_group in known]
+    options = [values for values in options if values]
+    first = [values[0] for values in options]
+    return [first] + [[*first[:i], value, *first[i + 1 :]] for i, values in enumerate(options) for value in values[1:]]
+
+
+def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
+    """Every ``group=option`` that the override chooses. Raises UserError for an unknown option."""
+    name = override.key_or_group
+    if override.is_delete():
+        return []
+    values = _values(override, known[name])
+    if not values:
+        raise UserError(f"{override.input_line}: matches no option; {nearest('', known[name])}")
+    for value in values:
+        if value not in known[name]:
+            raise ConfigError(name, value, f"no such option; {nearest(value, known[name])}")
+    return [f"{name}={value}" for value in values]
+
+
+def _compose(verb: str, overrides: list[str]) -> DictConfig:
+    try:
+        with initialize_config_dir(str(config_folder()), version_base="1.3", job_name=verb):
+            return compose(verb, overrides, return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(" ".join(str(error).split())) from error
+
+
+def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]]) -> str:
+    """The override's text with the prefix that Hydra wants. Raises UserError for a key that is not there.
+
+    ``bases``: the config with the chosen options, one for every option of a sweep.
+    """
+    text, key, bare = str(override.input_line), override.key_or_group, _bare(override)
+    if override.is_delete() or "@" in text.split("=")[0] or key.startswith("hydra/"):
+        return text
+    if key in known:
+        return bare
+    if key.startswith("hydra."):
+        return text
+    base = next((config for config in bases if not _exists(config, key)), bases[0])
+    there = _exists(base, key)
+    if override.is_add() or override.is_force_add():
+        if there:
+            return bare
+        if "." not in key:
+            words = [*known, *(str(name) for name in base if name != "hydra")]
+            raise ConfigError(f"+{key}", "=".join(text.split("=")[1:]), f"no such group or key; {nearest(key, words)}")
+        parent = key.rsplit(".", 1)[0]
+        if not _exists(base, parent):
+            keys = _keys(base)
+            nodes = [node for node in keys if any(other.startswith(f"{node}.") for other in keys)]
+            raise UserError(f"{text}: there is no {parent}; {nearest(parent, nodes)}")
+        return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
+    if there:
+        return text
+    near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
+    new = f"; a new one is added with +{key}=" if "." in key else ""
+    raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
+
+
+def _exists(config: DictConfig, key: str) -> bool:
+    node: Any = config
+    for part in key.split("."):
+        if not isinstance(node, DictConfig) or part not in node:
+            return False
+        node = node._get_node(part)
+    return True
+
+
+def _keys(config: DictConfig) -> list[str]:
+    """All dotted keys, Hydra's own left out."""
+    found: list[str] = []
+
+    def walk(node: Any, prefix: str) -> None:
+        if isinstance(node, dict):
+            for name, value in node.items():
+                if prefix or name != "hydra":
+                    found.append(f"{prefix}{name}")
+                    walk(value, f"{prefix}{name}.")
+
+    walk(OmegaConf.to_container(config, resolve=False), "")
+    return found
+
+
+def _refuse_existing(config: DictConfig, multirun: bool) -> None:
+    """Refuse an output folder that already holds a run, before Hydra writes into it."""
+    if slurm.restarts():
+        return  # the run of this job's earlier start: it goes on
+    HydraConfig.instance().set_config(config)
+    try:
+        folder = Path(str(config.hydra.sweep.dir if multirun else config.hydra.run.dir))
+    except OmegaConfBaseException:
+        return  # depends on what only the job knows
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if there & RUN_FILES and multirun:
+        raise ConfigError("hydra.sweep.dir", folder, "a run or a sweep is there already; choose a new folder")
+    if there & RUN_FILES:
+        raise ConfigError("hydra.run.dir", folder, f"a run is there already; go on with it by: neuro resume {folder}")
+
+
+def parse_plain(text: str) -> tuple[str, Any]:
+    """(key, value) of a ``key=value`` argument of a verb that Hydra does not run. Raises UserError."""
+    override = _parse(text)
+    if _sweeps(override) or override.is_delete():
+        raise UserError(f"{text}: one plain key=value is allowed here")
+    value = override.value()
+    return override.key_or_group, value
+
+
+def with_members(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with the networks that ``algo.members`` names by their option in full. Raises ConfigError for an unknown one."""
+    members = config["algo"].get("members") if isinstance(config.get("algo"), dict) else None
+    if not isinstance(members, list):
+        return config
+
+    def whole(entry: Any) -> Any:
+        named = isinstance(entry, dict) and isinstance(entry.get("model"), str)
+        return {**entry, "model": option_of("model", entry["model"])} if named else entry
+
+    return {**config, "algo": {**config["algo"], "members": [whole(entry) for entry in members]}}
+
+
+def option_of(group: str, option: str) -> dict[str, Any]:
+    """The config of one option of a group. Raises ConfigError for an unknown one."""
+    known = groups()[group]
+    if option not in known:
+        raise ConfigError(group, option, f"no such option; {nearest(str(option), known)}")
+    node = OmegaConf.to_container(OmegaConf.load(config_folder() / group / f"{option}.yaml"))
+    assert isinstance(node, dict)
+    return {str(key): value for key, value in node.items()}

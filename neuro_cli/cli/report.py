@@ -1,0 +1,57 @@
+"""``neuro report``."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neuro_cli.cli.arguments import Parser
+from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.registry import HELP
+from neuro_cli.core.checks import boolean
+from neuro_cli.core.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from neuro_cli.report.run_state import RunState
+
+PAGE = "report.html"
+
+
+def report_verb(arguments: list[str]) -> int:
+    from neuro_cli.report.table import report as table
+
+    parser = Parser("neuro report", description=HELP["report"], usage="neuro report RUN ... [file=report.html] [html=false]")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, sweeps, searches, clusters and studies")
+    parser.add_argument("--no-html", action="store_true", help="the table alone, as html=false")
+    options = parser.parse_args(arguments)
+    folders, file, html = [], None, not options.no_html
+    for text in options.runs:
+        key, equals, _ = text.partition("=")
+        if not equals or Path(text).exists():
+            folders.append(Path(text))
+        elif key == "file":
+            file = Path(text.removeprefix("file="))  # as typed: a path may have what Hydra's grammar has not
+        elif key == "html":
+            html = boolean(*parse_plain(text)) and html
+        else:
+            raise ConfigError(*parse_plain(text), "neuro report takes file, html; and there is no folder of this name")
+    if not folders:
+        parser.error("which runs?")
+    jobs = table(folders)
+    if html:
+        _page(jobs, folders, file)
+    return 0
+
+
+def _page(jobs: "list[RunState]", folders: list[Path], file: Path | None) -> None:
+    """Write the page, in the folder if there is only one, else here, and say where."""
+    missing = [name for name in ("bokeh", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"report.html needs {', '.join(missing)}, not installed here: pip install 'neuro-cli[report]', or html=false"
+        )
+    from neuro_cli.report.page import write_page
+
+    file = file or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
+    title = folders[0].resolve().name if len(folders) == 1 else f"{len(jobs)} runs of {len(folders)} folders"
+    write_page(jobs, file, title)
+    print(f"neuro: {file}, {file.stat().st_size / 1e6:.1f} MB, to be opened in a browser")

@@ -1,0 +1,119 @@
+"""``neuro search``, its processes, and what belongs to it: plot, status, certs, resume."""
+
+import argparse
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from omegaconf import DictConfig, OmegaConf
+
+from neuro_cli.cli.arguments import names, set_key
+from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.overrides import option_of, parse_plain
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.fabric.mpi import launched
+
+SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
+
+
+@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="search")
+def search_main(config: DictConfig) -> None:
+    job(config, _search)
+
+
+def _search(config: dict[str, Any], run: Path) -> int:
+    from neuro_cli.broker.roles import ROLES, serve
+    from neuro_cli.run_folder.log import log_to
+    from neuro_cli.search.command import begin
+
+    if launched():
+        raise UserError("neuro search has workers of its own: run it without a launcher")
+    if config["role"] in ROLES:
+        log_to(run, 0)
+        return serve(config)
+    return begin(config, run, shown(run), lambda whole: save(whole, run))
+
+
+def search_verb(arguments: list[str]) -> int:
+    more = {"certs": certs_verb, "plot": plot_verb, "status": status_verb}
+    if arguments and arguments[0] in more:
+        return more[arguments[0]](arguments[1:])
+    if "role=model" in arguments and not any(argument.lstrip("+").startswith("pool=") for argument in arguments):
+        arguments = [*arguments, "pool=broker"]  # the process of a cluster that has no workers of its own
+    return hydra_verb(search_main)(arguments)
+
+
+def plot_verb(arguments: list[str]) -> int:
+    from neuro_cli.search.compare import compare
+
+    if len(arguments) < 2 or not arguments[0].endswith((".png", ".pdf", ".svg")):
+        raise UserError("usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches")
+    compare(Path(arguments[0]), [Path(folder) for folder in arguments[1:]])
+    return 0
+
+
+def status_verb(arguments: list[str]) -> int:
+    from neuro_cli.broker.packages import need_packages
+
+    parser = argparse.ArgumentParser("neuro search status", description="Brokers, workers, tasks, and tasks that were given up.")
+    parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
+    parser.add_argument("--certificates", metavar="FOLDER", help="of neuro search certs; without it this user's own")
+    parser.add_argument("--insecure", action="store_true", help="plaintext, of a cluster with security.insecure=true")
+    parser.add_argument(
+        "--dead", type=int, default=3, metavar="N", help="so many tasks that each broker gave up, with tracebacks"
+    )
+    parser.error = _refuse_status  # type: ignore[method-assign]
+    options = parser.parse_args(arguments)
+    need_packages()
+    from neuro_cli.broker.addresses import check_address
+    from neuro_cli.broker.client.status import status
+    from neuro_cli.broker.settings import Security, security_of
+
+    nameserver = check_address("HOST:PORT", options.nameserver)
+    node = {"certificates": options.certificates, "insecure": options.insecure, "message_bytes": Security().message_bytes}
+    status(nameserver, security_of({"security": node}), options.dead)
+    return 0
+
+
+def _refuse_status(message: str) -> NoReturn:
+    raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER | --insecure] [--dead N]")
+
+
+def certs_verb(arguments: list[str]) -> int:
+    from neuro_cli.broker.packages import need_packages
+
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError("usage: neuro search certs FOLDER [HOST ...], the names and addresses under which this host is reached")
+    need_packages()
+    from neuro_cli.broker.certificates import make_certificates
+
+    for path in make_certificates(Path(arguments[0]), arguments[1:]):
+        print(f"neuro: {path}")
+    return 0
+
+
+def resume_search(run: Path, overrides: list[str]) -> int:
+    """Go on with a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
+    from neuro_cli.run_folder.config import resumed_config, saved_config
+    from neuro_cli.search.command import go_on
+
+    config, trust = saved_config(run), []
+    for text in overrides:
+        key, value = parse_plain(text)
+        if key == "trust":
+            trust = names(value)
+        elif key in ("pool", "logger"):
+            config[key] = option_of(key, value)
+        elif key in SEARCH_RESUME_KEYS or key.startswith("pool."):
+            set_key(config, key, value)
+        else:
+            raise ConfigError(
+                key, value, f"a resumed search keeps it; what can change: {', '.join(SEARCH_RESUME_KEYS)}, pool, logger"
+            )
+    # a pool may refer to what the config says of a cluster
+    whole = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
+    assert isinstance(whole, dict)
+    config = {str(key): value for key, value in whole.items()}
+    with resumed_config(run, config) if overrides else nullcontext():
+        return go_on(config, run, trust)

@@ -1,0 +1,66 @@
+"""Logits of a minibatch in pieces: members go forward on the next piece while the sum for the last one travels.
+
+All pieces' backward passes come before the update, so nothing is stale: the gradient is that of the whole minibatch, up to
+rounding (Huang et al. 2019, "GPipe", have the idea for layers). What is not hidden is the travel of the last piece, and that
+only where going back through the first is shorter.
+"""
+
+import logging
+from collections import deque
+from functools import partial
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from neuro_cli.algo.ensemble import JointOutcome
+from neuro_cli.algo.member import Member
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.distribution.ensemble.base import EnsembleContext, LogitMethod
+from neuro_cli.distribution.ensemble.in_flight import Pass, finish, push
+from neuro_cli.fabric.base import shares
+
+log = logging.getLogger(__name__)
+
+
+class LogitsMicrobatches(LogitMethod):
+    """``pieces``: of every minibatch, at least 2. Batch norm normalises each piece by itself."""
+
+    name = "logits_microbatches"
+
+    def __init__(self, pieces: int, encoding: str) -> None:
+        super().__init__(encoding)
+        self._pieces = integer("distribution.pieces", pieces, 2)
+
+    def bind(self, job: EnsembleContext) -> None:
+        super().bind(job)
+        self._flight: deque[Pass] = deque()
+        if self._pieces > job.batch_size:
+            raise ConfigError("distribution.pieces", self._pieces, f"must be <= batch_size={job.batch_size}")
+        if any(isinstance(part, _BatchNorm) for member in job.members.values() for part in member.module.modules()):
+            log.warning("batch norm sees a piece of the minibatch only: losses differ from other methods'")
+
+    def step(self, iteration: int) -> JointOutcome:
+        job, members = self.job, list(self.job.members.values())
+        for piece, (low, high) in enumerate(shares(job.batch_size, self._pieces)):
+            batch = job.batch(iteration, low, high)
+            logits = self.logits(iteration, batch.inputs, members, piece)
+            push(self._flight)
+            exchange = job.world.start_all_reduce(self.wire.encode(logits))
+            self._flight.append(Pass(piece, batch.targets, logits, exchange))
+        outcomes = []
+        while self._flight:
+            due = self._flight.popleft()
+            with job.clock.phase("communicate"):
+                total = due.exchange.wait()
+            outcomes.append(self.outcome(iteration, due.targets, due.logits, total))
+            back = partial(Member.back, iteration=iteration, gradient=outcomes[-1].gradient, piece=due.number)
+            with job.clock.phase("update"):
+                job.threads.map(back, members)
+        with job.clock.phase("update"):
+            job.threads.map(lambda member: member.step(iteration), members)
+        loss, accuracy = sum(outcome.loss for outcome in outcomes), sum(outcome.accuracy for outcome in outcomes)
+        return JointOutcome(loss, accuracy, torch.cat([outcome.gradient for outcome in outcomes]))
+
+    def close(self) -> None:
+        finish(self._flight)

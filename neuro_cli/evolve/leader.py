@@ -1,0 +1,120 @@
+"""What a peer does while it leads: collect reports, and propose an iteration when it is time."""
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuro_cli.evolve.collector import Collector, ScoreReport
+from neuro_cli.evolve.ledger.record import InvalidRecordError, LedgerRecord, decoded, encoded
+from neuro_cli.evolve.network.rate_limit import Rationed
+from neuro_cli.selection.base import Selection
+
+if TYPE_CHECKING:
+    from neuro_cli.evolve.node import Node
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 60.0  # seconds that a founder waits for the peers it has started
+AGAIN = 1.0  # seconds after which a proposal that was not committed is made again
+
+
+class Leader:
+    """The leader's part of a node, on its thread; idle while another leads."""
+
+    def __init__(self, node: "Node", selection: Selection, sigma: float) -> None:
+        self._node, self._selection, self._sigma = node, selection, sigma
+        self.collector = Collector(node.settings.deadline, node.settings.late)
+        self._proposed = (-1, 0.0)
+        self._waits_until: float | None = None
+        self._late, self._dropped = Rationed(log, 10, logging.INFO), Rationed(log, 10)
+
+    def wait_for_peers(self) -> None:
+        """A founder gives the peers that it has started time to come."""
+        self._waits_until = time.monotonic() + PATIENCE
+
+    def take(self, peer: str, report: ScoreReport) -> None:
+        """A report for the leader, ours or another's."""
+        if self._node.leader() != self._node.me:
+            return  # whoever sent it will hear of the new leader and send it there
+        if not self.collector.take(peer, report, time.monotonic()):
+            self._late.say(f"a report of {peer} on iteration {report.scores.iteration} came too late")
+        self.decide()
+
+    def decide(self) -> None:
+        """As the leader, when all have reported: propose the iteration."""
+        if (
+            not self._node.entered.is_set()
+            or not self._node.election.can_commit
+            or self._node.ledger.next >= self._node.settings.generations
+        ):
+            return
+        now = time.monotonic()
+        if self._waits_until is not None:
+            at_work = self.collector.at_work(self._node.connections.there | {self._node.me})
+            if len(at_work) < self._node.settings.begin_with and now < self._waits_until:
+                return
+            self._waits_until = None
+        iteration, since = self._proposed
+        if self.collector.iteration != self._node.ledger.next or (iteration == self._node.ledger.next and now < since + AGAIN):
+            return
+        if not self.collector.ready(self._node.connections.there | {self._node.me}, now):
+            return
+        missing = self.collector.awaited(self._node.connections.there | {self._node.me})
+        if missing:
+            log.info("iteration %d goes on without %s", self._node.ledger.next, ", ".join(sorted(missing)))
+        content = self._content()
+        if content is None:
+            return
+        self._proposed = (self._node.ledger.next, now)
+        self._node.election.propose(content)
+        self._node.election.tick()
+
+    def _content(self) -> bytes | None:
+        """The record of what was reported, decoded once as all peers will; None where no report is left to make it of."""
+        while self.collector.reports:
+            content = encoded(self._record())
+            try:
+                decoded(content, self._node.limits.columns)
+                return content
+            except InvalidRecordError as error:
+                everyone = self.collector.reports | self.collector.carried
+                peer = max(everyone, key=lambda name: largest(everyone[name]))
+                self.collector.drop(peer)
+                self._dropped.say(
+                    f"the report of {peer} on iteration {self._node.ledger.next} makes no record: it is dropped ({error})"
+                )
+        return None
+
+    def _record(self) -> LedgerRecord:
+        reports = self.collector.all_reports()
+        with np.errstate(over="ignore", invalid="ignore"):  # a fitness near the end of float32: see _content
+            steps = self._selection.choose([report.scores for report in reports], self._sigma)
+        # a late one scored an earlier model, whose task may have known less: it is in the steps, not in the means
+        present = [report for report in reports if report.scores.iteration == self._node.ledger.next]
+        members = sum(report.members for report in present)
+        means = sum(report.means.astype(np.float64) * report.members for report in present) / members
+        return LedgerRecord(
+            iteration=self._node.ledger.next,
+            term=min(self._node.election.term, 2**63 - 1),
+            peers=len(reports),
+            members=members,
+            best=max(float(report.scores.fitness.max()) for report in reports),
+            late=self.collector.too_late,
+            parent=self._node.ledger.head[:8],
+            steps=tuple(steps),
+            means=np.asarray(means, np.float32),
+        )
+
+    def new_leader(self, leader: str | None) -> None:
+        log.info("leader is %s in term %d", leader or "nobody", self._node.election.term)
+        self._proposed = (-1, 0.0)
+        if leader == self._node.me:
+            self._node.heartbeat.expect(self._node.election.members)
+            self.collector.begin(self._node.ledger.next)
+
+
+def largest(report: ScoreReport) -> float:
+    """The largest number in a report, without its sign."""
+    return max(float(np.abs(values.astype(np.float64)).max()) for values in (report.scores.fitness, report.means))

@@ -1,0 +1,161 @@
+"""``ledger.bin`` of a peer's run folder: its committed iterations, written as they come, cut where a kill tore them.
+
+A header, then the records. The header says how many iterations were on disk when it was last written: where fewer are found
+the file was cut, and not by a kill. A record's frame is its length, the CRC-32 of the record, and the CRC-32 of these two: so
+a wrong length is damage, and only an end that is too short for a whole record is a torn one.
+"""
+
+import errno
+import json
+import logging
+import os
+import struct
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.evolve.ledger.ledger import Ledger, Offered
+from neuro_cli.run_folder.checkpoint import write_atomically
+
+log = logging.getLogger(__name__)
+
+NAME = "ledger.bin"
+_MAGIC = b"neuro ledger 2\n\0"
+_HEADER = struct.Struct("<QQ32s")  # iteration of the first record, iterations on disk, hash before the first record
+_CRC = struct.Struct("<I")
+_FRAME = struct.Struct("<II")  # length and CRC-32 of a record
+HEADER = len(_MAGIC) + _HEADER.size + _CRC.size  # bytes: within a sector, so that a write of it is whole or not there
+_ATTEMPTS = 3  # times to read a header that is being written
+
+
+class LedgerFile:
+    """Appends records to the file of a ``ledger``."""
+
+    def __init__(self, run: Path, ledger: Ledger) -> None:
+        self._path = run / NAME
+        self.rewrite(ledger)
+
+    def rewrite(self, ledger: Ledger) -> None:
+        """Replace the file by what the ledger holds (after it was compacted, or replaced)."""
+        first = ledger.head_at(ledger.base)
+        assert first is not None
+        self._base, self._first, self._next = ledger.base, first, ledger.next
+        write_atomically(self._path, self._header() + b"".join(map(_framed, ledger.records)))
+        self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        os.lseek(self._file, 0, os.SEEK_END)
+
+    def append(self, record: bytes) -> None:
+        frame = _framed(record)
+        if os.write(self._file, frame) != len(frame):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._next += 1
+
+    def marker(self) -> Callable[[], None]:
+        """What lets the header say how many iterations there are now, once they are on disk; for any thread, once."""
+        handle, header = os.dup(self._file), self._header()
+
+        def mark() -> None:
+            try:
+                os.fdatasync(handle)
+                os.pwrite(handle, header, 0)
+            except OSError as error:
+                log.warning("%s: not brought to the disk: %s", self._path, error.strerror)
+            finally:
+                os.close(handle)
+
+        return mark
+
+    def close(self) -> None:
+        self.marker()()
+        os.close(self._file)
+
+    def _header(self) -> bytes:
+        content = _MAGIC + _HEADER.pack(self._base, self._next, self._first)
+        return content + _CRC.pack(zlib.crc32(content))
+
+
+def _framed(record: bytes) -> bytes:
+    frame = _FRAME.pack(len(record), zlib.crc32(record))
+    return frame + _CRC.pack(zlib.crc32(frame)) + record
+
+
+def read_ledger(run: Path) -> Ledger:
+    """The ledger of a run folder, also of one that is being written. Raises UserError."""
+    path = run / NAME
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return ledger_in(path.read_bytes(), path)
+        except OSError as error:
+            raise UserError(f"{run}: no peer's run folder of neuro evolve ({NAME}: {error.strerror})") from error
+        except _HeaderError:
+            if attempt == _ATTEMPTS:
+                raise
+            time.sleep(0.02 * attempt)  # it may be just being written
+    raise AssertionError
+
+
+class _HeaderError(UserError):
+    """A header that does not fit its checksum."""
+
+
+def ledger_in(content: bytes, path: Path) -> Ledger:
+    """The ledger that the file ``path`` with this ``content`` holds. Raises UserError."""
+    if content.startswith(b'{"format": 1,'):
+        return _read_format_1(path, content)
+    if not content.startswith(_MAGIC) or len(content) < HEADER:
+        raise UserError(f"{path}: not a ledger of this version of neuro")
+    if zlib.crc32(content[: HEADER - _CRC.size]) != _CRC.unpack_from(content, HEADER - _CRC.size)[0]:
+        raise _HeaderError(f"{path}: its header is damaged")
+    return _records(path, content)
+
+
+def _records(path: Path, content: bytes) -> Ledger:
+    """The ledger of a file with an intact header. Raises UserError."""
+    base, written, first = _HEADER.unpack_from(content, len(_MAGIC))
+    ledger, at, size = Ledger(first, base), HEADER, _FRAME.size + _CRC.size
+    while at + size <= len(content):
+        frame = content[at : at + _FRAME.size]
+        if zlib.crc32(frame) != _CRC.unpack_from(content, at + _FRAME.size)[0]:
+            raise UserError(f"{path}: damaged at iteration {ledger.next}")
+        length, check = _FRAME.unpack(frame)
+        record = content[at + size : at + size + length]
+        if len(record) < length:
+            break
+        _add(path, ledger, record, check)
+        at += size + length
+    if ledger.next < written:
+        missing = written - ledger.next
+        raise UserError(f"{path}: cut short: it had {written} iterations on disk, the last {missing} of them are missing")
+    if at < len(content):
+        log.warning(
+            "%s: its last %d bytes were torn off by a kill: %d iterations are whole", path, len(content) - at, ledger.next
+        )
+    return ledger
+
+
+def _add(path: Path, ledger: Ledger, record: bytes, check: int) -> None:
+    if zlib.crc32(record) != check or ledger.offer(record)[0] is not Offered.APPLIED:
+        raise UserError(f"{path}: damaged at iteration {ledger.next}")
+
+
+def _read_format_1(path: Path, content: bytes) -> Ledger:
+    """Of versions whose frames have no checksum of their own: a wrong length cannot be told from a torn end there."""
+    first, _, rest = content.partition(b"\n")
+    try:
+        head = json.loads(first)
+        ledger, at = Ledger(bytes.fromhex(head["head"]), int(head["base"])), 0
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: its header is damaged") from error
+    while at + _FRAME.size <= len(rest):
+        length, check = _FRAME.unpack_from(rest, at)
+        record = rest[at + _FRAME.size : at + _FRAME.size + length]
+        if len(record) < length:
+            break
+        _add(path, ledger, record, check)
+        at += _FRAME.size + length
+    if at < len(rest):
+        log.warning("%s: of an earlier version, and its last %d bytes are torn or damaged: %d iterations are read",
+                    path, len(rest) - at, ledger.next)  # fmt: skip
+    return ledger

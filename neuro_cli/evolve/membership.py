@@ -1,0 +1,126 @@
+"""How a peer comes into a cluster, comes back when it was removed, and leaves."""
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
+from neuro_cli.evolve.network.messages import MalformedError, checked
+from neuro_cli.evolve.network.names import address_of
+
+if TYPE_CHECKING:
+    from neuro_cli.evolve.node import Node
+
+log = logging.getLogger(__name__)
+
+TICK = 0.02  # seconds
+ENTRY = 10.0  # seconds in which a newcomer is let in, or asks again
+
+
+class Membership:
+    """Joins and leaves for a node, on its thread."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    async def join(self, addresses: list[str], timeout: float = float("inf")) -> None:
+        """Fetch the history from any of the peers at ``addresses``, then ask the leader to be let in.
+
+        Raises UserError when it cannot be done in ``timeout``, or at once when a peer refuses us; without a ``timeout`` one
+        that refuses is only one of many.
+        """
+        deadline = time.monotonic() + timeout
+        why = "no answer"
+        attempt = 0
+        while time.monotonic() < deadline and not self._node.finished.is_set():
+            address = addresses[attempt % len(addresses)]
+            attempt += 1
+            try:
+                answer = await self._node.state_transfer.fetch_from(address)
+                if self._node.entered.is_set() and self._node.cluster != answer["cluster"]:
+                    self._node.withdraw()
+                self._node.cluster = answer["cluster"]
+                if await self._ask_in(address):
+                    self._node.admitted()
+                    count = len(self._node.election.members)
+                    log.info("joined cluster %s of %d peers at iteration %d", self._node.cluster, count, self._node.ledger.next)
+                    return
+                why = "its cluster has no leader now"
+            except RefusedError as refusal:
+                why = f"refused: {refusal}"
+                if timeout < float("inf"):
+                    raise UserError(f"cluster.join={address}: {why}") from refusal
+            except ConnectionError as error:
+                why = str(error)
+            await asyncio.sleep(0.3)
+        if not self._node.finished.is_set():
+            raise UserError(f"cluster.join={addresses[0]}: no peer could be joined in {timeout:g} s: {why}")
+
+    async def _ask_in(self, peer: str) -> bool:
+        """Ask the leader, whom a peer (a name, or HOST:PORT) knows, to let us in; False while nobody leads."""
+        node = self._node
+        for _ in range(4):
+            channel, answer = await dial(
+                peer, node.tls(), node.traffic, node.hello("enter"), ("members", "leader"), node.settings.join_timeout
+            )
+            try:
+                if answer["k"] == "members":
+                    return await self._take_part(channel, answer)
+            finally:
+                channel.close()
+            if answer["leader"] is None:
+                break
+            peer = answer["leader"]
+        return False
+
+    async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
+        """Begin before we are let in: our own word may be needed to commit it. Whether it was committed.
+
+        Where that is not known we go on taking part, under the same name, and ask again: the entry that makes us a member may
+        stand in others' logs, and without our vote they could lack a majority.
+        """
+        if self._node.me not in answer["members"]:
+            raise MalformedError("members without the newcomer")
+        if not self._node.entered.is_set():
+            self._node.enter(answer["members"], answer["term"], newcomer=True)
+        heard = asyncio.ensure_future(channel.receive())
+        try:
+            for _ in range(round(ENTRY / TICK)):
+                self._node.election.tick()
+                await asyncio.wait([heard], timeout=TICK)
+                if heard.done():
+                    if checked(heard.result(), "entered")["entered"]:
+                        return True
+                    break
+        except ConnectionError:
+            pass
+        heard.cancel()
+        return False
+
+    async def come_back(self) -> None:
+        """We were removed while we could not be heard: join again, as somebody new who happens to know the history."""
+        log.warning("the cluster has removed this peer: it joins again")
+        self._node.withdraw()
+        # by address: they may have new names too
+        addresses = sorted({address_of(peer) for peer in self._node.known} - {self._node.settings.address})
+        await self.join(addresses)
+
+    async def leave(self) -> None:
+        if self._node.election.leader == self._node.me:
+            self._node.election.resign()
+        while self._node.election.leader in (None, self._node.me):
+            await asyncio.sleep(TICK)
+        node, leader = self._node, self._node.election.leader
+        assert leader is not None
+        channel, _ = await dial(leader, node.tls(), node.traffic, node.hello("leave"), ("left", "leader"), 4.0)
+        channel.close()
+
+    async def linger(self) -> None:
+        """Wait until those who are there have all iterations: their last ones may come from us."""
+        while any(
+            self._node.heartbeat.progress.get(peer, 0) < self._node.ledger.next
+            for peer in self._node.connections.there & set(self._node.election.members)
+        ):
+            await asyncio.sleep(TICK)

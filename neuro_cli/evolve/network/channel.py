@@ -1,0 +1,162 @@
+"""Messages over a connection: a length, then plain data. Every byte is counted as TLS sends it."""
+
+import asyncio
+import ssl
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from neuro_cli.election.plain import packed, unpacked
+from neuro_cli.evolve.network.messages import MalformedError, checked, printable
+from neuro_cli.evolve.network.names import address_of, identifier_in
+
+_LENGTH = struct.Struct(">I")
+FIRST = 2**16  # bytes of the first message of somebody of whom nothing but the secret is known
+ANSWER = 2**20  # bytes of the answer to it
+DRAIN = 30.0  # seconds in which a peer takes what it asked for
+RECORD, RECORD_COST = 2**14, 22  # TLS 1.3: bytes of a record, and what its header and its seal add
+
+
+class RefusedError(Exception):
+    """The other side does not want to speak with us, and says why."""
+
+
+class StrangerError(ConnectionError):
+    """Another peer, or none, is where one was expected."""
+
+
+@dataclass
+class ChannelTraffic:
+    """Bytes on the wire since the start, those of TCP and below not counted."""
+
+    sent: int = 0
+    received: int = 0
+
+
+class Channel:
+    """One connection. ``peer``: who is at the other end, when that is known; ``most``: bytes of a message that is taken."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: ChannelTraffic, most: int = FIRST
+    ) -> None:  # fmt: skip
+        self._reader, self._writer, self._traffic, self.most = reader, writer, traffic, most
+        self.peer = ""
+
+    @property
+    def address(self) -> str:
+        name = self._writer.get_extra_info("peername")
+        return f"{name[0]}:{name[1]}" if name else "?"
+
+    @property
+    def identifier(self) -> str:
+        """Of the key that the other side has shown. Raises ConnectionError."""
+        found = self._writer.get_extra_info("ssl_object")
+        return identifier_in(found.getpeercert(binary_form=True) if found is not None else None)
+
+    async def secure(self, tls: ssl.SSLContext) -> None:
+        """Begin TLS, as the server. Raises ssl.SSLError, or ConnectionError when the connection is lost meanwhile."""
+        before = self._writer.transport
+        try:
+            await self._writer.start_tls(tls)
+        except AttributeError as error:
+            if self._writer.transport is not None:
+                raise
+            self._writer._transport = before  # asyncio has lost it where the connection ended within the handshake
+            raise ConnectionError("the connection has ended") from error
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queue a message."""
+        content = packed(message)
+        self._writer.write(_LENGTH.pack(len(content)) + content)
+        self._traffic.sent += _on_wire(len(content) + _LENGTH.size)
+
+    async def drain(self) -> None:
+        """Wait until the other side has taken most of it. Raises TimeoutError."""
+        async with asyncio.timeout(DRAIN):
+            await self._writer.drain()
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the network has not taken yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    async def receive(self) -> dict[str, Any]:
+        """The next message. Raises ConnectionError at the end of the connection and for what is no message."""
+        try:
+            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if length > self.most:
+                raise MalformedError(f"a message of {length} bytes, at most {self.most} are taken")
+            content = await self._reader.readexactly(length)
+        except asyncio.IncompleteReadError as error:
+            raise ConnectionError("the connection has ended") from error
+        except ssl.SSLError as error:
+            raise ConnectionError(str(error)) from error
+        self._traffic.received += _on_wire(length + _LENGTH.size)
+        try:
+            message = unpacked(content)
+        except ValueError as error:
+            raise MalformedError(str(error)) from error
+        if not isinstance(message, dict):
+            raise MalformedError("not a message")
+        return message
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def abort(self) -> None:
+        """End the connection without waiting for a network that takes nothing."""
+        self._writer.transport.abort()
+
+
+def _on_wire(size: int) -> int:
+    return size + -(-size // RECORD) * RECORD_COST
+
+
+async def dial(
+    target: str, tls: ssl.SSLContext, traffic: ChannelTraffic, hello: dict[str, Any], answers: tuple[str, ...], timeout: float
+) -> tuple[Channel, dict[str, Any]]:
+    """Connect with a peer (by its name, or by HOST:PORT) and introduce ourselves: the channel and the answer, of ``answers``.
+
+    Raises RefusedError, StrangerError where another than the named peer answers, or ConnectionError where nobody is.
+    """
+    host, _, port = address_of(target).rpartition(":")
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls, server_hostname="")
+            channel = Channel(reader, writer, traffic, ANSWER)
+            try:
+                _expect(channel, target)
+                channel.send(hello)
+                answer = _answered(await channel.receive(), answers)
+            except BaseException:
+                channel.close()
+                raise
+    except ssl.SSLCertVerificationError as error:
+        raise RefusedError("it has another secret") from error
+    except ssl.SSLError as error:
+        raise RefusedError(
+            "it has another secret" if "UNKNOWN_CA" in str(error) else f"no peer of neuro is there ({error.reason})"
+        ) from error
+    except TimeoutError as error:
+        raise ConnectionError(f"no answer in {timeout:g} s") from error
+    except StrangerError:
+        raise
+    except (OSError, OverflowError) as error:  # ConnectionError is an OSError
+        raise ConnectionError(getattr(error, "strerror", None) or str(error)) from error
+    return channel, answer
+
+
+def _expect(channel: Channel, target: str) -> None:
+    """Take down who is there. Raises StrangerError when ``target`` names another."""
+    identifier = channel.identifier
+    wanted, at, address = target.rpartition("@")
+    if at and wanted != identifier:
+        raise StrangerError(f"another peer than {wanted} answers at {address}")
+    channel.peer = f"{identifier}@{address}"
+
+
+def _answered(answer: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
+    """The answer to a hello. Raises RefusedError, also for one of an earlier version, and MalformedError."""
+    if type(answer.get("refused")) is str:
+        raise RefusedError(printable(answer["refused"], 500))
+    return checked(answer, *kinds)

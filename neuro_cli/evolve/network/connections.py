@@ -1,0 +1,90 @@
+"""Connections from this peer to others, one to each, dialled again when they break."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, StrangerError, dial
+from neuro_cli.evolve.network.messages import MalformedError
+from neuro_cli.evolve.network.rate_limit import Rationed
+
+log = logging.getLogger(__name__)
+
+AGAIN, SELDOM = 0.3, 2.0  # seconds until a broken connection is dialled again: at first, and at most
+ANSWER = 2.0  # seconds that a peer may take to answer
+MOST_WAITING = 4 * 2**20  # bytes for a peer that does not read: what comes on top is lost, elections live with that
+
+
+class Connections:
+    """``tls``: of a client, of our present name. ``changed(peer, there)`` tells of connections, ``refused(peer, reason)`` of
+    peers that do not want us."""
+
+    def __init__(
+        self,
+        tls: Callable[[], ssl.SSLContext],
+        traffic: ChannelTraffic,
+        hello: Callable[[], dict[str, Any]],
+        changed: Callable[[str, bool], None],
+        refused: Callable[[str, str], None],
+    ) -> None:
+        self._tls, self._traffic, self._hello, self._changed, self._refused = tls, traffic, hello, changed, refused
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._open: dict[str, Channel] = {}
+        self._strange = Rationed(log)
+
+    @property
+    def there(self) -> set[str]:
+        return set(self._open)
+
+    @property
+    def wanted(self) -> set[str]:
+        """All that :meth:`want` named, whether they are there or not."""
+        return set(self._tasks)
+
+    def want(self, peers: set[str]) -> None:
+        """Be connected with these and no others."""
+        for peer in set(self._tasks) - peers:
+            self._tasks.pop(peer).cancel()
+        for peer in peers - set(self._tasks):
+            self._tasks[peer] = asyncio.get_running_loop().create_task(self._keep(peer), name=f"link to {peer}")
+
+    def send(self, peer: str, message: dict[str, Any]) -> None:
+        channel = self._open.get(peer)
+        if channel is not None and channel.waiting < MOST_WAITING:
+            channel.send(message)
+
+    def drop(self, peer: str) -> None:
+        """Give up a connection through which nothing has come for long; it is dialled again."""
+        channel = self._open.get(peer)
+        if channel is not None:
+            channel.abort()
+
+    async def _keep(self, peer: str) -> None:
+        channel, pause = None, AGAIN
+        while True:
+            try:
+                channel, _ = await dial(peer, self._tls(), self._traffic, self._hello(), ("ok",), ANSWER)
+                self._open[peer], pause = channel, AGAIN
+                self._changed(peer, True)
+                # nobody speaks on it but us: this waits for the end
+                raise MalformedError(f"{await channel.receive()}")
+            except RefusedError as refusal:
+                self._refused(peer, str(refusal))
+            except StrangerError as stranger:  # it was here before, under another name or as another process
+                self._strange.say(f"{peer}: {stranger}")
+            except (ConnectionError, OSError):
+                pass
+            finally:
+                if channel is not None:
+                    channel.close()
+                    if self._open.get(peer) is channel:
+                        del self._open[peer]
+                        self._changed(peer, False)
+                    channel = None
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, SELDOM)  # the peer may be gone for good
+
+    def close(self) -> None:
+        self.want(set())

@@ -1,0 +1,185 @@
+"""What peers may say to each other: every kind of message, its fields, and what each may hold. All else ends a connection.
+
+A kind has exactly the fields that stand here. What election methods say to each other (``election``) they check themselves;
+committed records are checked by :mod:`neuro_cli.evolve.ledger.record`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from neuro_cli.evolve.ledger.record import MEMBERS, MOST_ITERATIONS
+from neuro_cli.evolve.network.names import is_name
+
+MOST_MEMBERS = 4096  # peers of a cluster
+HEAD, DIGEST = 32, 64  # bytes of a SHA-256, its hex digits
+SHOWN = 60  # characters of a wrong value in a log line
+PART = 2**20  # bytes of a snapshot in a message
+
+
+class MalformedError(ConnectionError):
+    """A message that no peer of this version sends."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """``allowed``: in words."""
+
+    holds: Callable[[Any], bool]
+    allowed: str
+
+
+def _whole(low: int, high: int) -> Field:
+    return Field(lambda value: type(value) is int and low <= value <= high, f"an integer from {low} to {high}")
+
+
+def _number(low: float) -> Field:
+    return Field(lambda value: type(value) in (int, float) and low <= value < float("inf"), f"a number >= {low:g}")
+
+
+def _bytes(low: int, high: int) -> Field:
+    return Field(lambda value: type(value) is bytes and low <= len(value) <= high, f"{low} to {high} bytes")
+
+
+def _text(most: int) -> Field:
+    def holds(value: Any) -> bool:
+        return type(value) is str and len(value) <= most and (value.isprintable() or not value)
+
+    return Field(holds, f"at most {most} printable characters")
+
+
+def _several(of: Field, low: int, high: int) -> Field:
+    def holds(value: Any) -> bool:
+        return type(value) is list and low <= len(value) <= high and all(map(of.holds, value))
+
+    return Field(holds, f"{low} to {high} times {of.allowed}")
+
+
+def _by_name(of: Field) -> Field:
+    def holds(value: Any) -> bool:
+        fits = type(value) is dict and len(value) <= MOST_MEMBERS
+        return fits and all(is_name(name) and of.holds(one) for name, one in value.items())
+
+    return Field(holds, f"names, and for each {of.allowed}")
+
+
+def _or_none(of: Field) -> Field:
+    return Field(lambda value: value is None or of.holds(value), f"nothing, or {of.allowed}")
+
+
+def _is_plain(value: Any, depth: int = 4) -> bool:
+    """Whether it is what a config holds: no bytes, no surprising nesting."""
+    if isinstance(value, dict):
+        return depth > 0 and all(type(key) is str and _is_plain(item, depth - 1) for key, item in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    return value is None or type(value) in (bool, int, float, str)
+
+
+_NAME = Field(is_name, "a name (identifier@host:port)")
+_FLAG = Field(lambda value: type(value) is bool, "true or false")
+_ITERATION = _whole(0, MOST_ITERATIONS)  # or how many there are
+_TERM = _whole(0, 2**63 - 1)
+_CLUSTER = _text(64)
+_FLOATS = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 and len(value) % 4 == 0, "float32 numbers")
+_CONFIG = Field(lambda value: type(value) is dict and _is_plain(value), "the keys and values of a config")
+_HELLO = {"format": _text(64), "cluster": _CLUSTER}
+
+FIELDS: Mapping[str, Mapping[str, Field]] = {
+    # a connection begins with one of these
+    "hello for link": _HELLO | {"peer": _NAME},
+    "hello for enter": _HELLO | {"peer": _NAME, "identity": _CONFIG},
+    "hello for leave": _HELLO | {"peer": _NAME, "identity": _CONFIG},
+    "hello for fetch": _HELLO | {"peer": _NAME, "identity": _CONFIG, "next": _ITERATION, "head": _bytes(HEAD, HEAD)},
+    "hello for status": _HELLO | {"peer": _text(400)},
+    # the answer to it
+    "refused": {"refused": _text(2000)},
+    "ok": {},
+    "cluster": {"cluster": _CLUSTER},
+    "leader": {"leader": _or_none(_NAME)},
+    "members": {"members": _several(_NAME, 1, MOST_MEMBERS), "term": _TERM},
+    "status": {
+        "me": _NAME, "members": _several(_NAME, 1, MOST_MEMBERS), "leader": _or_none(_NAME), "term": _TERM,
+        "iteration": _ITERATION, "best": _or_none(Field(lambda value: type(value) is float, "a number")),
+        "ages": _by_name(_number(0.0)), "progress": _by_name(_ITERATION), "head": _bytes(HEAD, HEAD), "cluster": _CLUSTER,
+    },
+    # what follows the answer
+    "entered": {"entered": _FLAG},
+    "left": {"left": _FLAG},
+    "none": {},
+    "start": {"head": _bytes(HEAD, HEAD)},
+    "snapshot": {
+        "next": _ITERATION, "head": _bytes(HEAD, HEAD), "size": _whole(1, 2**48),
+        "sha256": Field(lambda value: type(value) is str and len(value) == DIGEST, f"{DIGEST} characters"),
+    },
+    "part": {"data": _bytes(1, PART)},
+    "records": {"records": _several(_bytes(1, 2**26), 0, 500)},
+    # on a link
+    "ping": {"next": _ITERATION, "at": _whole(-1, MOST_ITERATIONS)},
+    "report": {
+        "i": _whole(0, MOST_ITERATIONS - 1), "m": _whole(0, MEMBERS - 1), "f": _FLOATS, "n": _whole(1, MEMBERS), "a": _FLOATS,
+    },
+    "election": {"m": Field(lambda value: type(value) is dict, "a message of the election")},
+}  # fmt: skip
+PURPOSES = tuple(kind for kind in FIELDS if kind.startswith("hello for "))
+ON_A_LINK = ("ping", "report", "election")
+
+
+def checked(message: Any, *kinds: str) -> dict[str, Any]:
+    """``message`` if it is one of ``kinds``, whole and with nothing besides. Raises MalformedError, with the field."""
+    kind = kind_of(message)
+    if kind not in kinds:
+        raise MalformedError(f"{shown(kind)} where {' or '.join(kinds)} is expected")
+    fields = FIELDS[kind]
+    given = message.keys() - ({"k", "for"} if kind in PURPOSES else {"k"})
+    if given != fields.keys():
+        raise MalformedError(f"{kind} with the fields {shown(sorted(map(str, given)))}")
+    for name, field in fields.items():
+        if not field.holds(message[name]):
+            raise MalformedError(f"{kind}: {name}={shown(message[name])} is not {field.allowed}")
+    assert isinstance(message, dict)
+    return message
+
+
+def kind_of(message: Any) -> str:
+    """The name that a message goes by in :data:`FIELDS`, whether it stands there or not."""
+    kind = message.get("k") if isinstance(message, dict) else None
+    return f"hello for {shown(message.get('for'))}" if kind == "hello" else kind if isinstance(kind, str) else "no kind"
+
+
+def shown(value: Any) -> str:
+    """A value of somebody else for a line of ours: short, and printable."""
+    if isinstance(value, bytes | bytearray | list | tuple | dict) and len(value) > SHOWN:
+        return f"{len(value)} {'bytes' if isinstance(value, bytes | bytearray) else 'items'}"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**64:
+        return "a long integer"
+    return printable(value if isinstance(value, str) else repr(value), SHOWN)
+
+
+def printable(text: str, most: int) -> str:
+    """Text of somebody else for a line of ours: no control characters, nothing that a terminal obeys."""
+    clean = "".join(one if one.isprintable() else "?" for one in text[: most + 1])
+    return clean if len(clean) <= most else f"{clean[:most]}..."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What messages of one run may hold beyond that. ``tensors``: shape and dtype of each in a snapshot; ``origin``: the hash
+    before the first record; ``first_member(peer, iteration)``: where the peer's addresses begin."""
+
+    population: int
+    columns: int
+    origin: bytes
+    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    tensor_bytes: int
+    first_member: Callable[[str, int], int]
+
+    @property
+    def message(self) -> int:
+        """Bytes of the longest message: a record of 256 peers, or a few MiB of them."""
+        return min(2**26, 2**22 + 4 * 256 * self.population)
+
+    @property
+    def snapshot(self) -> int:
+        """Bytes: the tensors, and the names and shapes before them."""
+        return self.tensor_bytes + 2**16

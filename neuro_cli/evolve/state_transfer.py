@@ -1,0 +1,227 @@
+"""State transfer: a peer gets the iterations that it lacks from another, as records or as a snapshot and the records after it."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_of
+from safetensors.torch import save as bytes_of
+from torch import Tensor
+
+from neuro_cli.evolve.ledger.ledger import Ledger, Offered
+from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
+from neuro_cli.evolve.network.messages import PART, Limits, MalformedError, checked
+
+if TYPE_CHECKING:
+    from neuro_cli.evolve.node import Node
+
+CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and about how many bytes of them
+NEXT = 20.0  # seconds in which the next message must come
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The model after ``iteration`` committed iterations, whose hash is ``head``: parameters and the task's state, by name."""
+
+    iteration: int
+    head: bytes
+    tensors: dict[str, Tensor]
+
+
+class Keeper(Protocol):
+    """Who holds a ledger."""
+
+    ledger: Ledger
+    limits: Limits
+
+    def take(self, content: bytes) -> Offered: ...
+
+    def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None: ...
+
+
+async def serve(
+    channel: Channel, ledger: Ledger, start: int, head: bytes, origin: bytes, newest: Callable[[], Snapshot | None]
+) -> None:
+    """Send what a peer lacks that has ``start`` iterations, called ``head``; ``newest``: our newest snapshot."""
+    if start > ledger.next:
+        channel.send({"k": "none"})
+        return
+    if start < ledger.base or ledger.head_at(start) != head:
+        # it has another history, or what it lacks first was dropped here
+        snapshot = newest() if ledger.base else None
+        if ledger.base == 0:
+            start = 0
+            channel.send({"k": "start", "head": origin})
+        elif snapshot is not None and snapshot.iteration >= ledger.base:
+            start = snapshot.iteration
+            content = bytes_of({name: tensor.contiguous() for name, tensor in snapshot.tensors.items()})
+            digest = hashlib.sha256(content).hexdigest()
+            channel.send({"k": "snapshot", "next": start, "head": snapshot.head, "size": len(content), "sha256": digest})
+            for place in range(0, len(content), PART):
+                channel.send({"k": "part", "data": content[place : place + PART]})
+                await channel.drain()
+        else:
+            channel.send({"k": "none"})
+            return
+    while True:
+        records = _chunk(ledger.since(start)[:CHUNK])
+        channel.send({"k": "records", "records": records})
+        await channel.drain()
+        if not records:
+            return
+        start += len(records)
+
+
+def _chunk(records: list[bytes]) -> list[bytes]:
+    """As many of the first ``records`` as a message holds, at least one if there is one."""
+    size, count = 0, 0
+    while count < len(records) and (not count or size + len(records[count]) <= CHUNK_BYTES):
+        size, count = size + len(records[count]), count + 1
+    return records[:count]
+
+
+async def fetch(channel: Channel, keeper: Keeper) -> None:
+    """Take what :func:`serve` sends. Raises ConnectionError for what does not fit.
+
+    Our history gives way to another only when that is there as a whole, and as long as ours at least.
+    """
+    channel.most = keeper.limits.message
+    other: Ledger | None = None
+    snapshot = None
+    while True:
+        message = await _next(channel, "records", "start", "snapshot", "none")
+        kind = message["k"]
+        if kind == "records" and not message["records"]:
+            break
+        if kind == "records":
+            _take(message["records"], keeper if other is None else Draft(other, keeper.limits.columns))
+        elif kind == "none" or other is not None:
+            raise ConnectionError("the peer has less than we have, or no snapshot yet for what it has dropped")
+        elif kind == "start":
+            if message["head"] != keeper.limits.origin:
+                raise MalformedError("a history of another run")
+            other = Ledger(message["head"])
+        else:
+            snapshot = await _snapshot(channel, message, keeper.limits)
+            other = Ledger(snapshot.head, snapshot.iteration)
+    if other is not None:
+        await _replace(keeper, other, snapshot)
+
+
+async def _replace(keeper: Keeper, other: Ledger, snapshot: Snapshot | None) -> None:
+    if other.next < keeper.ledger.next:
+        raise ConnectionError(f"the peer has less than we have: {other.next} of {keeper.ledger.next} iterations, and others")
+    first = other.head_at(other.base)
+    assert first is not None
+    keeper.replace(Ledger(first, other.base), snapshot)
+    for place in range(0, len(other.records), CHUNK):
+        for record in other.records[place : place + CHUNK]:
+            keeper.take(record)
+        await asyncio.sleep(0)  # an election does not wait
+
+
+@dataclass
+class Draft:
+    """A history that is being fetched, and is not ours yet."""
+
+    ledger: Ledger
+    columns: int
+
+    def take(self, content: bytes) -> Offered:
+        return self.ledger.offer(content, self.columns)[0]
+
+
+async def _next(channel: Channel, *kinds: str) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(NEXT):
+            return checked(await channel.receive(), *kinds)
+    except TimeoutError as error:
+        raise ConnectionError(f"nothing came for {NEXT:g} s") from error
+
+
+def _take(records: list[bytes], keeper: Keeper | Draft) -> None:
+    before = keeper.ledger.next
+    for record in records:
+        at = keeper.ledger.next
+        if keeper.take(record) not in (Offered.APPLIED, Offered.DUPLICATE):
+            raise ConnectionError(f"the peer's record of iteration {at} does not follow ours")
+    if keeper.ledger.next == before:
+        raise ConnectionError("the peer sends what we have")
+
+
+async def _snapshot(channel: Channel, message: dict[str, Any], limits: Limits) -> Snapshot:
+    """The snapshot that ``message`` has announced. Raises MalformedError for one of another model."""
+    size = message["size"]
+    if size > limits.snapshot:
+        raise MalformedError(f"a snapshot of {size} bytes, at most {limits.snapshot} are of this model")
+    content = bytearray()
+    while len(content) < size:
+        data = (await _next(channel, "part"))["data"]
+        if len(data) != min(PART, size - len(content)):
+            raise MalformedError(f"a part of {len(data)} bytes")
+        content += data
+    if hashlib.sha256(content).hexdigest() != message["sha256"]:
+        raise MalformedError("a snapshot was damaged on its way")
+    try:
+        tensors = tensors_of(bytes(content))
+    except SafetensorError as error:
+        raise MalformedError("a snapshot that is none") from error
+    if shapes_of(tensors) != limits.tensors:
+        raise MalformedError("a snapshot of another model")
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise MalformedError("a snapshot with numbers that are not finite")
+    return Snapshot(message["next"], message["head"], tensors)
+
+
+def shapes_of(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and dtype by name."""
+    return {name: (tuple(tensor.shape), str(tensor.dtype)) for name, tensor in tensors.items()}
+
+
+log = logging.getLogger(__name__)
+
+
+ATTEMPTS, PAUSE = 60, 0.2  # how often others are asked, and seconds between
+
+
+class StateTransfer:
+    """Fetches for a node, on its thread; one fetch at a time."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, position: int, source: str | None) -> None:
+        """Fetch what we lack of the first ``position`` iterations, from ``source`` if that is known to have them."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._fetch(position, source), name="fetch")
+
+    async def _fetch(self, position: int, source: str | None) -> None:
+        node = self._node
+        for attempt in range(ATTEMPTS):
+            others = [peer for peer in (source, node.leader(), *sorted(node.connections.there)) if peer and peer != node.me]
+            if others:
+                peer = others[attempt % len(others)]
+                try:
+                    await self.fetch_from(peer)
+                    if node.ledger.next >= position:
+                        return
+                except (RefusedError, ConnectionError) as error:
+                    log.info("could not fetch iterations from %s: %s", peer, error)
+            await asyncio.sleep(PAUSE)
+        log.error("iterations before %d could not be fetched from anybody", position)
+
+    async def fetch_from(self, peer: str) -> dict[str, Any]:
+        """Take what a peer (a name, or HOST:PORT) has and we have not; what it says of its cluster."""
+        node = self._node
+        hello = {**node.hello("fetch"), "next": node.ledger.next, "head": node.ledger.head}
+        channel, answer = await dial(peer, node.tls(), node.traffic, hello, ("cluster",), node.settings.join_timeout)
+        try:
+            await fetch(channel, node)
+        finally:
+            channel.close()
+        return answer

@@ -1,0 +1,53 @@
+"""The jobs of a sweep on a task cluster: submitted together, waited for together."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from neuro_cli.pool.base import WorkUnit
+from neuro_cli.pool.broker import BrokerPool
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """``number`` in its sweep, ``verb`` of neuro, ``folder`` of its run."""
+
+    number: int
+    verb: str
+    overrides: Sequence[str]
+    folder: str
+
+
+class SweepJobError(Exception):
+    """A job ended with an error, which was printed."""
+
+
+def run_jobs(jobs: Sequence[SweepJob], settings: Mapping[str, Any]) -> list[SweepJobError | None]:
+    """Do all jobs on the cluster that ``settings`` of `BrokerPool` name. Returns the error of each, None if it has none.
+
+    Raises UserError without a cluster. What interrupts it drops the jobs that are left.
+    """
+    pool = BrokerPool(**settings)
+    errors: dict[str, SweepJobError | None] = {}
+    try:
+        pool.submit([_task(job) for job in jobs])
+        while len(errors) < len(jobs):
+            for result in pool.results(WAIT_SECONDS):
+                errors[result.id] = SweepJobError(result.error) if result.error else None
+                if result.error:
+                    print(f"neuro: job {result.id}: {result.error}", file=sys.stderr, flush=True)
+    finally:
+        pool.close()
+    return [errors[str(job.number)] for job in jobs]
+
+
+def _task(job: SweepJob) -> WorkUnit:
+    data = {"verb": job.verb, "overrides": list(job.overrides), "folder": job.folder, "cwd": os.getcwd(), "number": job.number}
+    return WorkUnit(str(job.number), "hydra_job", data)

@@ -1,0 +1,165 @@
+"""``ranks=N``: start an MPI world of N ranks, with the launcher that there is, and pass requests to stop on to it.
+
+In a SLURM job the launcher is srun, which knows the job's nodes and ends with it; elsewhere mpiexec.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.process import die_with_parent
+from neuro_cli.fabric.emulation import PORT
+from neuro_cli.fabric.emulation.hosts import MOST, address
+from neuro_cli.fabric.mpi import FIX
+from neuro_cli.fabric.network import Network
+from neuro_cli.launch import openmpi, slurm
+from neuro_cli.launch.lock import STARTED, launched_by_us
+from neuro_cli.runner.stop import hear, heard
+
+EMULATION = "neuro_cli.fabric.emulation"
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A program that starts ranks. ``kind``: mpich (and its kin) | openmpi | srun; ``mpi``: srun's ``--mpi``."""
+
+    path: str
+    kind: str
+    mpi: str = ""
+
+    def passed_on(self, number: int) -> int:
+        """The signal that asks the world for what ``number`` asks this process; most launchers kill ranks on the usual ones."""
+        if self.kind == "mpich":
+            return signal.SIGTERM if number == signal.SIGUSR2 else number
+        return signal.SIGUSR2 if self.kind == "srun" else openmpi.STOP_SIGNAL
+
+    def command(self, ranks: int, program: Sequence[str]) -> list[str]:
+        """The command line that runs ``program`` on ``ranks`` ranks. More ranks than cores are allowed: the user asked."""
+        if self.kind == "srun":
+            return [self.path, f"--mpi={self.mpi}", *slurm.step_options(), "-n", str(ranks), *program]
+        options = openmpi.OPTIONS if self.kind == "openmpi" else ()
+        return [self.path, *options, "-n", str(ranks), *program]
+
+    def emulated(self, ranks: int, network: Network, program: Sequence[str]) -> list[str]:
+        """The command line that runs ``program`` on hosts of their own behind the emulated ``network``."""
+        enter = [sys.executable, "-P", "-m", f"{EMULATION}.enter"]
+        if self.kind == "openmpi":  # its ranks talk to a daemon on their own host
+            hosts = [address(host) for host in range(ranks)]
+            start = [self.path, *openmpi.on_hosts(hosts, PORT, enter), "-n", str(ranks), *program]
+        else:
+            start = self.command(ranks, [*enter, *program])
+        rate_and_delay = [repr(network.rate), repr(network.latency)]
+        return [sys.executable, "-P", "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
+
+    def environment(self, ranks: int) -> dict[str, str]:
+        """All variables for a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
+        if self.kind == "openmpi":
+            openmpi.check_root(ranks)
+        mine = openmpi.variables(ranks) if self.kind == "openmpi" else {}
+        inherited = slurm.job_environment(os.environ) if slurm.in_job() else dict(os.environ)
+        return inherited | mine | {STARTED: "1"}
+
+
+@dataclass(frozen=True)
+class Start:
+    """What starts a world."""
+
+    launcher: Launcher
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+    def run(self) -> int:
+        """Run the world to its end and return the exit code."""
+        on_slurm = self.launcher.kind == "srun"
+        if on_slurm and slurm.restarts():
+            slurm.clear_segments(self.launcher.path)
+        code = self._run()
+        if on_slurm and code and not heard():
+            slurm.clear_segments(self.launcher.path)  # of ranks that were killed
+        return code
+
+    def _run(self) -> int:
+        """Start, pass on signals, wait.
+
+        SIGTERM, SIGINT and SIGUSR2 are noted and passed on, as the request for a clean stop that the launcher knows; a
+        second SIGTERM or SIGINT as it is.
+        """
+        # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
+        process = subprocess.Popen(self.command, env=self.environment, start_new_session=True, preexec_fn=self._end_with_us)
+
+        def forward(number: int, frame: FrameType | None) -> None:
+            again = heard() and number != signal.SIGUSR2
+            hear(number)
+            process.send_signal(number if again else self.launcher.passed_on(number))
+
+        before = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)}
+        try:
+            if heard():  # before there was somebody to pass it on to
+                process.send_signal(self.launcher.passed_on(signal.SIGTERM))
+            return process.wait()
+        finally:
+            for name, handler in before.items():
+                signal.signal(name, handler)
+
+    def _end_with_us(self) -> None:
+        """The world is asked to stop when the process that waits for it is killed: no ranks that nobody waits for."""
+        die_with_parent(self.launcher.passed_on(signal.SIGTERM))
+
+
+def launcher() -> str:
+    """Path of mpiexec: beside this Python, else on PATH. Raises UserError when there is none."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise UserError(f"ranks: there is no mpiexec beside {sys.executable} or on PATH: {FIX}")
+    return found
+
+
+def world_launcher() -> Launcher:
+    """The launcher for this machine and job. Raises UserError when there is none."""
+    mpiexec = mpiexec_launcher()
+    if not slurm.in_job():
+        return mpiexec
+    found = slurm.srun_kind("pmix" if mpiexec.kind == "openmpi" else "pmi2")
+    return mpiexec if found is None else Launcher(found[0], "srun", found[1])
+
+
+@cache
+def mpiexec_launcher() -> Launcher:
+    """mpiexec and its kind. Raises UserError when there is none."""
+    return launcher_at(launcher())
+
+
+def launcher_at(path: str) -> Launcher:
+    """The mpiexec ``path``, asked for its kind."""
+    asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+    return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
+
+
+def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
+    """Run ``neuro ARGUMENTS`` on ``ranks`` ranks on ``network`` and return the exit code.
+
+    Raises UserError where there is no launcher, or the network cannot be emulated here.
+    """
+    if launched_by_us():
+        raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
+    return world_start(ranks, [sys.executable, "-P", "-m", "neuro_cli", *arguments], network).run()
+
+
+def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
+    """What starts ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
+    network.check_rights()
+    if network.emulate and ranks > MOST:
+        raise ConfigError("ranks", ranks, f"at most {MOST} hosts can be emulated")
+    # emulated hosts are on this machine, also in a SLURM job
+    found = mpiexec_launcher() if network.emulate else world_launcher()
+    command = found.emulated(ranks, network, program) if network.emulate else found.command(ranks, program)
+    return Start(found, command, found.environment(ranks) | network.variables())

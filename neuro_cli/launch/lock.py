@@ -1,0 +1,140 @@
+"""One command at a time works in a run folder: `neuro train`, `resume`, `search` and `evolve` take its lock before they write.
+
+The lock is flock's, on the file ``.lock`` of the folder: the system drops it with the process, however that ends. A command
+that works by itself, or as rank 0 of a world that a user's mpiexec or srun started, holds it alone. With ``ranks=N`` the
+command that starts the world shares it with rank 0, so that it is held until the last of the two has ended: killing the
+command alone leaves ranks that still write their checkpoint. On NFS the server keeps it, for all machines; where a file system
+has no locks a line says so and the command goes on. A job that SLURM started again waits for it, since a server may take
+a while to see that a lost node holds it no longer.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import refuse_link
+from neuro_cli.launch import slurm
+
+log = logging.getLogger(__name__)
+
+LOCK = ".lock"
+WAIT = 180.0  # seconds in which a job that SLURM started again must get it: a lease of NFS is 90 s by default
+# set for what we launch: a rank that does not know itself as one must not launch a world again
+STARTED = "NEURO_WORLD_STARTED"
+# of a run folder, what commands write: other names are the user's own
+_FILES = re.compile(
+    r".*\.(csv|txt|json|png|html|bin|safetensors|tmp)|\.lock|secret|\.hydra|checkpoints|best|peers|tensorboard|wandb"
+)
+_FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "peers")
+
+_held: dict[Path, int] = {}
+_made: dict[Path, list[Path]] = {}  # folders that were made for a lock, inner ones first
+
+
+def launched_by_us() -> bool:
+    """Whether ``ranks=N`` started this process."""
+    return bool(os.environ.get(STARTED))
+
+
+def take(run: Path) -> None:
+    """Take the lock of the folder ``run`` for this process; it may have it already.
+
+    Raises UserError, and has written nothing, when another command works there, or the folder has symbolic links in the
+    place of what would be written.
+    """
+    run = run.resolve()
+    if run in _held:
+        return
+    _refuse_links(run)
+    kind = fcntl.LOCK_SH if launched_by_us() else fcntl.LOCK_EX
+    deadline = time.monotonic() + (WAIT if slurm.restarts() else 0.0)
+    while True:
+        handle = _open(run)
+        if _locked(run, handle, kind):
+            if _is_there(run, handle):
+                break
+            os.close(handle)  # it was removed while we opened it: the folder was taken back by a command that never began
+            continue
+        holder = _holder(handle)
+        os.close(handle)
+        if time.monotonic() >= deadline:
+            raise UserError(f"{run}: another command works on this run{holder}; wait for it, or end it")
+        time.sleep(1.0)
+    if kind == fcntl.LOCK_EX:
+        with suppress(OSError):  # a full disk: who holds it is no more than a help
+            os.truncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+    _held[run] = handle
+
+
+def share(run: Path) -> None:
+    """Let the ranks that this process starts hold the lock beside it. Raises UserError when another was faster."""
+    run = run.resolve()
+    if run in _held and not _locked(run, _held[run], fcntl.LOCK_SH):
+        os.close(_held.pop(run))
+        raise UserError(f"{run}: another command works on this run; wait for it, or end it")
+
+
+def drop(run: Path | None = None, remove: bool = False) -> None:
+    """Give back the lock of ``run``, by default all that this process has.
+
+    ``remove``: the run never began, as one that has written nothing besides.
+    """
+    for folder in list(_held) if run is None else [run.resolve()]:
+        handle, made = _held.pop(folder, None), _made.pop(folder, [])
+        if handle is None:
+            continue
+        with suppress(OSError):
+            if remove or (made and os.listdir(folder) == [LOCK]):
+                (folder / LOCK).unlink(missing_ok=True)
+                for path in made:
+                    path.rmdir()
+        os.close(handle)
+
+
+def _open(run: Path) -> int:
+    path = run / LOCK
+    try:
+        _made.setdefault(run, [folder for folder in (run, *run.parents) if not folder.exists()])
+        run.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}") from error
+
+
+def _locked(run: Path, handle: int, kind: int) -> bool:
+    """Whether the lock could be had; True also where the file system has none."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        log.warning("%s: no locks on this file system (%s): see to it that no second command works there", run, error.strerror)
+    return True
+
+
+def _is_there(run: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), (run / LOCK).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(handle: int) -> str:
+    """A clause that names the process which took the lock."""
+    words = os.pread(handle, 300, 0).decode(errors="replace").split()
+    return f" (process {words[0]} on {words[1]})" if len(words) == 2 and words[0].isdigit() else ""
+
+
+def _refuse_links(run: Path) -> None:
+    for folder in (run, *(run / name for name in _FOLDERS)):
+        if folder.is_dir() and not folder.is_symlink():
+            for path in sorted(folder.iterdir()):
+                if folder != run or _FILES.fullmatch(path.name):
+                    refuse_link(path)

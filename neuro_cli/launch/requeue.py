@@ -1,0 +1,62 @@
+"""A job that SLURM started again, after preemption, time-out or the loss of a node, goes on where it was stopped."""
+
+import logging
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.launch import slurm
+from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
+from neuro_cli.run_folder.log import log_to
+from neuro_cli.runner.stop import hear, heard
+
+log = logging.getLogger(__name__)
+
+
+def checkpoint_left(run: Path, config: dict[str, Any]) -> Checkpoint | None:
+    """The checkpoint from which a job that was started again goes on; None for a first start, or when it left none.
+
+    Without a checkpoint what the earlier start wrote is removed, as far as it would be in the way. Raises UserError for
+    a checkpoint of another run.
+    """
+    from neuro_cli.runner.ensemble.recover import recover
+    from neuro_cli.runner.load import read_checkpoint
+
+    times = slurm.restarts()
+    if not times or not (run / "metrics.csv").exists():
+        return None
+    log_to(run, 0)
+    recover(run, config)
+    if CheckpointStore(run, keep=1).generations():
+        checkpoint = read_checkpoint(run, config, None)
+        log.warning("SLURM started this job again (%d): it goes on after generation %d", times, checkpoint.generation)
+        return checkpoint
+    log.warning("SLURM started this job again (%d) before its first checkpoint: it begins anew", times)
+    (run / "metrics.csv").unlink()
+    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+    return None
+
+
+def hand_over(run: Path, generations: int) -> None:
+    """After a run that a signal may have stopped in a job of a sweep on SLURM: see to it that it goes on, and end.
+
+    Returns when nothing has to be done: no signal came, or all ``generations`` were made before it. Raises UserError
+    where SLURM will not start the job again.
+    """
+    if not heard() or not slurm.by_submitit():
+        return
+    done = CheckpointStore(run, keep=1).generations()
+    if done and done[-1] >= generations:
+        return
+    queue_again = signal.getsignal(signal.SIGUSR2)  # submitit's handler, which stood back while the run stopped
+    if "SIGUSR2" in heard() and callable(queue_again) and queue_again is not hear:
+        log.info("queued again after generation %d", done[-1] if done else 0)
+        try:
+            queue_again(signal.SIGUSR2, None)
+        except Exception as error:
+            raise UserError(f"stopped before its last generation: {error}") from error
+    slurm.await_end()
+    sys.exit(128 + signal.SIGTERM)

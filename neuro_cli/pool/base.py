@@ -1,0 +1,54 @@
+"""What a model of the search sees of the cluster: tasks go in, each task's one result comes out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class WorkUnit:
+    """One piece of work: `payload` is JSON data for the function that `kind` names (`neuro_cli/broker/worker/kinds.py`).
+
+    `id` is the submitter's and unique within its run: submitting an id again is the same task, never a second one.
+    """
+
+    id: str
+    kind: str
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class WorkResult:
+    """What became of a task: `payload` when `error` is empty, else the error's text (a traceback for a task that raised)."""
+
+    id: str
+    payload: dict[str, Any]
+    error: str
+    worker: str
+    seconds: float
+
+
+class Pool(ABC):
+    """A place where tasks are run: child processes of this one, or brokers and their workers.
+
+    ``own_workers``: they come and go with the pool; otherwise they belong to a cluster that serves others too.
+    """
+
+    own_workers = True
+
+    @abstractmethod
+    def submit(self, tasks: Sequence[WorkUnit]) -> None:
+        """Queue tasks; an id that was submitted before is not run again (its result comes when it is there)."""
+
+    @abstractmethod
+    def results(self, timeout: float) -> list[WorkResult]:
+        """Results that arrived since the last call, each exactly once; waits up to `timeout` seconds for the first."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What the view shows: workers, tasks waiting and running, brokers."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the pool; tasks still in it may go on or be dropped."""

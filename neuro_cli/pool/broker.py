@@ -1,0 +1,153 @@
+"""A pool that is a cluster: tasks go to a broker that the nameserver knows, results come back on a stream.
+
+Tasks stay in this process until their result is here. When their broker is lost for longer than it takes to start it
+again, they go to another one; of a result that comes twice, the second is dropped.
+"""
+
+import asyncio
+import json
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.broker.addresses import check_address
+from neuro_cli.broker.client.submitter import Submitter
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.settings import Security, check_security, security_of
+from neuro_cli.broker.tokens import RUN_TOKEN, run_token
+from neuro_cli.broker.wire import payload_limit
+from neuro_cli.core.checks import number
+from neuro_cli.core.errors import UserError
+from neuro_cli.pool.base import Pool, WorkResult, WorkUnit
+
+log = logging.getLogger(__name__)
+
+
+class BrokerPool(Pool):
+    """Workers of a cluster, by way of the brokers that the nameserver at ``nameserver`` knows.
+
+    ``run`` names what is submitted: a process that comes back under the same name takes up what is still at its broker; empty:
+    a name of its own. ``certificates``: folder for mutual TLS, None: this user's own; ``insecure``: none, but plaintext.
+    ``patience``: seconds in which a lost cluster must be back. ``task_timeout``: seconds of one attempt, None: no limit.
+    """
+
+    own_workers = False
+
+    def __init__(
+        self,
+        nameserver: str = "127.0.0.1:7700",
+        run: str = "",
+        certificates: str | Path | None = None,
+        message_bytes: int = 4 * 2**20,
+        patience: float = 300.0,
+        task_timeout: float | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self._nameserver = check_address("nameserver", nameserver, zero=True)
+        security = {"certificates": certificates, "message_bytes": message_bytes, "insecure": insecure}
+        self._config: dict[str, Any] = {"security": security}
+        self._security = check_security(self._config)
+        self._patience = number("patience", patience, above=0.0)
+        self._timeout = 0.0 if task_timeout is None else number("task_timeout", task_timeout, above=0.0)
+        self._limit = payload_limit(Security(message_bytes=message_bytes))
+        self.run = run or secrets.token_hex(8)
+        self._named = bool(run)
+        self._token = b""
+        self._known: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._submitter: Submitter | None = None
+        self._closed = False
+
+    def submit(self, tasks: Sequence[WorkUnit]) -> None:
+        """Queue tasks; waits while the broker's queue is full. Raises UserError: a task too large, no broker in sight."""
+        new = [task for task in tasks if task.id not in self._known]
+        packed = [self._packed(task) for task in new]
+        self._known.update(task.id for task in new)
+        self._ask(lambda brokers: brokers.submit(packed, self._patience))
+
+    def results(self, timeout: float) -> list[WorkResult]:
+        """Results since the last call. Raises UserError when the cluster is lost for longer than ``patience``."""
+        found = self._ask(lambda brokers: brokers.results(timeout, self._patience))
+        return [_unpacked(result) for result in found]
+
+    def facts(self) -> dict[str, Any]:
+        """``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, ``broker`` that this pool uses."""
+        facts: dict[str, Any] = self._ask(lambda brokers: brokers.facts())
+        return facts
+
+    def close(self) -> None:
+        """Drop what is still at the broker."""
+        self._closed = True
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        try:
+            if self._submitter is not None:
+                self._call(loop, self._submitter.close())
+            self._call(loop, _rest())
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+    def _ask(self, work: Callable[[Submitter], Coroutine[Any, Any, Any]]) -> Any:
+        """What the cluster answers; it is looked for at the first time. Raises UserError."""
+        if self._closed:
+            raise UserError("this pool was closed")
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="brokers", daemon=True)
+            self._thread.start()
+        if self._submitter is None:
+            self._security = self._security or security_of(self._config)
+            self._token = run_token(self.run) if self._named else secrets.token_bytes(RUN_TOKEN)
+            self._submitter = self._call(self._loop, _connected(self._nameserver, self.run, self._token, self._security))
+        return self._call(self._loop, work(self._submitter))
+
+    def _call(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Any:
+        """The outcome of ``work`` on the thread of ``loop``; what interrupts this thread ends it there."""
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            while True:
+                try:
+                    return future.result(timeout=1.0)  # signal handlers run in between
+                except TimeoutError:
+                    if future.done():
+                        raise
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _packed(self, task: WorkUnit) -> messages.Task:
+        payload = json.dumps(task.payload).encode()
+        if len(payload) > self._limit:
+            raise UserError(f"task {task.id}: its payload has {len(payload)} bytes, security.message_bytes allows {self._limit}")
+        return messages.Task(run=self.run, id=task.id, kind=task.kind, payload=payload, timeout_seconds=self._timeout)
+
+
+async def _connected(nameserver: str, run: str, token: bytes, security: Security) -> Submitter:
+    submitter = Submitter(nameserver, run, token, security)
+    try:
+        await submitter.connect()
+    except BaseException:
+        await submitter.close()
+        raise
+    return submitter
+
+
+async def _rest() -> None:
+    """End what gRPC has left to do on this loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _unpacked(result: messages.Result) -> WorkResult:
+    done = result.outcome == messages.DONE
+    payload: dict[str, Any] = json.loads(result.payload) if done else {}
+    error = "" if done else result.error or messages.Outcome.Name(result.outcome)
+    return WorkResult(result.id, payload, error, result.worker, result.seconds)

@@ -1,0 +1,61 @@
+"""The pool of a search on one machine: a whole cluster of its own, by the same processes as one of many machines."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from neuro_cli.broker.local_cluster import Cluster
+from neuro_cli.broker.settings import Security
+from neuro_cli.core.checks import integer, number
+from neuro_cli.pool.base import WorkResult, WorkUnit
+from neuro_cli.pool.broker import BrokerPool
+
+OWN_KINDS = ("noop", "candidate")  # a search has no other tasks
+
+
+class EmbeddedPool(BrokerPool):
+    """A nameserver, a broker and ``workers`` workers (None: the usable cores), which end with this process.
+
+    They take no connection without the certificate that was made for them, in a folder that this user alone can read.
+    ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
+    """
+
+    own_workers = True
+
+    def __init__(self, workers: int | None = None, memory: float | None = None, task_timeout: float | None = None) -> None:
+        super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, and certificates, once it has begun
+        cores = len(os.sched_getaffinity(0))
+        self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
+        self._memory = None if memory is None else max(1, round(number("pool.memory", memory, above=0.0) * 1e9 / 2**20))
+        self._cluster: Cluster | None = None
+
+    def submit(self, tasks: Sequence[WorkUnit]) -> None:
+        self._revive()
+        super().submit(tasks)
+
+    def results(self, timeout: float) -> list[WorkResult]:
+        self._revive()
+        return super().results(timeout)
+
+    def facts(self) -> dict[str, Any]:
+        self._revive()
+        return super().facts()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self._cluster is not None:
+                self._cluster.close()
+
+    def _revive(self) -> None:
+        """Start the cluster at the first time, and what has ended of it later."""
+        if self._cluster is not None:
+            self._cluster.revive()
+            return
+        self._cluster = Cluster()
+        self._security = Security(self._cluster.certificates, local=True)
+        self._nameserver = self._cluster.start_nameserver()
+        self._cluster.start_broker("broker", peering=False)
+        for count in range(self._workers):
+            self._cluster.start_worker(f"worker-{count + 1}", kinds=list(OWN_KINDS), memory=self._memory)

@@ -1,0 +1,103 @@
+"""Figures over generations: a curve of every metric, each group of runs a line."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from neuro_cli.report.downsample import Curve, curve, finite, points_of_each
+from neuro_cli.report.figure import MANY, Item, Picture, amount, draw, new_plot, tell, without_first
+from neuro_cli.report.runs import Group, ReportedRun
+
+LEGEND = "runs"
+TIME = ("seconds", "candidates_per_second", "steps_per_second")
+BYTES = ("bytes_sent", "bytes_received")
+OF_MEMBER = re.compile(r"member_(\d+)_(.+)")
+
+
+def columns_of(groups: Sequence[Group]) -> list[str]:
+    """All that some run measured, the seconds of phases aside: those have a figure of their own."""
+    runs = [run for group in groups for run in group.runs]
+    names = dict.fromkeys(name for run in runs for name in run.metrics.measured())
+    return [name for name in names if not name.startswith("seconds_")]
+
+
+def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, float]:
+    """The columns that have one value in all rows of all runs: a sentence tells them better than a figure."""
+    found = {}
+    for name in columns:
+        values = [run.metrics[name] for group in groups for run in group.runs]
+        seen = np.unique(np.concatenate(values))
+        seen = seen[np.isfinite(seen)]
+        if len(seen) == 1 and sum(len(some) for some in values) > 1:
+            found[name] = float(seen[0])
+    return found
+
+
+def pictures(groups: Sequence[Group], columns: Sequence[str]) -> list[Picture]:
+    """A figure for each of ``columns``; those of an ensemble's members share one for each thing measured."""
+    kinds = list(dict.fromkeys(_kind(name) for name in columns))
+    points = points_of_each(len(groups) * len(columns))
+    made = []
+    for kind, of_members in kinds:
+        names = [name for name in columns if _kind(name) == (kind, of_members)]
+        made.append(_members(groups, kind, names, points) if of_members else _metric(groups, kind, points))
+    return made
+
+
+def buckets(groups: Sequence[Group], columns: Sequence[str]) -> int:
+    """How many generations the points of these figures stand for at most."""
+    points = points_of_each(len(groups) * len(columns))
+    longest = max((int(run.metrics["generation"][-1]) for group in groups for run in group.runs if len(run.metrics)), default=1)
+    return -(-(longest + 1) // points)
+
+
+def _kind(name: str) -> tuple[str, bool]:
+    match = OF_MEMBER.fullmatch(name)
+    return (match[2], True) if match else (name, False)
+
+
+def points_of(run: ReportedRun, column: str) -> tuple[np.ndarray, np.ndarray]:
+    return finite(run.metrics["generation"], run.metrics[column])
+
+
+def _metric(groups: Sequence[Group], name: str, points: int) -> Picture:
+    plot, lines, last = new_plot("generation"), [], []
+    for place, group in enumerate(groups):
+        data = curve([points_of(run, name) for run in group.runs], points)
+        if data is not None:
+            lines.append((draw(plot, LEGEND, Item(group.label, place), data, bare=len(groups) > MANY), data))
+            last.append(_last(group.label, data))
+    tell(plot, lines, "generation")
+    note = ""
+    if name == "seconds" and without_first([data.most for _, data in lines], plot):
+        note = "The first generation compiles and warms up; it sticks out of the top."
+    return Picture(readable(name), plot, f"{readable(name)} over generations; last: {'; '.join(last)}", note)
+
+
+def _members(groups: Sequence[Group], what: str, names: Sequence[str], points: int) -> Picture:
+    plot, lines, last = new_plot("generation"), [], []
+    for place, group in enumerate(groups):
+        for name in names:
+            data = curve([points_of(run, name) for run in group.runs], points)
+            if data is None:
+                continue
+            match = OF_MEMBER.fullmatch(name)
+            assert match is not None
+            label = f"{group.label}, member {match[1]}"
+            # with one group colours are the members', with several the groups'
+            colours = Item(label, int(match[1]) if len(groups) == 1 else place)
+            legend, bare = (LEGEND if len(groups) > 1 else "members"), len(groups) * len(names) > MANY
+            lines.append((draw(plot, legend, colours, data, bare=bare), data))
+            last.append(_last(label, data))
+    tell(plot, lines, "generation")
+    title = f"{readable(what)} of each member"
+    return Picture(title, plot, f"{title} over generations; last: {'; '.join(last)}", "Pointing at a line tells its member.")
+
+
+def _last(label: str, data: Curve) -> str:
+    return f"{label} {amount(float(data.mean[-1]))}"
+
+
+def readable(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,146 @@
+"""What a run folder says about its run: what it was, how it stands, what came out."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.report.metrics import read_metrics
+from neuro_cli.run_folder import saved_yaml
+from neuro_cli.run_folder.log import is_written, messages
+
+FAILED = "failed: "
+# of a summary, shown as numbers
+NUMBERS = (
+    "generations",
+    "test_accuracy",
+    "mean_return",
+    "wall_seconds",
+    "candidates_per_second",
+    "ranks",
+    "test_loss",
+    "parameters",
+)
+LARGEST = 1e300
+STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
+# log lines that say how a run stands; the last of them counts
+TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on): )")
+
+
+@dataclass
+class RunState:
+    """One run. ``state``: finished | stopped | failed | running | damaged; numbers are None where there are none yet.
+
+    ``path``: its folder, None for a job that left none. ``study``: it is of ``neuro scale`` or ``neuro bench``.
+    """
+
+    name: str
+    state: str
+    overrides: dict[str, str] = field(default_factory=dict)
+    generations: int = 0
+    test_accuracy: float | None = None
+    mean_return: float | None = None
+    wall_seconds: float | None = None
+    candidates_per_second: float | None = None
+    ranks: int | None = None
+    reason: str = ""
+    path: Path | None = None
+    study: bool = False
+
+
+def read_job(run: Path, name: str) -> RunState:
+    """The run in the folder ``run``, called ``name``. Raises UserError for a folder whose files are not neuro's."""
+    config = read_config(run)
+    job = RunState(name, "running", _overrides(run), path=run, study=any(key in config for key in STUDIES))
+    if job.study:
+        job.state, job.reason = ("finished", "") if results_of(run) else ("failed", "no results: failed, or still at work")
+        return job
+    summary = read_summary(run)
+    if not is_written(run):
+        job.state, job.reason = _ended(run, config, summary)
+    if summary is not None and job.state in ("finished", "stopped"):
+        for key in ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks"):
+            setattr(job, key, summary.get(key))
+        if "cluster" not in config and (problem := read_metrics(run / "metrics.csv").problem):
+            job.state, job.reason = "damaged", f"metrics.csv: {problem}"
+    else:  # a summary would be of an earlier session
+        _measure(job, run / "metrics.csv", config)
+    return job
+
+
+def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) -> tuple[str, str]:
+    """(state, reason) of a run that no process works on."""
+    lines = messages(run)
+    turn = next((line for line in reversed(lines) if TURNS.match(line)), "")
+    if turn.startswith(FAILED):
+        return "failed", turn.removeprefix(FAILED)
+    if summary is not None and _complete(summary, config):
+        return "finished", ""
+    if turn.startswith(("stopped", "queued")):
+        return "stopped", turn.partition("; ")[0]
+    return "failed", f"ended without a word; last log line: {lines[-1]}" if lines else "no log line"
+
+
+def _complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
+    """Whether the run has done all it was asked for: a search says so, a training has its generations."""
+    return bool(summary.get("complete", (summary.get("generations") or 0) >= (config.get("generations") or 0)))
+
+
+def results_of(study: Path) -> list[Path]:
+    """The CSV files that ``neuro scale`` or ``neuro bench`` left in its folder."""
+    return sorted(path for path in study.glob("*.csv") if path.is_file())
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """The config in the folder ``run``, as of its last session. Raises UserError."""
+    resumed = run / ".hydra" / "resumed.yaml"
+    path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
+    config = saved_yaml.read(path)
+    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def _overrides(run: Path) -> dict[str, str]:
+    path = run / ".hydra" / "overrides.yaml"
+    texts = saved_yaml.read(path) if path.exists() else []
+    if not isinstance(texts, list):
+        raise UserError(f"{path}: not a list of overrides")
+    pairs = (str(text).lstrip("+").partition("=") for text in texts)
+    return {key: value for key, _, value in pairs}
+
+
+def read_summary(run: Path) -> dict[str, Any] | None:
+    """The summary in the folder ``run``; None where there is none yet. Raises UserError."""
+    path = run / "summary.json"
+    try:
+        summary = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not a readable summary: {error}") from error
+    if not isinstance(summary, dict):
+        raise UserError(f"{path}: not a readable summary: no JSON object")
+    for key in NUMBERS:
+        value = summary.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST):
+            raise UserError(f"{path}: {key}={str(value)[:60]}: must be a number")
+    return summary
+
+
+def _measure(job: RunState, path: Path, config: dict[str, Any]) -> None:
+    """What ``metrics.csv`` tells of a run without a summary."""
+    ranks = config.get("ranks")
+    job.ranks = ranks if isinstance(ranks, int) else None
+    metrics = read_metrics(path)
+    whole = np.isfinite(metrics["candidates_per_second"])
+    if not whole.any():
+        return
+    job.generations = int(metrics["generation"][whole][-1])
+    job.wall_seconds = float(np.nansum(metrics["seconds"][whole]))
+    job.candidates_per_second = float(metrics["candidates_per_second"][whole][-1])
+    for name in ("test_accuracy", "mean_return"):
+        known = metrics[name][np.isfinite(metrics[name])]
+        setattr(job, name, float(known[-1]) if len(known) else None)

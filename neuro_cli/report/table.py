@@ -1,0 +1,126 @@
+"""``neuro report FOLDER...``: one table over the runs of sweeps, on the terminal and as ``sweep.csv`` in a sweep's folder."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import refuse_link, write_atomically
+from neuro_cli.report.run_state import RunState, read_job
+
+CSV = "sweep.csv"
+NUMBERS = ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks")
+CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
+WIDTH = 160  # columns of a table that no terminal shows
+COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
+
+
+def report(folders: Sequence[Path]) -> list[RunState]:
+    """Print the table of all runs in ``folders``; write ``sweep.csv`` into each that is a sweep. Raises UserError."""
+    found = []
+    for folder in folders:
+        jobs = read_jobs(folder)
+        if not jobs:
+            raise UserError(f"{folder}: no run and no sweep of neuro (no .hydra/config.yaml there or below)")
+        if not _is_run(folder):
+            write(folder / CSV, jobs)
+        found += [(folder, job) for job in jobs]
+    if len(folders) > 1:
+        for folder, job in found:
+            job.name = str(folder / job.name) if not _is_run(folder) else str(folder)
+    jobs = [job for _, job in found]
+    show(jobs)
+    return jobs
+
+
+def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[RunState]:
+    """The run in ``folder``, or the runs of the sweep in it, in their order.
+
+    ``states``: the scheduler's word for jobs without a result, by number; a job that left no folder is in the table too.
+    """
+    if _is_run(folder):
+        return [read_job(folder, folder.resolve().name)]
+    runs = {path.parent.parent for path in folder.glob("**/.hydra/config.yaml")}
+    jobs = {str(run.relative_to(folder)): _job_or_damaged(run, str(run.relative_to(folder))) for run in runs}
+    for number, state in (states or {}).items():
+        job = jobs.setdefault(str(number), RunState(str(number), "failed"))
+        if job.state == "stopped" and not state.startswith(CANCELLED):
+            job.state = "failed"  # its ranks stopped in good order, because SLURM ended what was left of the job
+        if job.state == "failed":
+            job.reason = "; ".join(part for part in (f"SLURM: {state}", job.reason) if part)
+    return [jobs[name] for name in sorted(jobs, key=_natural)]
+
+
+def _job_or_damaged(run: Path, name: str) -> RunState:
+    """A run among others, which are shown though its files cannot be read."""
+    try:
+        return read_job(run, name)
+    except UserError as error:
+        return RunState(name, "damaged", reason=str(error))
+
+
+def show(jobs: Sequence[RunState], console: Console | None = None) -> None:
+    """Print the table."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    keys = differing(jobs)
+    for name in ("run", *keys, "state"):
+        table.add_column(name, overflow="fold")
+    names = [name for name in NUMBERS if name != "mean_return" or any(job.mean_return is not None for job in jobs)]
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    reasons = any(job.reason for job in jobs)
+    if reasons:
+        table.add_column("reason", overflow="fold")
+    for job in jobs:
+        state = f"[{COLOURS[job.state]}]{job.state}[/]"
+        values = [escape(job.overrides.get(key, "")) for key in keys]
+        numbers = [_rounded(name, getattr(job, name)) for name in names]
+        table.add_row(escape(job.name), *values, state, *numbers, *([escape(job.reason)] if reasons else []))
+    console = console or Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH)
+    console.print(table)
+
+
+def write(path: Path, jobs: Sequence[RunState]) -> None:
+    """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
+    keys = differing(jobs)
+    refuse_link(path)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", *keys, "state", *NUMBERS, "reason"])
+    for job in jobs:
+        values = [job.overrides.get(key, "") for key in keys]
+        writer.writerow([job.name, *values, job.state, *(getattr(job, name) for name in NUMBERS), job.reason])
+    try:
+        write_atomically(path, text.getvalue().encode())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def differing(jobs: Sequence[RunState]) -> list[str]:
+    """The overridden keys that tell the jobs apart, in the order typed."""
+    keys = dict.fromkeys(key for job in jobs for key in job.overrides)
+    begun = [job for job in jobs if job.overrides]
+    return [key for key in keys if len({job.overrides.get(key) for job in begun}) > 1]
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / ".hydra" / "config.yaml").exists()
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
+
+
+def _rounded(name: str, value: float | int | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if name == "test_accuracy" else f"{value:.1f}" if isinstance(value, float) else str(value)

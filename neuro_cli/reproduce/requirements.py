@@ -1,0 +1,68 @@
+"""What a run needs of the machine: each need says in words what is missing, or nothing."""
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.core.errors import UserError
+
+
+def missing(needs: Mapping[str, Any], root: Path) -> str:
+    """Why this machine cannot do the run, empty if it can. ``root``: the folder of data sets."""
+    reasons = (NEEDS[name](value, root) for name, value in needs.items())
+    return next(filter(None, reasons), "")
+
+
+def has_gpu() -> bool:
+    """Whether torch sees a CUDA device."""
+    import torch  # late: the list of entries needs none of it
+
+    return torch.cuda.is_available()
+
+
+def _cores(count: int, root: Path) -> str:
+    here = len(os.sched_getaffinity(0))
+    return f"{count} ranks need {count} cores, this machine has {here}" if here < count else ""
+
+
+def _gpu(wanted: bool, root: Path) -> str:
+    return "there is no GPU" if wanted and not has_gpu() else ""
+
+
+def _packages(extras: Mapping[str, str], root: Path) -> str:
+    lacking = [name for name in extras if importlib.util.find_spec(name) is None]
+    return f"{lacking[0]} is not installed: pip install 'neuro-cli[{extras[lacking[0]]}]'" if lacking else ""
+
+
+def _data(folder: str, root: Path) -> str:
+    return "" if (root / folder).is_dir() else f"there is no {folder} in root={root}"
+
+
+def _emulation(wanted: bool, root: Path) -> str:
+    from neuro_cli.fabric.emulation.kernel import missing_rights
+
+    lacking = missing_rights() if wanted else ""
+    return f"no emulated network: {lacking}" if lacking else ""
+
+
+def _mpi(wanted: bool, root: Path) -> str:
+    from neuro_cli.launch.launcher import launcher
+
+    try:
+        if wanted:
+            launcher()
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+NEEDS: dict[str, Callable[[Any, Path], str]] = {
+    "cores": _cores,
+    "gpu": _gpu,
+    "packages": _packages,
+    "data": _data,
+    "emulation": _emulation,
+    "mpi": _mpi,
+}

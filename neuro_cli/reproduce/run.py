@@ -1,0 +1,156 @@
+"""A cell: one run of an entry as a command of its own, in a run folder of its own, kept once it has finished.
+
+    ENTRY/runs/NAME.json    what became of it; ENTRY/runs/NAME, NAME_2, ...: its run folders, of which the last counts
+    ENTRY/runs/NAME.kept    for what a command collects over its starts; ENTRY/runs/NAME.txt: what it printed
+
+A training or a search that was interrupted is resumed; other commands begin again, in the next folder.
+"""
+
+import json
+import os
+import re
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from string import Template
+
+from neuro_cli.bench.table import processor
+from neuro_cli.core.errors import UserError
+from neuro_cli.launch.quoting import quoted
+from neuro_cli.report.run_state import read_job
+from neuro_cli.reproduce.command import PATIENCE, POLL, last_words, run_command
+from neuro_cli.reproduce.entry import RunSetting
+from neuro_cli.reproduce.requirements import has_gpu
+from neuro_cli.run_folder.checkpoint import STATE, write_atomically
+from neuro_cli.run_folder.log import is_written
+from neuro_cli.run_folder.summary import git_revision, versions
+
+RESUMED = ("train", "search")  # verbs whose interrupted runs `neuro resume` goes on with
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What became of a cell. ``command``: without its run folder; ``folder``: name of that; ``line``: why it failed."""
+
+    command: str
+    folder: str
+    finished: bool
+    line: str
+    seconds: float
+    date: str
+    machine: str
+    git_revision: str | None
+    gpu: bool
+
+
+class EntryRun:
+    """The cell of ``run`` in ``folder``, an entry's folder ``runs``. ``root``: the folder of data sets."""
+
+    def __init__(self, run: RunSetting, folder: Path, root: Path) -> None:
+        self.run, self.folder = run, folder
+        self.kept = folder / f"{run.name}.kept"
+        self._path = folder / f"{run.name}.json"
+        gpu = run.gpu if run.gpu and has_gpu() else ()
+        places = {"root": str(root), "kept": str(self.kept)}
+        self.overrides = tuple(_placed(text, places) for text in (*run.overrides, *gpu))
+
+    @property
+    def command(self) -> str:
+        """As a user would type it, its run folder left to the command."""
+        return shlex.join(["neuro", self.run.verb, *self.overrides])
+
+    def record(self) -> RunOutcome | None:
+        """What became of it, None before its first end. Raises UserError if that was another command."""
+        try:
+            record = RunOutcome(**json.loads(self._path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(f"{self._path}: not the record of a run: {error}") from error
+        if record.command != self.command:
+            raise UserError(f"folder={self.folder.parent}: {self._path.name} is of another command; choose a new folder")
+        return record
+
+    def play(self) -> RunOutcome:
+        """Run it unless it has finished. Raises StoppedError."""
+        record = self.record()
+        if record is not None and record.finished:
+            return record
+        self.folder.mkdir(parents=True, exist_ok=True)
+        arguments, run = self._next(failed=record is not None)
+        begun = time.monotonic()
+        print(f"  {shlex.join(['neuro', *arguments])}", flush=True)
+        code = run_command(arguments, self._terminal)
+        record = self._ended(run, code, time.monotonic() - begun)
+        write_atomically(self._path, (json.dumps(asdict(record), indent=1) + "\n").encode())
+        return record
+
+    def folders(self, record: RunOutcome) -> list[Path]:
+        """Where the files of its rows are."""
+        return [self.folder / record.folder, self.kept]
+
+    def _next(self, failed: bool) -> tuple[list[str], Path]:
+        """Arguments of ``neuro`` and the run folder: the last one where it can be resumed, else a new one."""
+        there = [path for path in self.folder.glob(f"{self.run.name}*") if _number(path, self.run.name)]
+        last = max(there, key=lambda path: _number(path, self.run.name), default=None)
+        if last is not None and not failed and self.run.verb in RESUMED:
+            _wait_for(last)
+            if (last / "checkpoints" / STATE).exists():
+                return ["resume", str(last)], last
+        number = 0 if last is None else _number(last, self.run.name)
+        run = self.folder / (f"{self.run.name}_{number + 1}" if number else self.run.name)
+        return [self.run.verb, *self.overrides, f"hydra.run.dir={quoted(str(run))}"], run
+
+    @property
+    def _terminal(self) -> Path:
+        return self.folder / f"{self.run.name}.txt"
+
+    def _ended(self, run: Path, code: int, seconds: float) -> RunOutcome:
+        line = ""
+        if code:
+            line = f"exit code {code}: {last_words(self._terminal)}"
+        elif self.run.verb in RESUMED:
+            job = read_job(run, run.name)
+            line = "" if job.state == "finished" else job.reason or job.state
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        gpu = has_gpu()
+        return RunOutcome(self.command, run.name, not line, line, round(seconds, 1), now, machine_words(gpu), git_revision(), gpu)
+
+
+def machine_words(gpu: bool) -> str:
+    """The machine and what computed on it; threads and ranks are in the command."""
+    import torch
+
+    accelerator = torch.cuda.get_device_name() if gpu else "no GPU"
+    cores = f"{len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}"
+    computed = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
+    return f"{processor()}, {cores}, {accelerator}, {computed}"
+
+
+def _placed(override: str, places: Mapping[str, str]) -> str:
+    """``override`` with what ``$root`` and ``$kept`` stand for."""
+    key, equals, value = override.partition("=")
+    return f"{key}{equals}{quoted(Template(value).substitute(places))}" if "$" in value else override
+
+
+def _number(path: Path, name: str) -> int:
+    """1 for the folder NAME, n for NAME_n, 0 for others."""
+    match = re.fullmatch(rf"{re.escape(name)}(?:_(\d+))?", path.name)
+    return int(match[1] or 1) if match and path.is_dir() else 0
+
+
+def _wait_for(run: Path) -> None:
+    """Wait while a command whose parent was killed still writes its last checkpoint. Raises UserError if it goes on."""
+    deadline = time.monotonic() + PATIENCE
+    while is_written(run):
+        if time.monotonic() > deadline:
+            raise UserError(f"{run}: another process works on this run")
+        time.sleep(POLL)
+
+
+def all_of(runs: Sequence[RunSetting], folder: Path, root: Path) -> Mapping[str, EntryRun]:
+    """The cells of an entry by name."""
+    return {run.name: EntryRun(run, folder / "runs", root) for run in runs}

@@ -1,0 +1,52 @@
+"""The saved config of a run folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder import saved_yaml
+from neuro_cli.run_folder.checkpoint import STATE, write_atomically
+from neuro_cli.run_folder.identity import leaves, renamed
+
+
+@contextmanager
+def resumed_config(run: Path, config: dict[str, Any]) -> Iterator[None]:
+    """Keep the config of a resumed run beside the original one, for later resumes; take it back if no checkpoint followed."""
+    path, state = run / ".hydra" / "resumed.yaml", run / "checkpoints" / STATE
+    config_before, state_before = _content(path), _content(state)
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(config)).encode())
+    try:
+        yield
+    finally:
+        if _content(state) == state_before:
+            if config_before is None:
+                path.unlink()
+            else:
+                write_atomically(path, config_before)
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def saved_config(run: Path) -> dict[str, Any]:
+    """The resolved config in the folder of a run of any verb. Raises UserError for a folder that is no run."""
+    resumed = run / ".hydra" / "resumed.yaml"
+    path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
+    if not path.exists():
+        raise UserError(f"{run}: no run of neuro (no .hydra/config.yaml there)")
+    config = saved_yaml.read(path)
+    for key, value in leaves(config):
+        # it would read what the environment has, and a run saves its config resolved: this one never began, or was edited
+        if isinstance(value, str) and "${" in value:
+            raise UserError(f"{path}: {key}={value}: an interpolation is not resolved here")
+    return {str(key): renamed(value) for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def is_search(run: Path) -> bool:
+    """Whether the folder is that of an architecture search. Raises UserError for a folder that is no run."""
+    return {"strategy", "trainings"} <= saved_config(run).keys()

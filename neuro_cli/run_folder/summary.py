@@ -1,0 +1,108 @@
+"""``summary.json``: what came out of a run, and what it takes to name the run again."""
+
+import hashlib
+import json
+import logging
+import math
+import os
+import platform
+import resource
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import neuro_cli
+from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder.checkpoint import write_atomically
+
+log = logging.getLogger(__name__)
+
+# scripts read these by name: they are always there, null when a run has no such thing
+SUMMARY_KEYS = (
+    "test_accuracy",
+    "test_loss",
+    "generations",
+    "wall_seconds",
+    "candidates_per_second",
+    "peak_memory_bytes",
+    "parameters",
+    "parameters_sha256",
+    "ranks",
+    "device",
+    "versions",
+    "git_revision",
+)
+
+
+def write_summary(path: Path, fields: dict[str, Any]) -> None:
+    """Write ``fields`` as JSON, atomically: the keys of ``SUMMARY_KEYS`` first, then others. Raises UserError."""
+    ordered = {key: fields.get(key) for key in SUMMARY_KEYS} | fields
+    for key, value in ordered.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            log.warning("%s: %s is %s, which JSON has not: written as null", path.name, key, value)
+            ordered[key] = None
+    content = json.dumps(ordered, indent=2, allow_nan=False) + "\n"
+    try:
+        write_atomically(path, content.encode())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def versions(mpi: str | None = None) -> dict[str, str | None]:
+    """What computed: Python, neuro, the numeric packages and, if given, the name of the MPI library."""
+    return {
+        "python": platform.python_version(),
+        "neuro": neuro_cli.__version__,
+        **{package: _installed(package) for package in ("torch", "numpy", "numba")},
+        "mpi": mpi,
+    }
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def git_revision() -> str | None:
+    """The commit of the checkout that runs, with ``-dirty`` when files differ from it; None outside a checkout."""
+    checkout = Path(neuro_cli.__file__).resolve().parents[1]
+    if not (checkout / ".git").exists():  # an installed package may lie in a repository that is not ours
+        return None
+    # git sets these for its hooks, and they would point it to the repository of the hook
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        asked = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log.info("the revision of %s is not known: %s", checkout, error)
+        return None
+    if asked.returncode:
+        log.info("the revision of %s is not known: %s", checkout, " ".join(asked.stderr.split()))
+        return None
+    return asked.stdout.strip()
+
+
+def peak_memory_bytes() -> int:
+    """The most memory that this process ever held (resident)."""
+    status = Path("/proc/self/status")
+    if status.exists():  # rusage begins with the peak of the process that started this one
+        line = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM")), None)
+        if line is not None:
+            return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def parameters_sha256(parameters: Tensor) -> str:
+    """SHA-256 of the little-endian float32 bytes of a flat vector (M,). Raises ValueError for another tensor."""
+    if parameters.dtype != torch.float32 or parameters.ndim != 1:
+        raise ValueError(f"a flat float32 vector is hashed, not {parameters.dtype} {tuple(parameters.shape)}")
+    values = parameters.detach().cpu().contiguous().numpy()
+    return hashlib.sha256(values.astype("<f4", copy=False).tobytes()).hexdigest()

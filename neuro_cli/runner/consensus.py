@@ -1,0 +1,38 @@
+"""Errors in a world of ranks: one that any rank meets ends all of them, and is printed once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.base import World
+
+
+class AgreedError(UserError):
+    """A UserError that every rank raises together; rank 0 prints it."""
+
+
+@contextmanager
+def collectively(world: World) -> Iterator[None]:
+    """Raise AgreedError on every rank when the block raised a UserError on any; the lowest such rank's message counts."""
+    message = ""
+    cause: UserError | None = None
+    try:
+        yield
+    except AgreedError:
+        raise  # of an inner block: all ranks have it, wherever they were
+    except UserError as error:
+        if world.size == 1:
+            raise
+        message, cause = str(error), error
+    if world.size == 1:
+        return
+    text = message.encode()
+    lengths = world.all_gather(np.array([len(text)], np.int64), [1] * world.size)
+    if not lengths.any():
+        return
+    joined = world.all_gather(np.frombuffer(text, np.uint8), [int(length) for length in lengths]).tobytes()
+    rank = int(np.flatnonzero(lengths)[0])
+    first = joined[: int(lengths[rank])].decode()
+    raise AgreedError(first if rank == 0 else f"rank {rank}: {first}") from cause

@@ -1,0 +1,173 @@
+"""The networks of an ensemble, from the config: of one kind (``algo.size``), of others beside it (``algo.members``)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.ensemble import DTYPES, Ensemble
+from neuro_cli.algo.member import RANDOM, Member
+from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.fabric.base import World
+from neuro_cli.run_folder.checkpoint import Checkpoint
+from neuro_cli.runner.build import check_fit, load_task, make
+from neuro_cli.task.base import Task
+from neuro_cli.task.classification import Classification
+
+ENTRY_KEYS = ("model", "count", "optimizer")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Members that are alike: ``count`` of them; ``key`` is where the config describes them."""
+
+    key: str
+    model: dict[str, Any]
+    optimizer: dict[str, Any]
+    count: int
+
+    @property
+    def name(self) -> str:
+        return str(self.model["_target_"]).rsplit(".", 1)[-1]
+
+
+def kinds_of(config: dict[str, Any]) -> list[Kind]:
+    """The kinds of members, in the order in which members are numbered. Raises UserError."""
+    node = config["algo"]
+    size = integer("algo.size", node["size"], 0)
+    kinds = [Kind("model", config["model"], node["optimizer"], size)] if size else []
+    for place, entry in enumerate(node["members"]):
+        kinds.append(_entry(f"algo.members.{place}", entry, node["optimizer"]))
+    return kinds
+
+
+def _entry(key: str, entry: Any, optimizer: dict[str, Any]) -> Kind:
+    if not isinstance(entry, dict):
+        raise ConfigError(key, entry, "must be an entry like {model: MNIST_10K, count: 3, optimizer: {lr: 0.1}}")
+    for name in entry:
+        if name not in ENTRY_KEYS:
+            raise ConfigError(f"{key}.{name}", entry[name], f"no such key; {nearest(str(name), ENTRY_KEYS)}")
+    model, own = entry.get("model"), entry.get("optimizer") or {}
+    if not isinstance(model, dict) or "_target_" not in model:
+        raise ConfigError(f"{key}.model", model, "must be an option of the group model, or a config with a _target_")
+    if not isinstance(own, dict):
+        raise ConfigError(f"{key}.optimizer", own, "must be a config: what differs from algo.optimizer, or one with a _target_")
+    chosen = {"_partial_": True, **own} if "_target_" in own else {**optimizer, **own}
+    return Kind(key, model, chosen, integer(f"{key}.count", entry.get("count", 1), 1))
+
+
+def total(kinds: Iterable[Kind]) -> int:
+    """How many members there are in all."""
+    return sum(kind.count for kind in kinds)
+
+
+def kind_of(kinds: Iterable[Kind], number: int) -> Kind:
+    """The kind of member ``number``."""
+    for kind in kinds:
+        if number < kind.count:
+            return kind
+        number -= kind.count
+    raise IndexError(number)
+
+
+def make_module(kind: Kind, seed: int, number: int) -> nn.Module:
+    """The network of member ``number`` with initial weights of its own, a function of (seed, number)."""
+    words = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
+    with RANDOM, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(words[0] >> 1))
+        module: nn.Module = make({"model": kind.model}, "model", nn.Module)
+    return module
+
+
+class JointPrediction(nn.Module):
+    """An ensemble as one module: its logits are the mean of its ``members``', whose softmax is the product of experts."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return torch.stack([member(inputs) for member in self.members]).mean(0)
+
+
+def load_members(config: dict[str, Any], checkpoint: Checkpoint) -> list[nn.Module]:
+    """The trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they are of another shape."""
+    kinds, dtype = kinds_of(config), DTYPES[config["algo"]["dtype"]]
+    modules = []
+    for number in range(total(kinds)):
+        kind = kind_of(kinds, number)
+        module = make_module(kind, config["seed"], number).to(dtype)
+        saved = checkpoint.shard(f"member-{number}").part("model")
+        refuse_other_shapes(kind, module, saved)
+        module.load_state_dict(saved, strict=False)  # buffers that are not persistent: in neither
+        modules.append(module)
+    return modules
+
+
+def refuse_other_shapes(kind: Kind, module: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Raise UserError when ``module`` is not the network whose tensors were ``saved``."""
+    now = {name: tuple(tensor.shape) for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+    then = {name: tuple(tensor.shape) for name, tensor in saved.items()}
+    if now != then:
+        target = kind.model["_target_"]
+        raise UserError(
+            f"{kind.key}._target_={target}: it has other parameters now than in the run's checkpoint; resume keeps it"
+        )
+
+
+def make_member(kind: Kind, algo: Ensemble, task: Task, seed: int, number: int, device: torch.device, staleness: int) -> Member:
+    """Member ``number``, ready to be trained. Raises UserError."""
+    module = make_module(kind, seed, number).to(device, algo.dtype).to(memory_format=task.memory_format)
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    key = f"{'algo' if kind.key == 'model' else kind.key}.optimizer"
+    optimizer = ScheduledOptimizer(_factory(kind, key), algo.lr_schedule, parameters, key)
+    return Member(number, kind.name, module, optimizer, seed, staleness)
+
+
+def _factory(kind: Kind, key: str) -> OptimizerFactory:
+    made = make({"optimizer": {**kind.optimizer, "_partial_": True}}, "optimizer", partial)
+    if not (isinstance(made.func, type) and issubclass(made.func, torch.optim.Optimizer)):
+        raise ConfigError(f"{key}._target_", kind.optimizer["_target_"], "must be a torch.optim.Optimizer")
+    factory: OptimizerFactory = made
+    return factory
+
+
+def load_task_of(kinds: Sequence[Kind], config: dict[str, Any], device: torch.device, world: World) -> tuple[Classification, int]:
+    """The task with its data, in the memory format that all kinds of members take; and how many numbers are trained in all.
+
+    Raises UserError: a task without classes, a kind that does not fit it or that has other classes than the first.
+    """
+    task: Task | None = None
+    first: tuple[Kind, int] | None = None
+    trained = 0
+    for kind in kinds:
+        module = make_module(kind, config["seed"], 0).to(device)
+        named = config | {"model": kind.model}
+        if task is None:
+            task = load_task(named, module, device, world)
+        else:
+            before = task.memory_format
+            check_fit(module, task, named)
+            if before is torch.contiguous_format:
+                task.memory_format = before
+        if not isinstance(task, Classification):
+            raise UserError(
+                f"task._target_={config['task']['_target_']}: algo=ensemble needs a task of classes (digits, mnist, ...)"
+            )
+        with torch.no_grad():
+            classes = module.eval()(task.test_batch(0).inputs[:2]).shape[1]
+        trained += kind.count * sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+        first = first or (kind, classes)
+        if classes != first[1]:
+            raise UserError(
+                f"{kind.key}: {kind.name} gives {classes} logits, {first[0].name} ({first[0].key}) gives {first[1]}; "
+                "all members of an ensemble need the same classes"
+            )
+    assert isinstance(task, Classification)
+    return task, trained

@@ -1,0 +1,178 @@
+"""Ensembles as work for the loop of ``neuro train``: every rank has its members, looks and checkpoints are joint."""
+
+import hashlib
+import json
+import logging
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuro_cli.algo.ensemble import Ensemble
+from neuro_cli.algo.member import Member
+from neuro_cli.core.clock import Clock
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.threads import Threads
+from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
+from neuro_cli.fabric.base import World, shares
+from neuro_cli.run_folder.checkpoint import Checkpoint, Shard, shard_bytes, write_shard
+from neuro_cli.run_folder.last_step import LastStep, remove
+from neuro_cli.run_folder.record import RunRecord
+from neuro_cli.runner.build import check_root, device_of, make_algo, make_method, threads_of
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.ensemble.members import kind_of, kinds_of, load_task_of, make_member, refuse_other_shapes, total
+from neuro_cli.runner.ensemble.metrics import columns_of, evaluate_ensemble
+from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.task.classification import Classification
+
+log = logging.getLogger(__name__)
+
+
+class EnsembleTraining(Trainable):
+    """Rank j has its share of the members (all of them with batch_parallel), and writes its share to checkpoints."""
+
+    def __init__(
+        self, config: dict[str, Any], job: EnsembleContext, method: EnsembleMethod, parameters: int, keeps: bool
+    ) -> None:
+        self.config, self.world, self.device = config, job.world, job.device
+        self.threads, self.clock, self.candidates, self.method = job.threads, job.clock, job.size, method.name
+        self._job, self._method, self._keeps = job, method, keeps
+        share = range(*shares(job.size, job.world.size)[job.world.rank])
+        self._share = {number: job.members[number] for number in share}
+        self.parameters = parameters
+        self._run, self._last_step = Path(), LastStep(Path(), 2)
+
+    def step(self, generation: int) -> Row:
+        outcome = self._method.step(generation)
+        return {
+            "fitness_mean": -outcome.loss,
+            "fitness_best": -outcome.loss,
+            "train_loss": outcome.loss,
+            "train_accuracy": outcome.accuracy,
+        }
+
+    def evaluate(self, generation: int) -> dict[str, float]:
+        modules = {number: member.module for number, member in self._share.items()}
+        assert isinstance(self._job.task, Classification)
+        return evaluate_ensemble(modules, self._job.size, self._job.task, self.world, self.threads, self._job.dtype)
+
+    def columns(self) -> tuple[str, ...]:
+        return columns_of(self._job.size)
+
+    def begin(self, run: Path) -> None:
+        self._run, self._last_step = run, LastStep(run, self._method.staleness + 2)
+        with collectively(self.world):
+            if self.world.rank == 0 and self._keeps:
+                self._last_step.clear()
+        with collectively(self.world):
+            refuse_unseen(run)
+
+    def keep(self, generation: int, seconds: float) -> None:
+        if self._keeps:
+            contents = {number: shard_bytes(member.state()) for number, member in self._share.items()}
+            self._last_step.write(generation, seconds, contents)
+
+    def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
+        """Every rank writes a shard for each of its members, rank 0 the list of them."""
+        if self._method.replicates:
+            self._compare(generation)
+        shards: list[Shard] = []
+        with collectively(self.world):
+            for number, member in self._share.items():
+                shards.append(write_shard(self._run, generation, f"member-{number}", shard_bytes(member.state())))
+        lists = self._gathered(json.dumps([asdict(shard) for shard in shards]).encode())
+        if record is not None:
+            every = [Shard(**entry) for text in lists for entry in json.loads(text)]
+            record.save(generation, {}, scalars, every)
+
+    def _compare(self, generation: int) -> None:
+        """Raise RuntimeError when ranks that should have the same members have not: unlike processors could part unnoticed."""
+        digest = hashlib.sha256(b"".join(_digest(member) for member in self._job.members.values())).digest()
+        if len(set(self._gathered(digest))) > 1:
+            raise RuntimeError(f"the members of the ranks differ at generation {generation}: are their processors unlike?")
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        kinds = kinds_of(self.config)
+        for number, member in self._job.members.items():
+            state = checkpoint.shard(f"member-{number}")
+            refuse_other_shapes(kind_of(kinds, number), member.module, state.part("model"))
+            member.restore(state)
+
+    def parameters_sha256(self) -> str:
+        digests = {number: _digest(member) for number, member in self._share.items()}
+        return hashlib.sha256(b"".join(self._gathered(b"".join(digests.values())))).hexdigest()
+
+    def facts(self) -> dict[str, Any]:
+        return {"members": self._job.size}
+
+    def finish(self) -> None:
+        remove(self._run)
+
+    def close(self) -> None:
+        self._method.close()
+        super().close()
+
+    def _gathered(self, own: bytes) -> list[bytes]:
+        """Bytes of all ranks, in rank order."""
+        lengths = [int(length) for length in self.world.all_gather(np.array([len(own)], np.int64), [1] * self.world.size)]
+        joined = self.world.all_gather(np.frombuffer(own, np.uint8), lengths).tobytes()
+        ends = np.cumsum(lengths)
+        return [joined[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+def _digest(member: Member) -> bytes:
+    """SHA-256 of a member's parameters and buffers."""
+    content = hashlib.sha256()
+    for name, tensor in sorted(member.module.state_dict().items()):
+        content.update(name.encode())
+        content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return content.digest()
+
+
+def build_ensemble(config: dict[str, Any], world: World) -> EnsembleTraining:
+    """All parts of an ensemble's run, bound to each other. Raises UserError for whatever does not fit."""
+    check_root(config)
+    for key, usual, hint in (("layout", "shared_batch", ""), ("precision", "float32", "; algo.dtype sets what it computes in")):
+        if config[key] != usual:
+            raise ConfigError(key, config[key], f"algo=ensemble takes {usual}{hint}")
+    device = device_of(config["device"])
+    if device.type == "cpu":
+        keep_freed_memory()
+    algo = make_algo(config)
+    assert isinstance(algo, Ensemble)
+    method: EnsembleMethod = make_method(config, EnsembleMethod)
+    kinds = kinds_of(config)
+    size = total(kinds)
+    held = method.held(size, world)
+    task, parameters = load_task_of(kinds, config, device, world)
+    threads, clock = Threads(threads_of(config, world, device)), Clock()
+    members = {
+        number: make_member(kind_of(kinds, number), algo, task, config["seed"], number, device, method.staleness)
+        for number in held
+    }
+    job = EnsembleContext(
+        world=world,
+        members=members,
+        size=size,
+        task=task,
+        clock=clock,
+        threads=threads,
+        batch_size=config["batch_size"],
+        dtype=algo.dtype,
+        device=device,
+    )
+    method.bind(job)
+    log.info("ensemble of %d members: %s", size, ", ".join(f"{kind.count} {kind.name}" for kind in kinds))
+    return EnsembleTraining(config, job, method, parameters, algo.keep_last_step)
+
+
+def refuse_unseen(run: Path, patience: float = 10.0) -> None:
+    """Raise UserError where this rank does not see the run folder within ``patience`` seconds: each rank writes its members."""
+    deadline = time.monotonic() + patience
+    while not run.is_dir():
+        if time.monotonic() > deadline:
+            raise UserError(f"{run}: is not there for this rank; algo=ensemble needs a file system that all ranks share")
+        time.sleep(0.1)  # file systems of clusters show what is new after a moment

@@ -1,0 +1,75 @@
+"""A run folder read back: its config, its checkpoints, its model."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
+from neuro_cli.run_folder.config import saved_config
+from neuro_cli.run_folder.identity import refuse_other
+from neuro_cli.runner.build import make, make_model
+from neuro_cli.runner.ensemble.members import JointPrediction, load_members
+from neuro_cli.runner.own_code import let_import
+from neuro_cli.runner.trust import refuse_untrusted
+from neuro_cli.task.base import Task
+
+
+def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
+    """The resolved config of a training run's folder. Raises UserError for another folder.
+
+    A saved config names the classes it is made of, and making them runs their code: others than ours and torch's need
+    their package in ``trust`` (None: all are trusted).
+    """
+    config = saved_config(run)
+    if not {"task", "model", "algo", "seed"} <= config.keys():
+        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
+    if trust is None:
+        let_import()
+    else:
+        refuse_untrusted(config, trust)
+    return config
+
+
+def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -> Checkpoint:
+    """A verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
+    checkpoint = CheckpointStore(run, keep=1).load(generation)
+    refuse_other(config, checkpoint.scalars["identity"])
+    if checkpoint.shards:
+        return checkpoint  # of an ensemble: its members' networks are compared when they are made
+    size, saved = ParameterLayout(make_model(config)).size, checkpoint.tensors["parameters"].numel()
+    if size != saved:
+        target = config["model"]["_target_"]
+        raise UserError(f"model._target_={target}: it has {size} parameters now, the run's checkpoint {saved}; resume keeps it")
+    return checkpoint
+
+
+def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.Module:
+    """The trained module in evaluation mode, on the CPU. Of an ensemble: a module whose output is the mean of its members'."""
+    if checkpoint.shards:
+        return JointPrediction(load_members(config, checkpoint)).eval()
+    model = make_model(config)
+    layout = ParameterLayout(model, checkpoint.scalars.get("channels_last", True))
+    layout.load(model, checkpoint.tensors["parameters"])
+    buffers = dict(model.named_buffers())
+    with torch.no_grad():
+        for name, tensor in checkpoint.tensors.items():
+            if name.startswith("buffers."):
+                buffers[name.removeprefix("buffers.")].copy_(tensor)
+    task: Task = make(config, "task", Task)
+    task.restore(checkpoint.part("task"))
+    return task.deployed(model.eval()).eval()
+
+
+def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None) -> nn.Module:
+    """The trained ``nn.Module`` of a run folder, in evaluation mode. An ensemble's gives mean logits and has ``members``.
+
+    ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours whose classes the saved config
+    may make. Raises UserError.
+    """
+    folder = Path(run)
+    config = read_config(folder, trust or [])
+    return load_model(folder, config, read_checkpoint(folder, config, checkpoint))

@@ -1,0 +1,125 @@
+"""The generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.core.errors import CandidateError
+from neuro_cli.fabric.base import World
+from neuro_cli.run_folder.checkpoint import Checkpoint
+from neuro_cli.run_folder.record import RunRecord
+from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.build import make_logger, make_network
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.stop import StopRequest
+from neuro_cli.runner.target import Target
+from neuro_cli.runner.trainable import Row, Trainable
+
+
+@dataclass
+class Progression:
+    """Where a run stands: what a checkpoint restores beside the work's own state."""
+
+    generation: int = 0  # completed
+    seconds: float = 0.0  # spent in earlier sessions and this one
+    metrics: dict[str, float] | None = None  # of the last look at the test set
+
+
+def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
+    """Run the generations that are left and return the summary (rank 0; None elsewhere).
+
+    Raises UserError for bad input (on every rank) and CandidateError for a fitness that is not finite, after a
+    checkpoint of the last whole generation.
+    """
+    at = Progression()
+    with collectively(world):
+        make_network(config).describe(world)
+        work = assemble(config, world)
+        if checkpoint is not None:
+            work.restore(checkpoint)
+            at = Progression(checkpoint.generation, checkpoint.scalars["seconds"], checkpoint.scalars["metrics"])
+    record = None
+    with collectively(world):
+        if world.rank == 0:
+            record = RunRecord(run, work, make_logger(config), at.generation if checkpoint is not None else None)
+    try:
+        with StopRequest(config["time_limit"]) as stop:
+            summary = _generations(work, at, run, record, stop)
+            world.refuse_shortcut()
+            return summary
+    finally:
+        work.close()
+        if record is not None:
+            record.close()
+
+
+def _generations(
+    work: Trainable, at: Progression, run: Path, record: RunRecord | None, stop: StopRequest
+) -> dict[str, Any] | None:
+    config, world = work.config, work.world
+    total, every = config["generations"], config["checkpoint"]["every"]
+    goal, reached = Target(config), False
+    begun, before = time.perf_counter(), at.seconds
+    saved = at.generation if at.generation else None
+    work.begin(run)
+    if saved is None:
+        _save(work, at, record)
+        saved = 0
+    while at.generation < total:
+        start = time.perf_counter()
+        sent, received = world.traffic.sent, world.traffic.received
+        try:
+            row = work.step(at.generation)
+        except CandidateError:
+            if saved != at.generation:
+                _save(work, at, record)
+            raise
+        at.generation += 1
+        at.seconds = before + time.perf_counter() - begun
+        work.keep(at.generation, at.seconds)
+        seconds = time.perf_counter() - start
+        traffic = (world.traffic.sent - sent, world.traffic.received - received)
+        last = at.generation == total
+        looked = last or at.generation % config["evaluate"]["every"] == 0
+        if looked:
+            at.metrics = work.evaluate(at.generation)
+            with collectively(world):
+                reached = goal.reached(at.metrics)
+        if record is not None:
+            record.row(_whole(row, work, at, seconds, traffic, looked))
+        stopping = world.any(stop.wanted()) or reached
+        if last or stopping or at.generation % every == 0:
+            _save(work, at, record)
+            saved = at.generation
+        if stopping:
+            if record is not None:
+                record.stopped(at.generation, str(goal) if reached else stop.reason)
+            break
+    if at.metrics is None or (at.generation < total and not looked):
+        at.metrics = work.evaluate(at.generation)
+    at.seconds = before + time.perf_counter() - begun
+    digest = work.parameters_sha256()
+    if record is None:
+        return None
+    work.finish()
+    return record.finish(work, at.generation, at.seconds, at.metrics, digest)
+
+
+def _save(work: Trainable, at: Progression, record: RunRecord | None) -> None:
+    work.save(at.generation, {"seconds": at.seconds, "metrics": at.metrics}, record)
+
+
+def _whole(row: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], looked: bool) -> dict[str, Any]:
+    """The row of ``metrics.csv``: what the work says, and what the loop knows."""
+    metrics = at.metrics if looked and at.metrics else {}
+    return {
+        "generation": at.generation,
+        **row,
+        **{name: metrics.get(name) for name in work.columns()},
+        "seconds": seconds,
+        **{f"seconds_{phase}": spent for phase, spent in work.clock.take().items()},
+        "bytes_sent": traffic[0],
+        "bytes_received": traffic[1],
+        "candidates_per_second": work.candidates / seconds,
+    }

@@ -1,0 +1,85 @@
+"""Populations that move a centre, and the gradient baseline, as work for the loop of ``neuro train``."""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from neuro_cli.algo.base import State
+from neuro_cli.run_folder.checkpoint import Checkpoint
+from neuro_cli.run_folder.record import RunRecord
+from neuro_cli.run_folder.summary import parameters_sha256
+from neuro_cli.runner.build import Parts
+from neuro_cli.runner.centre import buffers_of, centre_module, evaluate_centre
+from neuro_cli.runner.trainable import Row, Trainable
+
+
+class PopulationTraining(Trainable):
+    """Every rank holds the whole centre; rank 0 writes checkpoints."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.config, self.world, self.device = parts.config, parts.world, parts.device
+        self.threads, self.clock = parts.threads, parts.clock
+        self.parameters = parts.layout.size
+        self.candidates = 1 if parts.algo.uses_gradient else parts.config["population"]
+        self.method = parts.distribution.name
+
+    def step(self, generation: int) -> Row:
+        start = time.perf_counter()
+        report = self.parts.distribution.step(generation)
+        row: Row = {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
+        if report.means is not None:
+            row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)
+        return row
+
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns(), *self.parts.task.evaluation_names)
+
+    def evaluate(self, generation: int) -> dict[str, float]:
+        parts = self.parts
+        return evaluate_centre(parts, centre_module(parts, parts.algo.centre, max(generation - 1, 0)))
+
+    def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
+        """Rank 0 writes, after all ranks have compared their centres.
+
+        Methods that send no centre rely on equal arithmetic everywhere; ranks on unlike processors could part unnoticed.
+        """
+        parts = self.parts
+        digest = np.frombuffer(bytes.fromhex(self.parameters_sha256())[:8], np.int64)
+        digests = parts.world.all_gather(digest, [1] * parts.world.size)
+        if (digests != digests[0]).any():
+            raise RuntimeError(f"the centres of the ranks differ at generation {generation}: are their processors unlike?")
+        method = parts.distribution.state()
+        if record is None:
+            return
+        state = parts.algo.state()
+        tensors = {f"algo.{name}": tensor.cpu() for name, tensor in state.tensors.items()}
+        tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
+        tensors |= {f"task.{name}": tensor.cpu() for name, tensor in parts.task.state().items()}
+        tensors["parameters"] = parts.algo.centre.cpu()
+        if any(True for _ in parts.model.buffers()):  # else no statistics to take, and no copy of the model to make
+            module = centre_module(parts, parts.algo.centre, max(generation - 1, 0))
+            tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
+        scalars = {
+            **scalars,
+            "algo": state.scalars,
+            "distribution": method.scalars,
+            "channels_last": parts.task.memory_format is torch.channels_last,  # how the flat parameters lie
+        }
+        record.save(generation, tensors, scalars)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """The state of algorithm, distribution and task; noise and data order need none."""
+        parts = self.parts
+        tensors = {name: tensor.to(parts.device) for name, tensor in checkpoint.part("algo").items()}
+        parts.algo.restore(State(tensors, checkpoint.scalars["algo"]))
+        # checkpoints of earlier versions have no such entry
+        parts.distribution.restore(State(checkpoint.part("distribution"), checkpoint.scalars.get("distribution", {})))
+        parts.task.restore(checkpoint.part("task"))
+        if not torch.equal(parts.algo.centre.cpu(), checkpoint.tensors["parameters"]):
+            raise AssertionError("the restored centre differs from the checkpoint's")
+
+    def parameters_sha256(self) -> str:
+        return parameters_sha256(self.parts.algo.centre)

@@ -1,0 +1,139 @@
+"""What a scaling study measures: the points, and the config of each.
+
+Weak scaling keeps the members of a rank, strong scaling those of all ranks; both take times at points (method, ranks,
+population), and many points serve both.
+"""
+
+import copy
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from neuro_cli.core.checks import boolean, integer, thread_count
+from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.distribution.base import Distribution
+from neuro_cli.distribution.ensemble.base import EnsembleMethod
+from neuro_cli.fabric.network import Network
+from neuro_cli.runner.build import check_root, is_ensemble, make_method, make_network
+
+MOST_RANKS = 65_536
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing to time: a method on ``ranks`` ranks with ``population`` members in all."""
+
+    method: str
+    ranks: int
+    population: int
+
+
+@dataclass(frozen=True)
+class Study:
+    """A checked scaling study. ``networks``: by name, in the order asked for; without one when ``project``."""
+
+    config: dict[str, Any]
+    methods: tuple[str, ...]
+    networks: dict[str, Network]
+    ranks: tuple[int, ...]
+    projected: tuple[int, ...]
+    weak: tuple[int, ...]
+    strong: tuple[int, ...]
+    warmup: int
+    repeats: int
+    rounds: int
+    threads: int
+    oversubscribed: bool
+    project: bool
+
+    @property
+    def cores(self) -> int:
+        return len(os.sched_getaffinity(0))
+
+    def crowded(self, ranks: int) -> bool:
+        """Whether so many ranks share cores on this machine."""
+        return ranks * self.threads > self.cores
+
+    def points(self, ranks: int) -> list[Point]:
+        """All points of one number of ranks, those that weak and strong scaling share once."""
+        populations = dict.fromkeys([*(members * ranks for members in self.weak), *(p for p in self.strong if p >= ranks)])
+        return [Point(method, ranks, population) for method in self.methods for population in populations]
+
+    def point_config(self, point: Point, network: str | None) -> dict[str, Any]:
+        """The config of a training run that does what the point asks for."""
+        config = {key: value for key, value in self.config.items() if key not in _OWN_KEYS}
+        config |= copy.deepcopy(self.config["known_methods"][point.method])
+        if network is not None:
+            config["fabric"] = copy.deepcopy(self.config["known_fabrics"][network])
+        config |= {"population": point.population, "ranks": None}
+        if "size" in config["algo"]:  # an ensemble's members are its population
+            config["algo"] = {**config["algo"], "size": point.population}
+        return config
+
+
+_OWN_KEYS = {
+    "known_methods", "known_fabrics", "methods", "fabrics", "populations", "strong", "warmup", "repeats", "rounds", "project",
+    "projected_ranks", "oversubscribed",
+}  # fmt: skip
+
+
+def study_of(config: dict[str, Any]) -> Study:
+    """Check the config of ``neuro scale``. Raises UserError."""
+    ensemble = is_ensemble(config)
+    usual = {"fabric": ("Network",), "distribution": ("LogitsAllReduce",) if ensemble else ("Local",)}
+    for group, several in (("fabric", "fabrics=[...]"), ("distribution", "methods=[...]")):
+        chosen = config[group]["_target_"]
+        if chosen.rsplit(".", 1)[-1] not in usual[group] or config[group].get("name", "native") != "native":
+            raise ConfigError(group, chosen, f"neuro scale compares several: give {several}")
+    if ensemble and config["algo"]["members"]:
+        raise ConfigError("algo.members", "[...]", "neuro scale varies the number of members: they must be of one kind")
+    names = _names(config, "fabrics", config["known_fabrics"])
+    networks = {}
+    for name in names:
+        node = copy.deepcopy(config["known_fabrics"][name])
+        if config["project"] is True:
+            node["emulate"] = False
+        networks[name] = make_network({"fabric": node})
+    study = Study(
+        config=config,
+        methods=_names(config, "methods", config["known_methods"]),
+        networks=networks,
+        ranks=_integers(config, "ranks", MOST_RANKS),
+        projected=_integers(config, "projected_ranks", MOST_RANKS, empty=True),
+        weak=_integers(config, "populations", 2**32 - 1, empty=True),
+        strong=_integers(config, "strong", 2**32 - 1, empty=True),
+        warmup=integer("warmup", config["warmup"], 0),
+        repeats=integer("repeats", config["repeats"], 1),
+        rounds=integer("rounds", config["rounds"], 1),
+        threads=thread_count("threads", config["threads"]),
+        oversubscribed=boolean("oversubscribed", config["oversubscribed"]),
+        project=boolean("project", config["project"]),
+    )
+    for name in study.methods:
+        make_method(config | config["known_methods"][name], EnsembleMethod if ensemble else Distribution)
+    if not study.weak and not study.strong:
+        raise ConfigError("populations", [], "nothing to measure: give populations (weak scaling) or strong")
+    for point in study.points(max(study.ranks)):
+        check_root(study.point_config(point, None))
+    if not study.project:
+        for network in networks.values():
+            network.check_rights()
+    return study
+
+
+def _names(config: Mapping[str, Any], key: str, known: Mapping[str, Any]) -> tuple[str, ...]:
+    given = config[key]
+    if not isinstance(given, list) or not given:
+        raise ConfigError(key, given, f"must be a list of names, [{', '.join(known)}]")
+    for name in given:
+        if name not in known:
+            raise ConfigError(key, name, f"no such one; {nearest(str(name), known)}")
+    return tuple(dict.fromkeys(given))
+
+
+def _integers(config: Mapping[str, Any], key: str, high: int, empty: bool = False) -> tuple[int, ...]:
+    given = config[key]
+    if not isinstance(given, list) or not (given or empty):
+        raise ConfigError(key, given, "must be a list of integers, for example [1,2]")
+    return tuple(sorted({integer(key, value, 1, high) for value in given}))

@@ -1,0 +1,152 @@
+"""From seconds to efficiencies: the rows of ``scaling.csv``, measured and projected."""
+
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from neuro_cli.fabric.cost import CostModel, stalled
+from neuro_cli.fabric.measure import fitted
+from neuro_cli.scaling.plan import Point, Study
+from neuro_cli.scaling.worker import BYTES
+from neuro_cli.scaling.worlds import NATIVE, Measurements
+
+WEAK, STRONG = "weak", "strong"
+MEASURED, PROJECTED, EXTRAPOLATED = "measured", "projected", "projected (extrapolated)"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, least and most; all the same for what is projected."""
+
+    middle: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class ScalingRow:
+    """A line of the study. ``scale``: members a rank (weak) or in all (strong).
+
+    ``efficiency``: weak t1 / tN, strong t1 / (N tN) (DarwiNN, Petrica et al. 2020); None where ranks shared cores, unless
+    asked for. ``bytes``: of one generation, of the rank with most; empty where not counted. ``projected``: seconds.
+    """
+
+    scaling: str
+    fabric: str
+    emulated: bool
+    method: str
+    scale: int
+    ranks: int
+    population: int
+    crowded: bool
+    source: str
+    seconds: Spread
+    efficiency: Spread | None
+    bytes: Mapping[str, float]
+    projected: float | None = None
+
+    @property
+    def error(self) -> float | None:
+        """The projection's, relative to the measurement."""
+        return None if self.source != MEASURED or self.projected is None else self.projected / self.seconds.middle - 1.0
+
+    def fields(self) -> dict[str, Any]:
+        """One CSV line."""
+        plain = {key: value for key, value in asdict(self).items() if key not in ("seconds", "efficiency", "bytes")}
+        for key, spread in (("seconds", self.seconds), ("efficiency", self.efficiency)):
+            for part in ("middle", "least", "most"):
+                plain[f"{key}_{part}"] = getattr(spread, part, None)
+        return plain | {key: self.bytes.get(key) for key in BYTES} | {"projection_error": self.error}
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Seconds of a generation from what one rank does and what the network costs."""
+
+    cost: CostModel
+    pretended: Mapping[Point, list[dict[str, Any]]]
+
+    def seconds(self, point: Point) -> float:
+        """Work outside of collectives, and of these what other work does not hide."""
+        seconds = []
+        for result in self.pretended[point]:
+            calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]
+            seconds.append(result["seconds"][0] + stalled(calls, self.cost, point.ranks))
+        return statistics.median(seconds)
+
+    def source(self, point: Point) -> str:
+        return EXTRAPOLATED if self.pretended[point][0]["extrapolated"] else PROJECTED
+
+
+def projections(study: Study, found: Measurements) -> dict[str, Projection]:
+    """By network: with its own cost model, or one fitted to the collectives measured on it; none where neither is there."""
+    made = {}
+    for name, network in study.networks.items():
+        cost = network.cost or (fitted(found.collectives[name]) if found.collectives[name] else None)
+        if cost is not None:
+            made[name] = Projection(cost, found.pretended)
+    return made
+
+
+def rows_of(study: Study, found: Measurements) -> list[ScalingRow]:
+    """All rows: weak before strong, networks and methods in the order asked for, growing scale and ranks."""
+    project = projections(study, found)
+    rows = []
+    for scaling, scales in ((WEAK, study.weak), (STRONG, study.strong)):
+        for name in study.networks:
+            for method in study.methods:
+                for scale in scales:
+                    rows += list(_line(study, found, project.get(name), scaling, name, method, scale))
+    return rows
+
+
+def _line(
+    study: Study, found: Measurements, projection: Projection | None, scaling: str, name: str, method: str, scale: int
+) -> Iterator[ScalingRow]:
+    for ranks in sorted({1, *study.ranks, *study.projected}):
+        at = Point(method, ranks, scale * ranks if scaling == WEAK else scale)
+        if at.population < ranks:
+            continue
+        one = Point(method, 1, scale)
+        ideal = 1 if scaling == WEAK else ranks  # tN of perfect scaling is t1 / ideal
+        row = ScalingRow(
+            scaling, name, study.networks[name].emulate, method, scale, ranks, at.population, study.crowded(ranks), MEASURED,
+            Spread(0.0, 0.0, 0.0), None, {},
+        )  # fmt: skip
+        projected = projection.seconds(at) if projection is not None and at in projection.pretended else None
+        where = NATIVE if ranks == 1 else name
+        if (where, at) in found.points:
+            yield measured(row, found.points[NATIVE, one], found.points[where, at], ideal, projected, study.oversubscribed)
+        elif projection is not None and projected is not None:
+            single = statistics.median(medians(found.points[NATIVE, one]))
+            efficiency = single / projected / ideal
+            yield replace(
+                row,
+                crowded=False,  # on a cluster they would not be
+                source=projection.source(at),
+                seconds=Spread(projected, projected, projected),
+                efficiency=Spread(efficiency, efficiency, efficiency),
+                projected=projected,
+            )
+
+
+def measured(
+    row: ScalingRow, single: list[Any], results: list[Any], ideal: int, projected: float | None, oversubscribed: bool
+) -> ScalingRow:
+    """The row with what was measured: seconds of all generations, efficiencies of the pairs of a round."""
+    every = [value for result in results for value in result["seconds"]]
+    of_rounds = medians(results)
+    ratios = [a / b / ideal for a, b in zip(medians(single), of_rounds, strict=True)]
+    return replace(
+        row,
+        seconds=Spread(statistics.median(of_rounds), min(every), max(every)),
+        efficiency=Spread(statistics.median(ratios), min(ratios), max(ratios)) if oversubscribed or not row.crowded else None,
+        bytes={key: count for key, count in results[-1]["bytes"].items() if count or not key.startswith("interface")},
+        projected=projected,
+    )
+
+
+def medians(results: list[Any]) -> list[float]:
+    """The median generation of every round."""
+    return [statistics.median(result["seconds"]) for result in results]

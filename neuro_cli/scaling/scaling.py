@@ -1,0 +1,29 @@
+"""``neuro scale``: weak and strong scaling of distribution methods over networks, measured here and projected beyond.
+
+DarwiNN (Petrica et al., GECCO 2020), section 5 and Figure 2.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.bench.table import wide_console
+from neuro_cli.core.errors import UserError
+from neuro_cli.scaling.plan import study_of
+from neuro_cli.scaling.plot import plot_scaling
+from neuro_cli.scaling.results import STRONG, WEAK, rows_of
+from neuro_cli.scaling.table import show
+from neuro_cli.scaling.worlds import measure
+
+
+def scale(config: dict[str, Any], run: Path) -> None:
+    """Measure, project, and write scaling.csv, scaling.md and the plots into ``run``. Raises UserError."""
+    study = study_of(config)
+    missing = [name for name, network in study.networks.items() if network.cost is None]
+    if study.project and missing:
+        raise UserError(f"project=True: fabric {missing[0]} has no cost model to project with; give others in fabrics")
+    found = measure(study, run / "worlds")
+    rows = rows_of(study, found)
+    show(study, found, rows, run)
+    for scaling in (WEAK, STRONG):
+        plot_scaling(rows, scaling, run / f"{scaling}.png")
+    wide_console().print(f"neuro: results in {run}")

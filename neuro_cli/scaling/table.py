@@ -1,0 +1,127 @@
+"""What a scaling study shows: a table on the terminal, the same as Markdown, and the projection's errors."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from neuro_cli.bench.table import machine, wide_console, write
+from neuro_cli.scaling.plan import Study
+from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, ScalingRow, Spread, projections
+from neuro_cli.scaling.worlds import Measurements
+
+COLUMNS = (
+    "scaling",
+    "fabric",
+    "method",
+    "members",
+    "ranks",
+    "s / generation",
+    "efficiency",
+    "payload",
+    "interface",
+    "projected s",
+)
+
+
+def measured_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
+    """Columns and cells of what was measured."""
+    return list(COLUMNS), [_cells(row) for row in rows if row.source == MEASURED]
+
+
+def _cells(row: ScalingRow) -> list[str]:
+    efficiency = "" if row.efficiency is None else _shown(row.efficiency, row.ranks > 1)
+    if row.crowded:
+        efficiency = f"{efficiency} more ranks than cores".strip()
+    projected = "" if row.error is None else f"{row.projected:.4f} ({row.error:+.0%})"
+    sent, crossed = (_amount(row.bytes.get(key)) for key in ("bytes_sent", "interface_sent"))
+    return [*_names(row), str(row.ranks), _shown(row.seconds), efficiency, sent, crossed, projected]
+
+
+def _names(row: ScalingRow) -> list[str]:
+    fabric = f"{row.fabric}{' emulated' if row.emulated and row.source == MEASURED else ''}"
+    return [row.scaling, fabric, row.method, f"{row.scale} {'a rank' if row.scaling == 'weak' else 'in all'}"]
+
+
+def _shown(spread: Spread, whole: bool = True) -> str:
+    return f"{spread.middle:.3f}" + (f" ({spread.least:.3f} to {spread.most:.3f})" if whole else "")
+
+
+def _amount(count: float | None) -> str:
+    if count is None:
+        return ""
+    return f"{count / 1e6:.2f} MB" if count >= 1e5 else f"{count / 1e3:.2f} kB"
+
+
+def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
+    """Efficiencies, a column for every number of ranks; ``~`` marks what was extrapolated from smaller worlds."""
+    projected = [row for row in rows if row.source != MEASURED and row.efficiency is not None]
+    ranks = sorted({row.ranks for row in projected})
+    lines: dict[tuple[str, ...], dict[int, str]] = {}
+    for row in projected:
+        assert row.efficiency is not None
+        mark = "~" if row.source == EXTRAPOLATED else ""
+        lines.setdefault(tuple(_names(row)), {})[row.ranks] = f"{mark}{row.efficiency.middle:.3f}"
+    cells = [[*names, *(line.get(n, "") for n in ranks)] for names, line in lines.items()]
+    return ["projected", "fabric", "method", "members", *(f"N = {n}" for n in ranks)], cells
+
+
+def error_line(rows: Sequence[ScalingRow]) -> str:
+    """How far the projection was from what was measured, ranks that shared cores left out; empty without such points."""
+    errors = [abs(row.error) for row in rows if row.error is not None and not row.crowded]
+    if not errors:
+        return ""
+    middle, most = statistics.median(errors), max(errors)
+    return f"projection against {len(errors)} measured points: median error {middle:.1%}, largest {most:.1%}"
+
+
+def cost_lines(study: Study, found: Measurements) -> list[str]:
+    """The cost model of every network, and whose it is."""
+    lines = []
+    for name, projection in projections(study, found).items():
+        origin = "given in its config" if study.networks[name].cost is not None else "fitted to the collectives measured here"
+        costs = ", ".join(
+            f"{kind} {cost.latency * 1e6:.1f} us a message, {cost.bandwidth / 1e6:.0f} MB/s"
+            for kind, cost in (("all-gather", projection.cost.all_gather), ("all-reduce", projection.cost.all_reduce))
+        )
+        lines.append(f"cost model of {name} ({origin}): {costs}")
+    return lines
+
+
+def collective_lines(study: Study, found: Measurements) -> list[str]:
+    """Collectives as measured beside what the cost model says of them."""
+    lines = []
+    for name, projection in projections(study, found).items():
+        for call, ranks, seconds in found.collectives[name]:
+            said = projection.cost.seconds(call, ranks)
+            lines.append(
+                f"{name}, {ranks} ranks, {call[0]} of {call[1]} bytes: {seconds * 1e3:.3f} ms, model {said * 1e3:.3f} ms"
+            )
+    return lines
+
+
+def show(study: Study, found: Measurements, rows: Sequence[ScalingRow], run: Path) -> None:
+    """Print the tables and write scaling.csv and scaling.md into ``run``."""
+    write(run / "scaling.csv", [row.fields() for row in rows], study.threads)
+    console, markdown = wide_console(), []
+    titles = (
+        "Measured: weak efficiency t1 / tN, strong t1 / (N tN); medians (least to most)",
+        "Projected efficiencies (~: the work of a rank is extrapolated from smaller worlds)",
+    )
+    for title, (columns, cells) in zip(titles, (measured_table(rows), projected_table(rows)), strict=True):
+        if cells:
+            table = Table(*columns, title=title)
+            for line in cells:
+                table.add_row(*line)
+            console.print(table)
+            markdown += [f"{title}.", "", *_markdown(columns, cells), ""]
+    notes = [*cost_lines(study, found), error_line(rows), machine(study.threads), f"MPI: {found.library}"]
+    for note in filter(None, notes):
+        console.print(note, highlight=False)
+    markdown += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, found))]
+    (run / "scaling.md").write_text("\n".join(markdown) + "\n")
+
+
+def _markdown(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *cells)]

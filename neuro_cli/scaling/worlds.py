@@ -1,0 +1,110 @@
+"""Starts the worlds of a scaling study and collects what they measured."""
+
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.fabric.measure import Timed
+from neuro_cli.fabric.network import Network
+from neuro_cli.launch.launcher import world_start
+from neuro_cli.scaling.plan import Point, Study
+
+NATIVE = "native"
+SIZES = (256, 16 * 1024, 1024 * 1024, 8 * 1024 * 1024)  # bytes of the collectives that are timed
+
+
+@dataclass
+class Measurements:
+    """By network and point: the results of every round. ``collectives``: by network, of every world with more than one rank.
+
+    ``pretended``: by point, what one of its ranks does outside of collectives, and the collectives; of every round where
+    the point is measured too.
+    """
+
+    points: dict[tuple[str, Point], list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    collectives: dict[str, list[Timed]] = field(default_factory=lambda: defaultdict(list))
+    pretended: dict[Point, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    library: str = ""
+
+
+def measure(study: Study, folder: Path) -> Measurements:
+    """Run every world of the study, ``rounds`` times in turn, so that a machine that drifts drifts for all.
+
+    ``folder`` keeps what each world was told and what it answered. Raises RuntimeError when a world fails.
+    """
+    found = Measurements()
+    for number in range(study.rounds):
+        if study.rounds > 1:
+            print(f"round {number + 1} of {study.rounds}", flush=True)
+        here = folder / f"round_{number + 1}"
+        _measure_world(study, found, NATIVE, Network(NATIVE), 1, here)
+        for name, network in study.networks.items():
+            for ranks in study.ranks:
+                if ranks > 1 and not study.project:
+                    _measure_world(study, found, name, network, ranks, here)
+        _pretend(study, found, set(study.ranks) - {1}, here)
+    _pretend(study, found, set(study.projected) - {1, *study.ranks}, folder)
+    return found
+
+
+def _measure_world(study: Study, found: Measurements, name: str, network: Network, ranks: int, folder: Path) -> None:
+    emulated = " emulated" if network.emulate else ""
+    print(f"{name}{emulated}, {ranks} rank{'s' * (ranks > 1)}", flush=True)
+    points = study.points(ranks)
+    inside = name if name in study.networks else None
+    entries = [
+        {"config": study.point_config(point, inside), "title": f"{point.method}, population {point.population}"}
+        for point in points
+    ]
+    node = study.config["known_fabrics"][name] | {"emulate": network.emulate}
+    results = _run(study, entries, network, ranks, node, folder / f"{name}_{ranks}")
+    for point, result in zip(points, results["points"], strict=True):
+        found.points[name, point].append(result)
+    found.collectives[name] += [(tuple(call), size, seconds) for call, size, seconds in results["collectives"]]
+    found.library = results["library"]
+
+
+def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) -> None:
+    """One rank of each of the larger worlds, on a machine all of whose cores are as busy as on a node of a cluster."""
+    sizes = sorted(worlds)
+    families = {
+        Point(method, ranks, members * ranks): f"{method} {members}"
+        for method in study.methods
+        for members in study.weak
+        for ranks in sizes
+    }
+    points = sorted({point for ranks in sizes for point in study.points(ranks)}, key=lambda p: (p.method, p.ranks, p.population))
+    if not points:
+        return
+    busy = max(1, study.cores // study.threads)
+    print(f"one rank of larger worlds, {busy} at once", flush=True)
+    entries = [
+        {
+            "config": study.point_config(point, None),
+            "title": f"{point.method}, rank of {point.ranks}, population {point.population}",
+            "pretend": point.ranks,
+            "family": families.get(point, f"{point.method} of {point.population}, {point.ranks}"),
+        }
+        for point in points
+    ]
+    results = _run(study, entries, Network(NATIVE), busy, study.config["known_fabrics"][NATIVE], folder / "pretended")
+    for point, result in zip(points, results["points"], strict=True):
+        found.pretended[point].append(result)
+
+
+def _run(
+    study: Study, entries: list[dict[str, Any]], network: Network, ranks: int, fabric: dict[str, Any], folder: Path
+) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    plan = {"fabric": fabric, "points": entries, "warmup": study.warmup, "repeats": study.repeats, "sizes": SIZES}
+    (folder / "plan.json").write_text(json.dumps(plan, indent=1))
+    files = [str(folder / name) for name in ("plan.json", "results.json")]
+    program = [sys.executable, "-P", "-m", "neuro_cli.scaling.worker", *files]
+    code = world_start(ranks, program, network).run()
+    if code or not (folder / "results.json").exists():
+        raise RuntimeError(f"the world of {ranks} ranks on {network.name} ended with exit code {code} before all was measured")
+    measured: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return measured

@@ -1,0 +1,132 @@
+"""Scores the members of a population by episodes: all members of this rank in environments that are stepped together.
+
+Members are written one by one into rows of a matrix, by the sampler and on the pool's threads; then one thread steps the
+environments, whose policies answer in one compiled call (:mod:`neuro_cli.task.reinforcement.policies`). Ranks are the way to
+more cores.
+"""
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import Proposal
+from neuro_cli.core.clock import Clock
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.threads import Threads
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.members import MemberJob, jobs_of
+from neuro_cli.task.reinforcement import Reinforcement
+from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
+from neuro_cli.task.reinforcement.policies import ChainPolicies, ModulePolicies, Policies, chain_of
+
+log = logging.getLogger(__name__)
+
+HELD = 1 << 28  # bytes of members that are held at once
+TRIED = 16  # observations on which compiled policies are compared with the module
+
+
+class EpisodeScorer:
+    """What :class:`neuro_cli.scoring.members.Scorer` is for examples. Legend: n members, e episodes, C columns."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        layout: ParameterLayout,
+        task: Reinforcement,
+        sampler: Sampler,
+        device: torch.device,
+        threads: Threads,
+        clock: Clock,
+        centre: Tensor,
+    ) -> None:
+        self.task, self.module, self.examples = task, module, task.episodes
+        self._layout, self._sampler, self._device, self._threads, self._clock = layout, sampler, device, threads, clock
+        self._chain = chain_of(module, layout)
+        if self._chain is not None and not self._agrees(centre):
+            self._chain = None
+        how = "one compiled call for all members" if self._chain is not None else "member by member, slower"
+        log.info("policies: %s; %d environments stepped together by one thread a rank", how, task.environments)
+
+    def _agrees(self, centre: Tensor) -> bool:
+        """Whether the compiled chain answers as the module does, on made-up observations."""
+        assert self._chain is not None
+        if self._chain.inputs != self.task.spaces.inputs:
+            return False
+        seen = torch.linspace(-2, 2, TRIED * self._chain.inputs).sin().view(TRIED, -1)
+        candidate = self._candidate(centre)
+        with torch.no_grad():
+            wanted = candidate(seen.to(self._device)).cpu().numpy()
+        policies = ChainPolicies(self._chain, centre[None].cpu().numpy())
+        made = policies.act(seen.numpy(), np.zeros(TRIED, np.int64), np.arange(TRIED))
+        if np.allclose(made, wanted, rtol=1e-3, atol=1e-4):
+            return True
+        log.warning("the compiled policy does not answer as the module does: the module is asked")
+        return False
+
+    def _candidate(self, flat: Tensor) -> nn.Module:
+        candidate = Candidate(self.module, self._layout, torch.float32, self._device)
+        candidate.flat.copy_(flat)
+        return candidate.ready()
+
+    def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
+        """Sums (n, C) float64 over each member's episodes; ``part`` [start, stop) of them, None for all."""
+        out = np.empty((len(members), len(self.task.score_names)))
+        together = max(1, HELD // (4 * self._layout.size))
+        for low in range(members.start, members.stop, together):
+            some = range(low, min(low + together, members.stop))
+            out[low - members.start : some.stop - members.start] = self._scores(proposal, generation, some, part)
+        return out
+
+    def _scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None) -> np.ndarray:
+        with self._clock.phase("sample"):
+            flats = self._members(proposal, generation, members)
+        start, stop = part or (0, self.examples)
+        plan = self._plan(generation, members, start, stop)
+        with self._clock.phase("forward"):
+            outcome = self.task.play(plan, self._policies(flats), self.task.normaliser)
+        columns = self.task.columns(outcome).reshape(len(members), stop - start, -1)
+        total = np.zeros((len(members), columns.shape[2]))
+        for episode in range(stop - start):  # one after the other, so that the bits do not depend on how many members there are
+            total += columns[:, episode]
+        return total
+
+    def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
+        count = stop - start
+        places = np.tile(np.arange(start, stop), len(members))
+        if self.task.own_examples:
+            directions = [self._sampler.side(member)[0] for member in members]
+            all_seeds = self.task.batch(generation, 0, (directions[-1] + 1) * self.examples).targets.numpy()
+            seeds = np.concatenate([all_seeds[d * self.examples + start : d * self.examples + stop] for d in directions])
+        else:
+            seeds = np.tile(self.task.batch(generation, start, stop).targets.numpy(), len(members))
+        return EpisodeSchedule(seeds, np.repeat(np.arange(len(members)), count), places)
+
+    def _policies(self, flats: Tensor) -> Policies:
+        if self._chain is not None:
+            return ChainPolicies(self._chain, flats.cpu().numpy())
+        # of all episodes, also where this rank plays a part: a row's bits depend on its place in the batch
+        return ModulePolicies([self._candidate(flat) for flat in flats], self.examples, self.task.spaces.shape)
+
+    def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
+        """The members' parameters (n, M)."""
+        flats = torch.empty(len(members), self._layout.size, device=self._device)
+        units = self._sampler.units(members)
+        self._sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
+
+        def row(member: int | None) -> Tensor | None:
+            return None if member is None else flats[member - members.start]
+
+        def write(job: MemberJob) -> None:
+            base = proposal.bases[job.parent]
+            if job.frozen is not None:
+                flats[job.frozen - members.start].copy_(base)
+                return
+            sides: dict[str, Any] = {"plus": row(job.unit.plus), "minus": row(job.unit.minus)}
+            self._sampler.perturb(base, proposal.scale, generation, job.unit.direction, **sides)
+
+        self._threads.map(write, jobs_of(units, proposal))
+        return flats

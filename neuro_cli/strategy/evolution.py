@@ -1,0 +1,54 @@
+"""What evolutionary strategies share: how a brood is bred from the present population."""
+
+import numpy as np
+
+from neuro_cli.core.checks import integer, number
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.strategy.base import Archive, Brood, Strategy
+from neuro_cli.strategy.space import Module, Space
+
+ATTEMPTS = 20  # to breed what was not trained before, until a random module takes the place
+
+
+class EvolutionaryStrategy(Strategy):
+    """``mutation``: probability that a layer is appended. ``tournament``: members of whom the fittest becomes a parent.
+
+    ``initial_layers``: the most that a module of the first broods has.
+    """
+
+    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int) -> None:
+        super().__init__(population)
+        self.mutation = number("strategy.mutation", mutation, low=0.0, high=1.0)
+        self.tournament = integer("strategy.tournament", tournament, 1, population)
+        self.initial_layers = integer("strategy.initial_layers", initial_layers, 1)
+
+    def begin(self, space: Space, seed: int, archive: Archive) -> None:
+        super().begin(space, seed, archive)
+        if self.initial_layers > space.longest:
+            raise ConfigError("strategy.initial_layers", self.initial_layers, f"must be <= max_layers={space.longest}")
+
+    def breed(self, number: int) -> Brood | None:
+        if number < self.population or len(self.members) < 2:
+            return self._random(number, self.initial_layers)
+        for attempt in range(ATTEMPTS):
+            rng = self.random_numbers(number, attempt)
+            first, second = self._parents(rng)
+            modules = list(dict.fromkeys(self.space.offspring(first, second, rng, self.mutation)))
+            if any(module not in self.archive.started for module in modules):
+                return Brood(number, modules, "crossover" if len(first) == len(second) else "mutation")
+        return self._random(number, self.space.longest)
+
+    def _random(self, number: int, longest: int) -> Brood | None:
+        module = self.space.fresh(self.random_numbers(number, ATTEMPTS), self.archive.started, longest)
+        return None if module is None else Brood(number, [module], "random")
+
+    def _parents(self, rng: np.random.Generator) -> tuple[Module, Module]:
+        """Two different members, each the fittest of a tournament."""
+        places = range(len(self.members))
+        first = self._winner(rng, list(places))
+        second = self._winner(rng, [place for place in places if place != first])
+        return self.members[first].module, self.members[second].module
+
+    def _winner(self, rng: np.random.Generator, places: list[int]) -> int:
+        # members stand in the order of their fitness
+        return int(min(rng.choice(places, size=min(self.tournament, len(places)), replace=False)))

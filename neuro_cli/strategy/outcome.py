@@ -1,0 +1,41 @@
+"""What became of a candidate, and which of two is the fitter."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from neuro_cli.strategy.space import Module, text_of
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """A trained candidate, or one that failed: then ``error`` says why and ``fitness`` is None.
+
+    ``fitness``: validation accuracy, a fraction. ``test_accuracy``: nothing in a search looks at it before its end.
+    """
+
+    module: Module
+    fitness: float | None = None
+    loss: float | None = None
+    train_loss: float | None = None
+    test_accuracy: float | None = None
+    test_loss: float | None = None
+    parameters: int = 0
+    seconds: float = 0.0
+    worker: str = ""
+    error: str = ""
+
+    @property
+    def rank(self) -> tuple[float, float, str]:
+        """The higher, the fitter: accuracy, then the lower validation loss; the text settles the rest."""
+        if self.fitness is None or self.loss is None:
+            return (-math.inf, -math.inf, text_of(self.module))
+        return (self.fitness, -self.loss, text_of(self.module))
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "module": list(self.module)}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "TrainingOutcome":
+        """What :meth:`as_json` gave. Raises TypeError for other fields."""
+        return cls(**{**fields, "module": tuple(fields["module"])})

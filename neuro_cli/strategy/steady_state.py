@@ -1,0 +1,27 @@
+"""Evolution without generations: as soon as a brood has hatched its fittest may enter the population, and another is bred.
+
+No worker waits for the slowest of a generation. In return the outcome depends on the order in which results arrive.
+"""
+
+from neuro_cli.core.checks import integer
+from neuro_cli.strategy.base import Brood
+from neuro_cli.strategy.evolution import EvolutionaryStrategy
+
+
+class SteadyState(EvolutionaryStrategy):
+    """``outstanding``: candidates that are trained or wait at once; as many as there are workers keep all of them busy."""
+
+    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, outstanding: int) -> None:
+        super().__init__(population, mutation, tournament, initial_layers)
+        self.outstanding = integer("strategy.outstanding", outstanding, 1)
+        self._hatched = 0
+
+    def ready(self, under_way: int) -> bool:
+        return under_way < self.outstanding
+
+    def hatched(self, brood: Brood) -> None:
+        winner = self.archive.fittest(brood.modules)
+        if winner is not None:
+            self.keep_fittest([*self.members, winner])
+        self._hatched += 1
+        self.generation = self._hatched // self.population

@@ -1,0 +1,116 @@
+"""Environments of gymnasium, made by their id, and what a policy must know of them."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from neuro_cli.core.errors import ConfigError, UserError
+
+log = logging.getLogger(__name__)
+
+INSTALL = "pip install 'neuro-cli[rl]'"
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Of an environment: the ``shape`` of an observation, and its actions.
+
+    ``actions`` > 0 choices that begin at ``first``, or 0 choices and a vector between ``low`` and ``high`` (A,).
+    """
+
+    shape: tuple[int, ...]
+    actions: int
+    first: int
+    low: np.ndarray
+    high: np.ndarray
+    dtype: np.dtype
+
+    @property
+    def inputs(self) -> int:
+        """Numbers of an observation."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a policy gives: a preference for every choice, or the action itself."""
+        return self.actions or len(self.low)
+
+
+class EnvironmentFactory:
+    """Makes environments ``identifier``, all alike. ``max_steps`` None: as long as the environment's own limit."""
+
+    def __init__(self, identifier: str, max_steps: int | None, options: dict[str, Any]) -> None:
+        self.identifier, self.max_steps, self.options = identifier, max_steps, options
+
+    def make(self) -> Any:
+        """A new environment. Raises UserError: it is not there, or a package that it needs."""
+        try:
+            import gymnasium
+        except ImportError as error:
+            raise UserError(f"task.id={self.identifier}: gymnasium is not installed: {INSTALL}") from error
+        limit = {} if self.max_steps is None else {"max_episode_steps": self.max_steps}
+        try:
+            with _quiet(self.identifier):
+                made = gymnasium.make(self.identifier, disable_env_checker=True, **limit, **self.options)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
+        except gymnasium.error.UnregisteredEnv as error:
+            close = get_close_matches(self.identifier, gymnasium.registry, cutoff=0.5)
+            near = f"did you mean {' or '.join(close)}?" if close else "gymnasium.registry lists what there is"
+            raise ConfigError("task.id", self.identifier, f"no such environment; {near}") from error
+        except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+            raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error
+        if made.spec is None or made.spec.max_episode_steps is None:
+            made.close()
+            allowed = f"{self.identifier} has no limit of its own, so a number of steps is needed"
+            raise ConfigError("task.max_steps", self.max_steps, allowed)
+        return made
+
+    def spaces(self) -> Spaces:
+        """Look at an environment. Raises UserError for spaces that are not served."""
+        from gymnasium.spaces import Box, Discrete
+
+        environment = self.make()
+        seen, acts = environment.observation_space, environment.action_space
+        environment.close()
+        if not isinstance(seen, Box):
+            raise ConfigError("task.id", self.identifier, f"observations must be a Box of numbers, not {seen}")
+        empty = np.empty(0, np.float32)
+        if isinstance(acts, Discrete):
+            return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty, np.dtype(np.int64))
+        if not isinstance(acts, Box) or len(acts.shape) != 1:
+            raise ConfigError("task.id", self.identifier, f"actions must be Discrete or a vector (Box), not {acts}")
+        low, high = (np.asarray(bound, np.float32) for bound in (acts.low, acts.high))
+        return Spaces(tuple(seen.shape), 0, 0, low, high, np.dtype(acts.dtype or np.float32))
+
+
+@contextmanager
+def _quiet(identifier: str) -> Iterator[None]:
+    """MuJoCo's remarks on the model files of gymnasium go to the log: they would come once for every environment."""
+    import gymnasium
+
+    spec = gymnasium.registry.get(identifier)
+    if spec is None or "mujoco" not in str(spec.entry_point):
+        yield
+        return
+    try:
+        import mujoco
+    except ImportError:
+        yield  # making the environment says so
+        return
+    told = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: log.debug("%s: %s", identifier, text))
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(told)
+
+
+def _first(error: BaseException) -> str:
+    """The first sentence of an error of gymnasium, without its advice on other packages."""
+    return (" ".join(str(error).split()).split(", run ")[0] or type(error).__name__)[:200]

@@ -1,0 +1,127 @@
+"""Many policies that answer side by side, one row of a batch each.
+
+A chain of linear layers with tanh, ReLU or sigmoid between them (:class:`torch.nn.Sequential`) is worked out by compiled
+loops for all members in one call; any other module is asked member by member.
+
+Legend: W policies, M parameters, n rows, e episodes of a policy, I inputs, O outputs.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.task.reinforcement import policy_kernels as kernels
+
+log = logging.getLogger(__name__)
+
+ACTIVATIONS = {nn.Tanh: kernels.TANH, nn.ReLU: kernels.RELU, nn.Sigmoid: kernels.SIGMOID}
+
+
+class Policies(Protocol):
+    def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Outputs (n, O) float32 for ``observations`` (n, I) float32 of episode ``places`` (n,) of policy ``which`` (n,).
+
+        A row's bits depend on its policy and its observation only. Good until the next call.
+        """
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Linear layers, one after the other: ``layers`` (L, 5) as :func:`policy_kernels.lay_out` takes them."""
+
+    layers: np.ndarray
+
+    @property
+    def inputs(self) -> int:
+        return int(self.layers[0, 0])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.layers[-1, 1])
+
+
+def chain_of(module: nn.Module, layout: ParameterLayout) -> Chain | None:
+    """The linear layers of ``module``, or None if it is something else."""
+    if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward:
+        return None
+    places = {place.name: place for place in layout.places}
+    rows: list[list[int]] = []
+    for name, part in module.named_children():
+        weight, bias = places.get(f"{name}.weight"), places.get(f"{name}.bias")
+        if type(part) is nn.Linear and weight is not None and (bias is not None or part.bias is None):
+            start = -1 if bias is None else bias.start
+            rows.append([part.in_features, part.out_features, weight.start, start, kernels.LINEAR])
+        elif type(part) in ACTIVATIONS and rows and rows[-1][4] == kernels.LINEAR:
+            rows[-1][4] = ACTIVATIONS[type(part)]
+        elif not (isinstance(part, nn.Flatten | nn.Identity) and not rows):
+            return None
+    fits = all(one[1] == other[0] for one, other in pairwise(rows))
+    return Chain(np.array(rows, np.int64)) if rows and fits else None
+
+
+class ChainPolicies:
+    """Policies of one chain with the flat vectors ``flats`` (W, M) float32."""
+
+    def __init__(self, chain: Chain, flats: np.ndarray) -> None:
+        self._chain = chain
+        size = int(((chain.layers[:, 0] + 1) * chain.layers[:, 1]).sum())
+        self._parameters = np.empty((len(flats), size), np.float32)
+        kernels.lay_out(chain.layers, flats, self._parameters)
+        self._widest = int(chain.layers[:, :2].max())
+
+    def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
+        out = np.empty((len(observations), self._chain.outputs), np.float32)
+        kernels.act(self._chain.layers, self._parameters, which, observations, out, self._widest)
+        return out
+
+
+class ModulePolicies:
+    """Policies by modules, each asked for all of its ``episodes`` at once, over or not: matrix products of other sizes may
+    round otherwise, and an answer must not depend on which episodes still run."""
+
+    def __init__(self, modules: Sequence[nn.Module], episodes: int, shape: tuple[int, ...]) -> None:
+        self._modules, self._shape = modules, shape
+        self._seen = np.zeros((len(modules), episodes, int(np.prod(shape))), np.float32)
+        parameter = next(modules[0].parameters(), None)
+        self._device = torch.device("cpu") if parameter is None else parameter.device
+
+    def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
+        self._seen[which, places] = observations
+        made: dict[int, np.ndarray] = {}
+        with torch.no_grad():
+            for policy in np.unique(which):
+                seen = torch.from_numpy(self._seen[policy]).view(-1, *self._shape).to(self._device)
+                made[policy] = answer(self._modules[policy], seen)
+        return np.stack([made[policy][place] for policy, place in zip(which, places, strict=True)])
+
+
+def answer(module: nn.Module, observations: Tensor) -> np.ndarray:
+    """Outputs (B, O) float32 of ``module`` for ``observations`` (B, ..). Raises UserError when it does not take them."""
+    shape = "x".join(map(str, observations.shape[1:]))
+    try:
+        made = module(observations)
+    except Exception as error:  # a user's module may check its input in any way
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"model: it does not take observations of {shape} numbers: {reason}") from error
+    if not isinstance(made, Tensor) or made.dim() != 2 or len(made) != len(observations):
+        what = "x".join(map(str, made.shape)) if isinstance(made, Tensor) else type(made).__name__
+        raise UserError(f"model: its output for {len(observations)} observations is {what}; rows of actions are needed")
+    return made.float().cpu().numpy()
+
+
+def policies_of(module: nn.Module, episodes: int, shape: tuple[int, ...]) -> Policies:
+    """One policy: ``module`` with its own parameters."""
+    if any(parameter.requires_grad for parameter in module.parameters()):
+        layout = ParameterLayout(module)
+        chain = chain_of(module, layout)
+        if chain is not None and chain.inputs == int(np.prod(shape)):
+            return ChainPolicies(chain, layout.flatten(module)[None].cpu().numpy())
+    return ModulePolicies([module], episodes, shape)

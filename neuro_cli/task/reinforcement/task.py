@@ -1,0 +1,219 @@
+"""Reinforcement learning: a policy is scored by the mean return of whole episodes in an environment of gymnasium.
+
+An episode is an example: ``episodes`` of them a generation, whose seeds are a function of (seed, generation, episode), so
+all members meet the same ones (common random numbers), or with ``common_episodes=false`` the same for both sides of a
+direction only. No action noise, no reward shaping.
+
+Legend: B episodes, C score columns, I numbers of an observation, A outputs of a policy.
+"""
+
+import logging
+import queue
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from neuro_cli.core.checks import boolean, integer, number
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
+from neuro_cli.task.base import Batch, Task
+from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
+from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
+from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
+from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of
+
+log = logging.getLogger(__name__)
+
+EVALUATED_TOGETHER = 10  # test episodes of a chunk, which one rank plays
+FRESH = 1 << 31  # seeds of test episodes begin here, those of training end
+
+
+class Reinforcement(Task):
+    """``id``: of any environment of gymnasium whose observations are a Box and whose actions are Discrete or a vector.
+
+    ``environments``: how many are stepped together. ``anew``: the environment is made anew for every episode, for those
+    that ``reset(seed)`` does not bring back to the same state. ``step_bonus``: added to every step's reward in training,
+    never in the test: -1 takes the survival bonus out, as Mania et al. 2018, section 4.1 do for Hopper and Ant.
+    """
+
+    has_loss = False
+    batch_key = "task.episodes"
+    evaluation_names = ("mean_return",)
+    imports = ("id", "options")  # arguments in which a text may name a module that gymnasium or the environment imports
+
+    def __init__(
+        self,
+        id: str,
+        episodes: int = 1,
+        common_episodes: bool = True,
+        max_steps: int | None = None,
+        normalise: bool = True,
+        clip: float = 5.0,
+        environments: int = 16,
+        evaluation_episodes: int = 100,
+        anew: bool = False,
+        options: dict[str, Any] | None = None,
+        step_bonus: float = 0.0,
+    ) -> None:
+        if not isinstance(id, str):
+            raise ConfigError("task.id", id, "must be the id of an environment")
+        self.id = id
+        self.episodes = integer("task.episodes", episodes, 1)
+        self.own_examples = not boolean("task.common_episodes", common_episodes)
+        self.normalise = boolean("task.normalise", normalise)
+        self.clip = number("task.clip", clip, above=0.0)
+        self.environments = integer("task.environments", environments, 1)
+        self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
+        self.anew = boolean("task.anew", anew)
+        self.step_bonus = number("task.step_bonus", step_bonus)
+        limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
+        self.maker = EnvironmentFactory(self.id, limit, dict(options or {}))
+        self.statistics: ObservationStatistics | None = None
+        self._stages: queue.SimpleQueue[EnvironmentPool] = queue.SimpleQueue()
+        self._spaces: Spaces | None = None
+
+    @property
+    def spaces(self) -> Spaces:
+        """What the environment takes and gives. Raises UserError."""
+        if self._spaces is None:
+            self._spaces = self.maker.spaces()
+        return self._spaces
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """``fitness``: the return. ``steps``: observations that were acted on; then I sums of z and I of z**2."""
+        columns = range(self.spaces.inputs) if self.normalise else ()
+        return ("fitness", "steps", *(f"z_{i}" for i in columns), *(f"z_{i}_squared" for i in columns))
+
+    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
+        if gradient:
+            raise UserError(f"algo=sgd: a return has no gradient, task.id={self.id} needs a population")
+        if layout == "per_example":
+            allowed = f"task.id={self.id} has no batch of examples; task.common_episodes=false gives every direction its own"
+            raise ConfigError("layout", layout, allowed)
+        if precision != "float32":
+            raise ConfigError("precision", precision, f"policies of task.id={self.id} run in float32")
+
+    def model_arguments(self) -> dict[str, int]:
+        return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
+
+    def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
+        """``batch_size`` is not used: ``episodes`` is its place here."""
+        spaces = self.spaces
+        if input_shape is not None and int(np.prod(input_shape)) != spaces.inputs:
+            shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
+            raise UserError("model expects {} numbers, task.id={id} gives observations of {}".format(*shapes, id=self.id))
+        self.input_shape, self.output_size, self.batch_size = spaces.shape, spaces.outputs, self.episodes
+        self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
+        self._seed = seed
+        if self.normalise and self.statistics is None:
+            self.statistics = ObservationStatistics(spaces.inputs)
+        if self.statistics is not None and len(self.statistics.mean) != spaces.inputs:
+            raise UserError(
+                f"task.id={self.id}: statistics of {len(self.statistics.mean)} numbers, observations of {spaces.inputs}"
+            )
+
+    def check_model(self, module: nn.Module) -> None:
+        """Ask ``module`` about an observation of zeros. Raises UserError when it does not fit the environment."""
+        if any(isinstance(part, _BatchNorm) for part in module.modules()):
+            raise UserError("model: batch norm would mix episodes; task.normalise=true normalises observations")
+        parameter = next(module.parameters(), None)
+        device = torch.device("cpu") if parameter is None else parameter.device
+        with torch.no_grad():
+            made = answer(module, torch.zeros(1, *self.spaces.shape, device=device))
+        if made.shape[1] != self.output_size:
+            what = "one for each choice" if self.spaces.actions else "the numbers of an action"
+            raise UserError(f"model: it has {made.shape[1]} outputs, task.id={self.id} needs {self.output_size} ({what})")
+
+    def batch(self, generation: int, start: int, stop: int) -> Batch:
+        """Episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""
+        words = random_words(self._seed, generation, 0, EPISODE_STREAM, stop)[start:]
+        seeds = torch.from_numpy((words >> 1).astype(np.int64))
+        return Batch(seeds, seeds)
+
+    def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:
+        """Play the episodes of ``plan``. Thread-safe: every thread has environments of its own."""
+        try:
+            stage = self._stages.get_nowait()
+        except queue.Empty:
+            stage = EnvironmentPool(self.maker, self.spaces, self.environments, self.anew)
+        try:
+            return stage.play(plan, policies, normaliser)
+        finally:
+            self._stages.put(stage)
+
+    @property
+    def normaliser(self) -> Normaliser | None:
+        """What policies see of observations in training; None with ``normalise=false``."""
+        return None if self.statistics is None else Normaliser(*self.statistics.float32(), self.clip)
+
+    def columns(self, outcome: EpisodeOutcome) -> np.ndarray:
+        """Scores (J, C) float64 of the episodes of ``outcome``."""
+        return np.column_stack([outcome.returns + self.step_bonus * outcome.steps, outcome.steps, outcome.sums])
+
+    def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
+        seeds = batch.targets.numpy()
+        plan = plan_of(seeds[None])
+        policies = policies_of(module, len(seeds), self.spaces.shape)
+        return torch.from_numpy(self.columns(self.play(plan, policies, self.normaliser))).float()
+
+    def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
+        steps = float(means[1]) * self.episodes * members
+        return {
+            "episode_length": float(means[1]),
+            "environment_steps": round(steps),
+            "steps_per_second": steps / seconds,
+        }
+
+    def absorb(self, generation: int, means: np.ndarray, members: int) -> None:
+        if self.statistics is None:
+            return
+        episodes, size = self.episodes * members, self.spaces.inputs
+        sums = means * episodes
+        self.statistics.add(float(sums[1]), sums[2 : 2 + size], sums[2 + size :])
+
+    def state(self) -> dict[str, Tensor]:
+        return {} if self.statistics is None else self.statistics.state()
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        if self.normalise and state:
+            self.statistics = ObservationStatistics.of(state)
+
+    def deployed(self, module: nn.Module) -> nn.Module:
+        return module if self.statistics is None else NormalisedPolicy(module, self.statistics, self.clip)
+
+    def loss(self, module: nn.Module, batch: Batch) -> Tensor:
+        raise AssertionError("a return has no loss")  # refuse() refuses it
+
+    def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
+        """Sums (4,) over episodes that training never meets: returns, their squares, steps, episodes."""
+        first = chunk * EVALUATED_TOGETHER
+        last = min(first + EVALUATED_TOGETHER, self.evaluation_episodes)
+        words = random_words(self._seed, 0, 0, EVALUATION_STREAM, last)[first:]
+        plan = plan_of(FRESH + (words >> 1).astype(np.int64)[None])
+        normaliser = None
+        if isinstance(module, NormalisedPolicy):  # the same arithmetic as in training
+            normaliser = Normaliser(module.mean.cpu().numpy(), module.inverse.cpu().numpy(), module.clip)
+            module = module.policy
+        outcome = self.play(plan, policies_of(module, last - first, self.spaces.shape), normaliser)
+        returns = outcome.returns
+        return np.array([returns.sum(), (returns**2).sum(), outcome.steps.sum(), len(returns)], np.float64)
+
+    def summarise(self, sums: np.ndarray) -> dict[str, float]:
+        total, squares, steps, count = map(float, sums)
+        mean = total / count
+        return {
+            "mean_return": mean,
+            "return_deviation": float(np.sqrt(max(squares / count - mean**2, 0.0))),
+            "mean_episode_length": steps / count,
+            "test_episodes": count,
+        }
+
+
+def plan_of(seeds: np.ndarray) -> EpisodeSchedule:
+    """The episodes of W policies with ``seeds`` (W, e) each, policy by policy."""
+    policies, episodes = seeds.shape
+    return EpisodeSchedule(np.ravel(seeds), np.repeat(np.arange(policies), episodes), np.tile(np.arange(episodes), policies))

@@ -1,0 +1,142 @@
+"""``neuro bench generation`` for real, on a small network."""
+
+import csv
+
+import pytest
+from configs import composed
+from inside import neuro_inside, one_line
+from worlds import needs_mpi
+
+from neuro_cli.bench.generation import SPLIT
+
+
+def test_bench_generation_times_both_systems_and_writes_csv(tmp_path):
+    setting = ("model=MNIST_10K", "population=4", "batch_size=16", "repeats=2", "threads=1", "hydra.run.dir=bench")
+    done = neuro_inside("bench", "generation", *setting, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "bench" / "bench.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["system"], row["repeat"]) for row in rows] == [
+        (system, str(repeat)) for system in ("neuro", "textbook", "roof") for repeat in range(2)
+    ]
+    for row in rows:
+        assert 0 < sum(float(row[part]) for part in SPLIT) <= float(row["seconds"]) * 1.05
+        assert float(row["peak_memory_bytes"]) > 1e8
+    assert "neuro / textbook: " in done.stdout
+    assert "neuro / roof: " in done.stdout
+    for word in ("torch 2", "numba", "1 threads", "cores"):
+        assert word in done.stdout
+
+
+TINY = """
+from torch import nn
+
+
+class Tiny(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 10))
+"""
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_bench_noise_times_every_way_of_making_normals(tmp_path):
+    done = neuro_inside("bench", "noise", "repeats=1", "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "noise.csv")
+    assert {"neuro, 1 thread", "torch.randn", "numpy SFC64"} <= {row["what"] for row in rows}
+    for row in rows:
+        assert float(row["ns_per_normal"]) == pytest.approx(1e9 * float(row["seconds"]) / float(row["normals"]))
+        assert "torch 2" in row["machine"]
+
+
+def test_bench_layer_gives_multiples_of_the_unperturbed_pass_for_every_sampler(tmp_path):
+    sizes = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[[8,5]]")
+    small = (*sizes, "layer.convolution.examples=8", "layer.network.examples=4", "repeats=2", "hydra.run.dir=bench")
+    done = neuro_inside("bench", "layer", *small, "~layer.network.models.MNIST_3M", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "layer.csv")
+    assert {row["layer"] for row in rows} == {"linear 24", "conv 8 at 5x5", "MLP_270K"}
+    samplers = composed(verb="bench")["samplers"]
+    whats = {"reference"} | {f"{name} {part}" for name in samplers for part in ("forward", "update")}
+    assert {row["what"] for row in rows} == whats
+    reference = {(row["layer"], row["round"]): float(row["seconds"]) for row in rows if row["what"] == "reference"}
+    for row in rows:
+        if row["what"].startswith(("sign_flip", "low_rank", "permutation")):
+            assert float(row["multiple"]) == pytest.approx(float(row["seconds"]) / reference[row["layer"], row["round"]])
+
+
+@pytest.mark.parametrize("layout", ["per_example", "shared_batch"])
+def test_bench_correlation_sees_the_gradient(tmp_path, layout):
+    """With more directions than parameters the estimates must point along the gradient."""
+    (tmp_path / "tiny.py").write_text(TINY)
+    setting = ("model._target_=tiny.Tiny", f"layout={layout}", "correlation.populations=[16,512]", "repeats=1", "batch_size=64")
+    done = neuro_inside("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "correlation.csv")
+    assert {row["sampler"] for row in rows} == set(composed(verb="bench")["samplers"]) - {"antithetic"}
+    assert all(-1 <= float(row["correlation"]) <= 1 for row in rows)
+    many = [float(row["correlation"]) for row in rows if row["population"] == "512"]
+    assert sum(many) / len(many) > 0.1
+    if layout == "shared_batch":  # nothing but the directions is random there
+        assert min(many) > 0.1
+
+
+def test_bench_rollout_replays_the_population(tmp_path):
+    pytest.importorskip("gymnasium")
+    task = ("task=lunar_lander", "task.id=CartPole-v1", "task.max_steps=40", "model=mlp_policy", "model.hidden=[4]")
+    done = neuro_inside("bench", "rollout", *task, "population=6", "repeats=2", "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "rollout.csv")
+    assert [row["system"] for row in rows] == ["neuro", "random actions", "the same actions"] * 2
+    for first in (0, 3):
+        assert len({row["steps"] for row in rows[first : first + 3]}) == 1
+        assert int(rows[first]["steps"]) > 30
+    assert all(float(row["steps_per_second"]) > 0 for row in rows)
+    refused = neuro_inside("bench", "rollout", "population=6", "hydra.run.dir=other", cwd=tmp_path)
+    assert "what=rollout: it needs a task with environments" in one_line(refused)
+
+
+def test_bench_refuses_an_unknown_subject(tmp_path):
+    done = neuro_inside("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 2
+    kinds = "generation, noise, layer, correlation, rollout, ensemble, ensemble_bytes, reinforcement, brokers"
+    assert done.stderr == f"neuro: error: what=generatoin: must be one of {kinds}\n"
+
+
+@needs_mpi
+def test_bench_ensemble_bytes_counts_at_the_fabric(tmp_path):
+    smaller = ("~ensemble.bytes.models.CIF_8M", "~ensemble.bytes.models.WRN_28_12", "ensemble.bytes.models.MNIST_3M._target_=")
+    setting = (*smaller[:2], smaller[2] + "neuro_cli.model.mnist.MNIST_10K", "ensemble.bytes.batch_size=6")
+    done = neuro_inside("bench", "ensemble_bytes", *setting, "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (row,) = rows_of(tmp_path / "bench" / "ensemble_bytes.csv")
+    assert float(row["logit_values"]) == 6 * 10
+    assert float(row["logits_sent"]) == float(row["logits_received"]) == 8 * 6 * 10
+    assert int(row["parameters"]) == 11_274
+    assert float(row["batch_parallel_values"]) == 11_274 + 2  # loss and accuracy go with the gradients
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_bench_ensemble_compares_with_one_graph(tmp_path):
+    task = ("ensemble.task._target_=neuro_cli.task.digits.Digits", "~ensemble.task.root", "~ensemble.task.download")
+    sizes = ("ensemble.algo.size=3", "ensemble.iterations=4", "ensemble.curve_iterations=5", "ensemble.batch_size=20")
+    done = neuro_inside("bench", "ensemble", *task, *sizes, "hydra.run.dir=bench", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "bench" / "ensemble.csv")
+    exact = [row for row in rows if row["dtype"] == "float64"]
+    assert [(row["method"], row["ranks"]) for row in exact] == [
+        (method, ranks) for ranks in "123" for method in ("logits_allreduce", "logits_tree")
+    ]
+    assert all(float(row["largest_gap"]) < 1e-10 for row in exact)
+    assert all(row["test_accuracy"] for row in rows if row["dtype"] == "float32")
+    assert (tmp_path / "bench" / "ensemble.png").stat().st_size > 10_000
+
+
+def test_other_benchmarks_take_no_ensemble(tmp_path):
+    done = neuro_inside("bench", "generation", "algo=ensemble", "hydra.run.dir=bench", cwd=tmp_path)
+    assert one_line(done).startswith("algo=ensemble: neuro bench ensemble and ensemble_bytes measure ensembles")

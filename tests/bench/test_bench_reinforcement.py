@@ -1,0 +1,143 @@
+"""The table of minutes to a mean return: its plan, its rows, its continuation; slow: a tiny cell of every column."""
+
+import csv
+import json
+import math
+import sys
+
+import pytest
+from configs import composed
+from inside import neuro_inside, one_line
+from worlds import neuro
+
+from neuro_cli.bench import reinforcement as bench
+from neuro_cli.bench.reinforcement import FIELDS, Trial, plan, table
+from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder.checkpoint import CheckpointStore
+
+pytest.importorskip("gymnasium")
+
+
+def settings(**changes):
+    node = composed(verb="bench")["reinforcement"]
+    return node | {"only": ["lunar_lander"], "seeds": [1, 2]} | changes
+
+
+def row_of(cell: Trial, ended: str = "goal", minutes: float = 1.0, best: float = 210.0) -> dict[str, str]:
+    values = (ended, minutes, best, best - 5, 3, 2_000_000, "here")
+    return cell.identity | {name: str(value) for name, value in zip(FIELDS[7:], values, strict=True)}
+
+
+def test_a_cell_is_a_command_that_anyone_can_type():
+    cells = plan(settings(columns=["openai_es", "evolve"]))
+    assert [(cell.column, cell.seed) for cell in cells] == [("openai_es", 1), ("openai_es", 2), ("evolve", 1), ("evolve", 2)]
+    assert cells[1].program[:4] == ("neuro_cli", "train", "ranks=2", "distribution=replicated")
+    assert cells[2].program[:4] == ("neuro_cli", "evolve", "task=lunar_lander", "cluster.local_peers=2")
+    for cell in cells:
+        assert {f"seed={cell.seed}", "stop.metric=mean_return", "stop.at=200", "task.evaluation_episodes=100"} <= set(
+            cell.program
+        )
+
+
+@pytest.mark.parametrize("task", composed(verb="bench")["reinforcement"]["tasks"])
+def test_every_task_has_the_columns_that_the_issue_asks_for(task):
+    cells = plan(settings(only=[task]))
+    assert {"evolve", "openai_es", "ddpg"} <= {cell.column for cell in cells}
+    for cell in cells:
+        if cell.column != "ddpg":
+            config = composed(*cell.program[2:], verb=cell.program[1])
+            assert config["task"]["evaluation_episodes"] == 100
+            assert config["task"]["id"] == composed(f"task={task}")["task"]["id"]
+        else:
+            setting = json.loads(cell.program[1])
+            assert setting["ddpg"].keys() == composed(verb="bench")["reinforcement"]["ddpg"].keys()
+
+
+def test_ddpg_has_continuous_actions_where_the_others_choose():
+    (cell, _) = plan(settings(columns=["ddpg"]))
+    assert json.loads(cell.program[1])["task"]["options"] == {"continuous": True}
+    assert table([row_of(cell)], {})[0][1] == "ddpg (continuous)"
+
+
+def test_a_median_takes_seeds_that_did_not_arrive_for_slower():
+    cells = plan(settings(columns=["evolve"], seeds=[1, 2, 3, 4, 5]))
+    ends = [("goal", 0.5), ("budget", 15), ("goal", 3.0), ("goal", 1.5), ("itself", 2)]
+    line = table([row_of(cell, *end) for cell, end in zip(cells, ends, strict=True)], {"lunar_lander": 0.67})[0]
+    assert line[:4] == ("lunar_lander to 200", "evolve", "3 of 5", "3.00 (0.50 to not reached)")
+    assert line[-2:] == ("2.00", "0.67 min")
+    even = table([row_of(cell, *end) for cell, end in zip(cells[:2], ends[:2], strict=True)], {})[0]
+    assert even[2:4] == ("1 of 2", "not reached in 7.8")  # the middle of the time that was tried
+
+
+def test_a_row_without_a_look_says_so():
+    (cell,) = plan(settings(columns=["evolve"], seeds=[1]))
+    line = table([row_of(cell, "budget", 0.1, math.nan)], {})[0]
+    assert line[2:6] == ("0 of 1", "not reached in 0.1", "no look in time", "no look in time")
+
+
+def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypatch, capsys):
+    played, failing = [], True
+
+    def play(cell, folder):
+        if failing and len(played) == 1:
+            raise KeyboardInterrupt
+        played.append(cell)
+        return {name: text for name, text in row_of(cell).items() if name != "machine"}
+
+    monkeypatch.setattr(bench, "_play", play)
+    config = {"reinforcement": settings(columns=["openai_es"], seeds=[1, 2, 3], results=str(tmp_path / "table.csv"))}
+    with pytest.raises(KeyboardInterrupt):
+        bench.bench_reinforcement(config, tmp_path)
+    failing = False
+    bench.bench_reinforcement(config, tmp_path)
+    assert [cell.seed for cell in played] == [1, 2, 3]
+    assert "3 of 3" in capsys.readouterr().out
+    config["reinforcement"]["tasks"]["lunar_lander"]["goal"] = 150
+    config["reinforcement"]["seeds"] = [1]
+    bench.bench_reinforcement(config, tmp_path)  # another goal is another cell
+    assert len(played) == 4
+    (tmp_path / "table.csv").write_text("a,b\n")
+    with pytest.raises(UserError, match="its columns are others"):
+        bench.bench_reinforcement(config, tmp_path)
+
+
+def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
+    def refused(*overrides):
+        return one_line(neuro_inside("bench", "reinforcement", *overrides, "hydra.run.dir=bench", cwd=tmp_path))
+
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    ddpg = refused("reinforcement.columns=[ddpg]")
+    assert ddpg == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install 'neuro-cli[baselines]'"
+    assert refused("reinforcement.columns=[dqn]") == "reinforcement.columns=dqn: must be one of evolve, openai_es, ars, ddpg"
+    assert refused("reinforcement.only=[pong]").startswith("reinforcement.only=pong: must be one of lunar_lander, ")
+    assert refused("reinforcement.seeds=[]") == "reinforcement.seeds=[]: must be a list of at least one"
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_tiny_cell_of_every_column(tmp_path):
+    """A goal that the first look reaches, and one that none does."""
+    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("msgpack")
+    short = ("reinforcement.seeds=[3]", "reinforcement.episodes=3", "reinforcement.ddpg.look=100", "reinforcement.columns=")
+    tiny = ("bench", "reinforcement", "reinforcement.only=[lunar_lander]", "reinforcement.results=table.csv", *short[:3])
+    goals = {"easy": (-10_000, 4, "[evolve,openai_es,ddpg]"), "hard": (10_000, 0.5, "[openai_es]")}
+    for name, (goal, minutes, columns) in goals.items():
+        task = "reinforcement.tasks.lunar_lander"
+        more = (f"{task}.goal={goal}", f"{task}.minutes={minutes}", short[3] + columns, f"hydra.run.dir={name}")
+        done = neuro(*tiny, *more, cwd=tmp_path, timeout=800)
+        assert done.returncode == 0, done.stderr
+    with (tmp_path / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["column"], row["ended"]) for row in rows] == [
+        ("evolve", "goal"), ("openai_es", "goal"), ("ddpg", "goal"), ("openai_es", "budget"),
+    ]  # fmt: skip
+    for row in rows[:3]:
+        assert int(row["looks"]) == 1
+        assert 0 < float(row["minutes"]) < 4
+        assert math.isfinite(float(row["fresh_return"]))
+        assert float(row["fresh_return"]) != float(row["best_return"])  # other episodes
+    assert float(rows[3]["minutes"]) == pytest.approx(0.5, abs=0.1)
+    for column in ("evolve", "openai_es"):  # what is confirmed is what the look saw
+        assert CheckpointStore(tmp_path / "easy" / f"lunar_lander_{column}_3", keep=1).load(None).generation == 8

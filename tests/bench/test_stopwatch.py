@@ -1,0 +1,61 @@
+"""A command under the stopwatch: ended by its goal, by its budget, by itself, by an error."""
+
+import sys
+import time
+
+import pytest
+
+from neuro_cli.bench.stopwatch import MetricsTail, timed
+from neuro_cli.core.errors import UserError
+
+WRITER = """
+import sys, time
+from pathlib import Path
+folder, returns, then = Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
+folder.mkdir()
+with (folder / "metrics.csv").open("w") as file:
+    print("generation,environment_steps,mean_return", file=file, flush=True)
+    for number, value in enumerate(returns):
+        print(f"{number},10,{value}", file=file, flush=True)
+if then == "fail":
+    sys.exit("Traceback\\nno such thing")
+time.sleep(60 if then == "go on" else 0)
+"""
+
+
+def command(folder, returns: str, then: str) -> list[str]:
+    return [sys.executable, "-c", WRITER, str(folder), returns, then]
+
+
+def test_the_first_look_at_the_goal_ends_a_command(tmp_path):
+    seen = timed(command(tmp_path / "run", "1,,7,5,9", "end"), tmp_path / "run", 6, 60)
+    assert seen.ended == "goal"
+    assert [(look.mean_return, look.steps) for look in seen.looks] == [(1, 10), (7, 30)]
+    assert 0 < seen.looks[-1].minutes <= seen.minutes < 1
+
+
+def test_a_budget_ends_a_command_that_goes_on(tmp_path):
+    start = time.monotonic()
+    seen = timed(command(tmp_path / "run", "1,2", "go on"), tmp_path / "run", 6, 1.5)
+    assert (seen.ended, len(seen.looks), seen.steps) == ("budget", 2, 20)
+    assert 1.5 <= 60 * seen.minutes <= time.monotonic() - start < 30
+
+
+def test_a_command_may_end_before(tmp_path):
+    assert timed(command(tmp_path / "run", "1,2", "end"), tmp_path / "run", 6, 60).ended == "itself"
+
+
+def test_a_command_that_fails_says_its_last_words(tmp_path):
+    with pytest.raises(UserError, match=r"exit code 1: no such thing$"):
+        timed(command(tmp_path / "run", "1", "fail"), tmp_path / "run", 6, 60)
+
+
+def test_a_torn_row_waits_for_its_end(tmp_path):
+    path = tmp_path / "metrics.csv"
+    rows = MetricsTail(path)
+    assert list(rows.new()) == []
+    path.write_text("a,b\n1,")
+    assert list(rows.new()) == []
+    path.write_text("a,b\n1,2\n3,4\n")
+    assert list(rows.new()) == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    assert list(rows.new()) == []

@@ -1,0 +1,177 @@
+"""The doctor finds what is there, names what is not, and gives the command that fixes it."""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from neuro_cli.cli import doctor as module
+from neuro_cli.cli.doctor import Finding, doctor
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.noise import Noise
+from neuro_cli.task.mnist import IDX_FILES
+
+needs_mpi = pytest.mark.skipif(bool(module._ask([sys.executable, "-c", module.MEETING])[1]), reason="no MPI here")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "40")  # narrower than any fix
+
+
+def named(findings: Iterator[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+@needs_mpi
+def test_whole_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "99", "OMPI_COMM_WORLD_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert doctor() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:5]] == ["python", "torch", "torchvision", "cpu", "threads"]
+    assert any(line.startswith("ok   mpi launcher") and line.endswith("2 ranks met") for line in lines)
+    assert any(line.startswith("ok   numba") for line in lines)
+    assert any(line.startswith("ok   digits") for line in lines)
+    assert "                    fix: neuro train task=mnist task.download=true" in lines
+    assert lines[-1] == "neuro train can run here"
+    assert os.environ["PMI_RANK"] == "1"
+
+
+def test_exit_code_counts_what_training_needs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("packages", "devices", "numba_kernels", "extras", "data_sets"):
+        monkeypatch.setattr(module, name, lambda: iter(()))
+    monkeypatch.setattr(module, "mpi", lambda: iter([Finding("mpi", False, "none", "pip install it", needed=False)]))
+    assert doctor() == 0
+    monkeypatch.setattr(sys, "version_info", (3, 10, 0))
+    assert doctor() == 1
+    out = capsys.readouterr().out
+    assert "FAIL python" in out
+    assert "fix: python3.13 -m venv .venv && . .venv/bin/activate && pip install neuro-cli\n" in out
+    assert "neuro train cannot run here: 1 x FAIL above" in out
+
+
+def test_a_check_that_crashes_is_a_finding(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def devices() -> Iterator[Finding]:
+        yield Finding("cpu", True, "fine")
+        raise RuntimeError("driver\nis broken")
+
+    others = ("packages", "numba_kernels", "extras", "data_sets", "mpi")
+    for name in others:
+        monkeypatch.setattr(module, name, lambda: iter(()))
+    monkeypatch.setattr(module, "devices", devices)
+    assert doctor() == 1
+    assert "FAIL devices        driver is broken\n" in capsys.readouterr().out
+
+
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    found = named(module.packages())
+    assert found["torch"].good
+    assert not found["torchvision"].good
+    assert found["torchvision"].needed
+    assert found["torchvision"].fix == "pip install --force-reinstall torchvision"
+
+
+@pytest.mark.parametrize(
+    ("problem", "fix"),
+    [
+        ("cannot cache function: no locator available for file", "export NUMBA_CACHE_DIR=$(mktemp -d)"),
+        ("LLVM is gone", "pip install --force-reinstall numba"),
+    ],
+)
+def test_kernels_that_do_not_compile(monkeypatch: pytest.MonkeyPatch, problem: str, fix: str) -> None:
+    def draw(*_: object) -> None:
+        raise RuntimeError(problem)
+
+    monkeypatch.setattr(Noise, "draw", draw)
+    (finding,) = module.numba_kernels()
+    assert finding == Finding("numba", False, f"the noise kernels do not compile: {problem}", fix)
+
+
+def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
+    (finding,) = module.folder()
+    assert finding.good
+    assert not (tmp_path / "outputs").exists()
+    (tmp_path / "outputs").write_text("a file")
+    (finding,) = module.folder()
+    assert (finding.good, finding.needed) == (False, True)
+    assert finding.text == f"cannot write to {tmp_path}/outputs: Not a directory"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise RuntimeError('cannot load MPI library')", "RuntimeError: cannot load MPI library"),
+        ("import os; os.abort()", "exit code -6"),
+        ("import time; time.sleep(60)", "no answer in 3 s"),
+    ],
+)
+def test_bad_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, reason: str) -> None:
+    """A stand-in for mpi4py: an MPI library may also abort or hang the process that loads it."""
+    package = tmp_path / "packages" / "mpi4py"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "MPI.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.setattr(module, "TIMEOUT", 3)
+    (finding,) = module.mpi()
+    assert finding.text == f"no MPI library that works ({reason}): one process only"
+    assert (finding.good, finding.needed, finding.fix) == (False, False, "pip install 'neuro-cli[mpi]'")
+
+
+@needs_mpi
+def test_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise UserError("none")
+
+    monkeypatch.setattr(module, "launcher", none)
+    found = named(module.mpi())
+    assert found["mpi"].good
+    assert found["mpi launcher"].text == "no mpiexec beside this Python or on PATH"
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ('shift 2; "$@" & "$@"; wait', "it belongs to another MPI: each rank is alone"),
+        ("echo 'Error: no slots' >&2; exit 1", "Error: no slots"),
+        ("exit 7", "exit code 7"),
+    ],
+)
+def test_bad_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str) -> None:
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text(f"#!/bin/sh\n{script}\n")
+    mpiexec.chmod(0o755)
+    monkeypatch.setattr(module, "launcher", lambda: str(mpiexec))
+    finding = named(module.mpi())["mpi launcher"]
+    assert finding.text == f"{mpiexec}: {reason}"
+    assert (finding.good, finding.needed, finding.fix) == (False, False, "pip install 'neuro-cli[mpi]'")
+
+
+def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tensorboard" else object())
+    found = named(module.extras())
+    assert found["wandb"].good
+    assert found["tensorboard"].fix == "pip install 'neuro-cli[tensorboard]'"
+
+
+def test_data_sets(tmp_path: Path) -> None:
+    raw = tmp_path / "data" / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for name in IDX_FILES:
+        (raw / name).touch()
+    found = named(module.data_sets())
+    assert list(found) == ["digits", "mnist", "fashion_mnist", "cifar10"]
+    assert found["digits"].good
+    assert (found["mnist"].good, found["mnist"].text, found["mnist"].fix) == (True, "in data/MNIST/raw", "")
+    assert not found["cifar10"].good
+    assert found["cifar10"].fix == "neuro train task=cifar10 task.download=true"
+    assert not any(finding.needed for name, finding in found.items() if name != "digits")
+    (raw / IDX_FILES[0]).unlink()
+    assert not named(module.data_sets())["mnist"].good

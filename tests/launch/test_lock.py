@@ -1,0 +1,210 @@
+"""One command at a time works in a run folder, and none writes through a symbolic link that lies there."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from inside import neuro_inside, one_line
+from worlds import clean_environment, descendants, needs_mpi, wait_for_rows
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.launch import lock
+
+SMALL = ("population=8", "batch_size=16", "threads=1", "checkpoint.every=5", "evaluate.every=1000")
+ENDLESS = (*SMALL, "generations=1000000")
+
+
+@pytest.fixture(autouse=True)
+def _none_held():
+    yield
+    lock.drop()
+
+
+def started(*arguments: str, cwd: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "neuro_cli", *arguments]
+    return subprocess.Popen(command, cwd=cwd, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All files of a run, but for what a run at work writes to."""
+    moving = ("metrics.csv", "log.txt")
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in moving and path.parent.name != "checkpoints"
+    }
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [(), ("ranks=2", "distribution=replicated")])
+def test_a_second_command_is_refused_and_the_first_goes_on(ranks, tmp_path):
+    process = started("train", *ENDLESS, *ranks, "hydra.run.dir=run", cwd=tmp_path)
+    try:
+        wait_for_rows(tmp_path / "run", 6, process)
+        before = content(tmp_path / "run")
+        for command in (("resume", "run"), ("resume", "run", "generations=2000000", "ranks=2", "distribution=replicated")):
+            text = one_line(neuro_inside(*command, cwd=tmp_path))
+            assert text.startswith(f"{tmp_path / 'run'}: another command works on this run (process ")
+        assert content(tmp_path / "run") == before
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+    done = neuro_inside("resume", "run", "generations=1000000", "time_limit=0.1", "ranks=null", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
+        rows = [int(row["generation"]) for row in csv.DictReader(file)]
+    assert rows == list(range(1, len(rows) + 1))
+
+
+@needs_mpi
+def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
+    """The command alone is killed: its world is asked to stop, and nobody comes in before it has."""
+    process = started("train", *ENDLESS, "ranks=2", "distribution=replicated", "hydra.run.dir=run", cwd=tmp_path)
+    wait_for_rows(tmp_path / "run", 6, process)
+    ranks = [pid for pid in descendants(process.pid) if b"neuro_cli" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    for pid in ranks:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        process.kill()
+        process.wait()
+        assert "another command works on this run" in one_line(neuro_inside("resume", "run", cwd=tmp_path))
+    finally:
+        for pid in ranks:
+            os.kill(pid, signal.SIGCONT)
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}/exe").exists() for pid in ranks) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    done = neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_resumes_at_once(tmp_path):
+    """D7: both were let in, doubled rows and swept each other's checkpoints."""
+    done = neuro_inside("train", *SMALL, "generations=5", "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    both = [started("resume", "run", "generations=300", cwd=tmp_path) for _ in range(2)]
+    said = [process.communicate(timeout=240)[1].decode() for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], said
+    refused = said[[process.returncode for process in both].index(2)]
+    assert refused.count("\n") == 1
+    assert "another command works on this run" in refused
+    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
+        assert [int(row["generation"]) for row in csv.DictReader(file)] == list(range(1, 301))
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["generations"] == 300
+
+
+@pytest.mark.parametrize("verb", [("train",), ("evolve", "cluster.local_peers=1"), ("search",)])
+def test_a_new_run_in_a_folder_that_is_taken_writes_nothing(verb, tmp_path):
+    """Before Hydra writes its files, which would be those of the other command."""
+    run = tmp_path / "run"
+    with _holding(run):
+        text = one_line(neuro_inside(*verb, "hydra.run.dir=run", cwd=tmp_path))
+        assert "another command works on this run" in text
+        assert os.listdir(run) == [lock.LOCK]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_system_drops_the_lock_of_a_killed_process(number, tmp_path):
+    holding = _holding(tmp_path)
+    with pytest.raises(UserError, match=r"another command works on this run \(process \d+ on "):
+        lock.take(tmp_path)
+    holding.process.send_signal(number)
+    holding.process.wait()
+    lock.take(tmp_path)
+    lock.take(tmp_path)  # its own
+
+
+def test_a_job_that_slurm_started_again_waits_for_a_lost_node(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    holding = _holding(tmp_path, seconds="2")
+    lock.take(tmp_path)
+    assert holding.process.wait() == 0
+
+
+def test_a_lock_that_was_removed_meanwhile_counts_for_nothing(tmp_path):
+    lock.take(tmp_path)
+    lock.drop(tmp_path, remove=True)
+    assert os.listdir(tmp_path) == []
+    lock.take(tmp_path)
+    assert os.listdir(tmp_path) == [lock.LOCK]
+
+
+class _holding:
+    """Another process that has the lock of a folder."""
+
+    def __init__(self, run: Path, seconds: str = "600") -> None:
+        program = "import sys,time; from pathlib import Path; from neuro_cli.runner import lock\n"
+        program += "lock.take(Path(sys.argv[1])); print('there', flush=True); time.sleep(float(sys.argv[2]))"
+        command = [sys.executable, "-c", program, str(run), seconds]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"there\n"
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("links")
+    assert neuro_inside("train", *SMALL, "generations=5", "hydra.run.dir=run", cwd=folder).returncode == 0
+    assert neuro_inside("resume", "run", "generations=6", cwd=folder).returncode == 0
+    assert neuro_inside("report", "run", cwd=folder).returncode == 0
+    return folder / "run"
+
+
+WRITTEN = (
+    "log.txt", "metrics.csv", "summary.json", "curves.png", ".lock", "summary.json.tmp", ".hydra", ".hydra/resumed.yaml",
+    ".hydra/resumed.yaml.tmp", "checkpoints", "checkpoints/state.json", "checkpoints/state.json.tmp", "checkpoints/last_step",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_resume_writes_through_no_link(name, finished, tmp_path):
+    run, outside = shutil.copytree(finished, tmp_path / "run"), tmp_path / "outside"
+    place = run / name
+    if place.exists():
+        place.rename(outside)
+    else:
+        outside.write_text("the user's own")
+    place.symlink_to(outside)
+    before = content(outside) if outside.is_dir() else outside.read_bytes()
+    assert one_line(neuro_inside("resume", "run", "generations=7", cwd=tmp_path)).startswith(f"{place}: it is a symbolic link")
+    assert (content(outside) if outside.is_dir() else outside.read_bytes()) == before
+
+
+def test_report_writes_through_no_link(finished, tmp_path):
+    sweep = tmp_path / "sweep"
+    shutil.copytree(finished, sweep / "0")
+    for name, options in (("report.html", ()), ("sweep.csv", ("html=false",))):
+        outside = tmp_path / f"outside-{name}"
+        shutil.copy(finished / "report.html", outside)
+        before = outside.read_bytes()
+        (sweep / name).unlink(missing_ok=True)
+        (sweep / name).symlink_to(outside)
+        done = neuro_inside("report", "sweep", *options, cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"{name}: it is a symbolic link" in done.stderr
+        assert outside.read_bytes() == before
+        (sweep / name).unlink()
+
+
+def test_links_that_are_the_users_own_are_left_alone(finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    (run / "notes").symlink_to(tmp_path)
+    (tmp_path / "linked").symlink_to(run)  # nor does the folder's own name matter
+    done = neuro_inside("resume", "linked", "generations=7", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

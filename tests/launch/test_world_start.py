@@ -1,0 +1,54 @@
+"""How worlds are started, and that none outlives the process that waits for it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from worlds import clean_environment, needs_mpi, wait_for_rows
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.fabric.network import Network
+from neuro_cli.launch import launcher
+
+
+def test_open_mpi_may_share_cores_and_mpich_needs_no_word():
+    assert launcher.Launcher("mpiexec", "mpich").command(3, ["x", "y"]) == ["mpiexec", "-n", "3", "x", "y"]
+    words = launcher.Launcher("mpiexec", "openmpi").command(3, ["x"])
+    assert words[0] == "mpiexec"
+    assert words[-3:] == ["-n", "3", "x"]
+    assert "--oversubscribe" in words
+
+
+@pytest.mark.parametrize("kind", ["mpich", "openmpi"])
+def test_an_emulated_world_runs_inside_its_network(kind):
+    network = Network("made", rate=1e9, latency=1e-4, emulate=True)
+    words = launcher.Launcher("mpiexec", kind).emulated(2, network, ["program"])
+    assert words[:7] == [sys.executable, "-P", "-m", "neuro_cli.fabric.emulation.hosts", "2", "1000000000.0", "0.0001"]
+    assert words[7] == "mpiexec"
+    assert words[-1] == "program"
+    assert any("neuro_cli.fabric.emulation.enter" in word for word in words)
+    assert ("10.77.0.1:1,10.77.0.2:1" in words) == (kind == "openmpi")
+
+
+def test_more_hosts_than_addresses_are_refused(monkeypatch):
+    network = Network("made", rate=1e9, latency=1e-4, emulate=True)
+    monkeypatch.setattr(Network, "check_rights", lambda self: None)
+    with pytest.raises(ConfigError, match="ranks=254: at most 253 hosts can be emulated"):
+        launcher.world_start(254, ["program"], network)
+
+
+@needs_mpi
+def test_a_killed_runner_leaves_no_ranks(tmp_path):
+    """They get SIGTERM, so they even write a checkpoint."""
+    setting = ["train", "ranks=2", "distribution=replicated", "population=8", "generations=1000000", "hydra.run.dir=run"]
+    process = subprocess.Popen([sys.executable, "-m", "neuro_cli", *setting], cwd=tmp_path, env=clean_environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    wait_for_rows(tmp_path / "run", 3, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)  # the pipes are closed when the last rank has ended
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    state = json.loads((tmp_path / "run" / "checkpoints" / "state.json").read_text())
+    assert str(summary["generations"]) in json.dumps(state)

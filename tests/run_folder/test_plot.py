@@ -1,0 +1,97 @@
+"""The plot shows what metrics.csv holds."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.run_folder.plot import plot_run
+
+
+def metrics(folder: Path, generations: int, every: int, **override: float | None) -> Path:
+    logger = CsvLogger()
+    logger.start(folder, {}, None)
+    for generation in range(1, generations + 1):
+        fitness = -2.3 / (1 + 0.05 * generation)
+        row = {
+            "generation": generation,
+            "fitness_mean": fitness,
+            "fitness_best": 0.8 * fitness,
+            "test_accuracy": 1 - 0.9 / (1 + 0.05 * generation) if every and generation % every == 0 else None,
+        }
+        logger.log(row | override)
+    logger.finish({})
+    return folder / "metrics.csv"
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that were saved."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def keep(self: Figure, *arguments: object, **options: object) -> None:
+        figures.append(self)
+        save(self, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return figures
+
+
+def test_curves(tmp_path: Path, drawn: list[Figure]) -> None:
+    plot_run(metrics(tmp_path, 200, 10), tmp_path / "plot.png")
+    left, right = drawn[0].axes
+    assert (left.get_xlabel(), left.get_ylabel(), right.get_ylabel()) == ("generation", "fitness", "test accuracy")
+    labels = [text.get_text() for text in drawn[0].legends[0].get_texts()]
+    assert labels == ["best fitness", "mean fitness", "test accuracy (last 0.9182)"]
+    assert list(right.lines[0].get_xdata()) == list(range(10, 201, 10))
+    assert right.get_ylim() == (0, 1)
+    image = imread(tmp_path / "plot.png")
+    assert image.shape[:2] == (720, 1200)
+    assert np.unique(image.reshape(-1, image.shape[-1]), axis=0).shape[0] > 10
+
+
+def test_no_accuracy_and_one_generation(tmp_path: Path, drawn: list[Figure]) -> None:
+    plot_run(metrics(tmp_path, 1, 0), tmp_path / "plot.png")
+    (axes,) = drawn[0].axes
+    assert [len(line.get_xdata()) for line in axes.lines] == [1, 1]
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("-inf")])
+def test_values_that_cannot_be_drawn_are_left_out(tmp_path: Path, drawn: list[Figure], value: float | None) -> None:
+    plot_run(metrics(tmp_path, 5, 0, fitness_best=value), tmp_path / "plot.png")
+    assert [line.get_label() for line in drawn[0].axes[0].lines] == ["mean fitness"]
+
+
+def test_nothing_to_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)  # a run in this process cuts it off
+    (tmp_path / "metrics.csv").write_text("")
+    with caplog.at_level(logging.WARNING):
+        plot_run(tmp_path / "metrics.csv", tmp_path / "plot.png")
+    assert "has no rows: nothing to plot" in caplog.text
+    assert not (tmp_path / "plot.png").exists()
+
+
+def test_a_matplotlibrc_in_the_current_folder_has_no_say(tmp_path):
+    """It would be read by whoever resumes a run in there, and LaTeX be run."""
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\ntext.latex.preamble: \\\\input{/etc/passwd}\n")
+    (tmp_path / "metrics.csv").write_text("generation,fitness_best,fitness_mean\n1,0.5,0.25\n2,0.75,0.5\n")
+    (tmp_path / "latex").write_text("#!/bin/sh\ntouch latex-ran\nexit 1\n")
+    (tmp_path / "latex").chmod(0o755)
+    program = (
+        "from pathlib import Path; from neuro_cli.run_folder.plot import plot_run; plot_run(Path('metrics.csv'), Path('p.png'))"
+    )
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p.png").exists()
+    assert not (tmp_path / "latex-ran").exists()

@@ -1,0 +1,182 @@
+"""The forward pass of many members against a plain loop that builds W + sigma E_i for each of them."""
+
+import copy
+
+import pytest
+import torch
+from configs import composed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from neuro_cli.core import gpu
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.threads import Threads
+from neuro_cli.runner.build import make
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.candidate import scoring_mode
+from neuro_cli.scoring.perturbed import PerturbedForward, Unsupported
+
+GENERATION, SIGMA = 3, 0.3
+SAMPLERS = [
+    ("iid",),
+    ("noise_table", "sampler.size=2000000"),
+    ("sign_flip",),
+    ("sign_flip", "sampler.sides=outputs"),
+    ("sign_flip", "sampler.sides=inputs"),
+    ("permutation",),
+    ("permutation", "sampler.sides=both", "sampler.sparsity=0.5"),
+    ("permutation", "sampler.sides=outputs", "sampler.sparsity=0.1"),
+    ("permutation", "sampler.sides=inputs", "sampler.sparsity=0.0625"),
+    ("low_rank",),
+    ("low_rank", "sampler.rank=3"),
+]
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+TOLERANCE = {torch.float64: (1e-9, 1e-9), torch.float32: (1e-5, 1e-5), torch.bfloat16: (0.05, 0.05)}  # of the largest output
+
+
+@pytest.fixture(params=SAMPLERS, ids=lambda s: "-".join(text.removeprefix("sampler.") for text in s))
+def sampler(request) -> Sampler:
+    made: Sampler = make(composed(f"sampler={request.param[0]}", *request.param[1:]), "sampler", Sampler)
+    return made
+
+
+def check(
+    sampler: Sampler, module: nn.Module, shape: tuple[int, ...], *, pairs: bool = True, examples: int = 1,
+    directions: int = 3, dtype: torch.dtype = torch.float64, first: int = 2, shared: bool = False, device: str = "cpu",
+    matters: bool = False,
+) -> None:  # fmt: skip
+    """The batched pass equals the loop, for ``directions`` from ``first`` on with ``examples`` each."""
+    layout = ParameterLayout(module)
+    sampler.antithetic = pairs
+    there = torch.device(device)
+    gpu.keep_float32(there, dtype)
+    sampler.bind(Noise(7, layout.size, there, Threads(1)), 40, layout)
+    module = scoring_mode(copy.deepcopy(module)).to(device, dtype)
+    rows = MemberBatch([SIGMA, -SIGMA][: 1 + pairs], directions, examples)
+    generator = torch.Generator().manual_seed(1)
+    own = torch.randn((examples if shared else directions * examples, *shape), generator=generator).to(device, dtype)
+    own = own.repeat(directions, *[1] * len(shape)) if shared else own
+    inputs = torch.cat([own] * len(rows.scales))
+    if len(shape) == 3:
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
+    centre = layout.flatten(module.float()).to(torch.float64)
+    module.to(dtype)
+    with torch.no_grad():
+        with PerturbedForward(module, layout, sampler.perturbation(GENERATION, first, rows, dtype)):
+            made = module(inputs)
+        if pairs:  # the same from the input that both sides have in common
+            with PerturbedForward(module, layout, sampler.perturbation(GENERATION, first, rows, dtype)):
+                shared_input = module(own.contiguous(memory_format=torch.channels_last) if len(shape) == 3 else own)
+            largest = float(made.abs().max())
+            torch.testing.assert_close(shared_input, made, rtol=TOLERANCE[dtype][0], atol=TOLERANCE[dtype][1] * max(largest, 1.0))
+        expected = []
+        for part, batch in enumerate(inputs.split(examples)):
+            scale = rows.scales[part // directions]
+            eps = sampler.explicit(GENERATION, first + part % directions, torch.float64)
+            candidate = copy.deepcopy(module).double()
+            layout.attach(candidate, centre + scale * eps)
+            expected.append(candidate(batch.double()))
+        wanted = torch.cat(expected)
+    rtol, atol = TOLERANCE[dtype]
+    largest = float(wanted.abs().max())
+    torch.testing.assert_close(made.double(), wanted, rtol=rtol, atol=atol * max(largest, 1.0))
+    if matters:  # a pass without the noise would be far off
+        assert (module(inputs).double() - wanted).abs().max() > 3 * atol * max(largest, 1.0)
+
+
+MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "linear": (nn.Linear(37, 21), (37,)),
+    "linear_wide": (nn.Linear(50, 3, bias=False), (50,)),
+    "linear_points": (nn.Linear(9, 34), (5, 9)),
+    "conv": (nn.Conv2d(5, 34, 3, padding=1), (5, 8, 7)),
+    "conv_strided": (nn.Conv2d(33, 6, (3, 2), stride=(2, 1), padding=(0, 1), dilation=(2, 3), bias=False), (33, 9, 8)),
+    "conv_first": (nn.Conv2d(1, 8, 5, padding=2, stride=2), (1, 11, 11)),
+    "conv_same": (nn.Conv2d(4, 8, 3, padding="same"), (4, 6, 6)),
+    "grouped": (nn.Conv2d(12, 16, 3, groups=4, padding=1), (12, 5, 5)),
+    "depthwise": (nn.Conv2d(10, 10, 3, groups=10, padding=1, stride=2), (10, 7, 7)),
+    "depthwise_doubled": (nn.Conv2d(6, 12, 3, groups=6), (6, 7, 7)),
+    "batch_norm": (nn.Sequential(nn.BatchNorm2d(6), nn.Conv2d(6, 4, 1)), (6, 4, 4)),
+    "layer_norm": (nn.Sequential(nn.LayerNorm([7]), nn.Linear(7, 5)), (7,)),
+    "layer_norm_2d": (nn.Sequential(nn.LayerNorm([4, 6]), nn.Flatten(), nn.Linear(24, 5)), (4, 6)),
+    "group_norm": (nn.Sequential(nn.GroupNorm(2, 6), nn.Conv2d(6, 4, 1)), (6, 4, 4)),
+    "instance_norm": (nn.Sequential(nn.InstanceNorm2d(6, affine=True), nn.Conv2d(6, 4, 1)), (6, 4, 4)),
+    "network": (
+        nn.Sequential(
+            nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, groups=16), nn.MaxPool2d(2),
+            nn.Conv2d(16, 24, 1), nn.ReLU(), nn.Flatten(), nn.Linear(96, 40), nn.ReLU(), nn.Linear(40, 10),
+        ),
+        (3, 8, 8),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MODULES)
+@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "single"])
+def test_the_pass_of_all_members_is_the_loop_over_them(sampler, kind, pairs):
+    module, shape = MODULES[kind]
+    check(sampler, module, shape, pairs=pairs, examples=2, matters=True)
+
+
+@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "single"])
+def test_all_members_on_a_shared_batch(sampler, pairs):
+    module, shape = MODULES["network"]
+    check(sampler, module, shape, pairs=pairs, examples=3, shared=True, matters=True)
+
+
+@pytest.mark.parametrize("kind", ["linear", "conv", "conv_first", "depthwise", "network"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("device", DEVICES)
+def test_in_the_precision_of_evaluation(sampler, kind, dtype, device):
+    module, shape = MODULES[kind]
+    check(sampler, module, shape, dtype=dtype, examples=1 + (kind == "network"), device=device, matters=True)
+
+
+@given(
+    outputs=st.integers(1, 70), inputs=st.integers(1, 70), points=st.integers(0, 3), examples=st.integers(1, 3),
+    directions=st.integers(1, 5), pairs=st.booleans(), bias=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("name", ["sign_flip", "permutation", "low_rank", "iid"])
+def test_linear_layers_of_any_shape(name, outputs, inputs, points, examples, directions, pairs, bias):
+    made: Sampler = make(composed(f"sampler={name}"), "sampler", Sampler)
+    shape = (points, inputs) if points else (inputs,)
+    check(made, nn.Linear(inputs, outputs, bias), shape, pairs=pairs, examples=examples, directions=directions)
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("name", ["sign_flip", "permutation", "low_rank", "iid"])
+def test_convolutions_of_any_shape(name, data):
+    draw = data.draw
+    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    inputs, outputs = groups * draw(st.integers(1, 12)), groups * draw(st.integers(1, 12))
+    kernel = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    options = {
+        "stride": (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
+        "padding": (draw(st.integers(0, 2)), draw(st.integers(0, 2))),
+        "dilation": (draw(st.integers(1, 2)), draw(st.integers(1, 2))),
+    }
+    size = tuple(gap * (side - 1) + 1 + draw(st.integers(0, 4)) for side, gap in zip(kernel, options["dilation"], strict=True))
+    made: Sampler = make(composed(f"sampler={name}", f"sampler.sides={draw(st.sampled_from(['both', 'outputs']))}"
+                                  if name in ("sign_flip", "permutation") else "seed=1"), "sampler", Sampler)  # fmt: skip
+    module = nn.Conv2d(inputs, outputs, kernel, groups=groups, bias=draw(st.booleans()), **options)
+    check(made, module, (inputs, *size), pairs=draw(st.booleans()), examples=draw(st.integers(1, 2)))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.MultiheadAttention(8, 2, batch_first=True), nn.GRU(8, 4, batch_first=True), nn.PReLU(), nn.Bilinear(8, 8, 3)],
+    ids=lambda module: type(module).__name__,
+)
+def test_other_uses_of_a_parameter_are_refused(module):
+    sampler: Sampler = make(composed("sampler=low_rank"), "sampler", Sampler)
+    layout = ParameterLayout(module)
+    sampler.bind(Noise(7, layout.size, torch.device("cpu"), Threads(1)), 8, layout)
+    perturbation = sampler.perturbation(0, 0, MemberBatch([0.1], 4, 1), torch.float32)
+    x = torch.randn(4, 5, 8)
+    inputs: tuple[Tensor, ...] = {"MultiheadAttention": (x, x, x), "Bilinear": (x, x)}.get(type(module).__name__, (x,))
+    with pytest.raises(Unsupported), torch.no_grad(), PerturbedForward(module, layout, perturbation):
+        module(*inputs)

@@ -178,7 +178,7 @@ def verdict(value: float, published: float | None) -> str:
     """Whether a figure is at most the published one."""
     if published is None:
         return ""
-    return "reproduced" if value <= published else "not reproduced"
+    return "at most that" if value <= published else "above"
 
 
 TITLES: dict[str, str] = {

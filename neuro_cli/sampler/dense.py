@@ -1,7 +1,9 @@
 """Directions of noise with a number of their own for every parameter."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,7 +48,10 @@ class DensePerturbation(Perturbation):
 
 
 class Dense(Sampler):
-    """A sampler whose directions are drawn whole by :meth:`draw`."""
+    """Sampler of directions that are drawn whole: :meth:`draw` is all that a subclass must have.
+
+    What is made of the noise here is made one direction at a time; a subclass with compiled loops for it overrides that.
+    """
 
     @abstractmethod
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
@@ -54,6 +59,26 @@ class Dense(Sampler):
 
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return self.draw(generation, direction, 1, dtype)[0]
+
+    def perturb(
+        self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
+    ) -> None:
+        noise = self.explicit(generation, direction)
+        if plus is not None:
+            torch.addcmul(base, noise, scale, out=plus)
+        if minus is not None:
+            torch.addcmul(base, noise, scale, value=-1, out=minus)
+
+    def sums(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
+    ) -> Tensor:
+        # in float64 and in the order of the directions: a column has the same bits whatever slice it is asked for with
+        total = torch.zeros(len(weights), stop - start, dtype=torch.float64, device=self.noise.device)
+        for column, direction in enumerate(directions):
+            noise = self.explicit(generation, direction)[start:stop].double()
+            for row, moment in enumerate(moments):
+                total[row] += float(weights[row, column]) * (noise if moment == 1 else noise * noise - 1.0)
+        return total.float()
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return DensePerturbation(self.draw(generation, first, rows.directions, dtype), rows)

@@ -59,21 +59,15 @@ class NoiseTable(Dense):
         offsets = self.offsets(generation, range(first, first + count))
         return torch.stack([self._slice(int(offset), self.noise.size) for offset in offsets]).to(dtype)
 
-    def perturb(
-        self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
-    ) -> None:
-        noise = self._slice(int(self.offsets(generation, [direction])[0]), self.noise.size)
-        if plus is not None:
-            torch.addcmul(base, noise, scale, out=plus)
-        if minus is not None:
-            torch.addcmul(base, noise, scale, value=-1, out=minus)
+    def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return self._slice(int(self.offsets(generation, [direction])[0]), self.noise.size).to(dtype)
 
     def sums(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
-        offsets = self.offsets(generation, directions)
         if self._on_device is not None:
-            return self._sums_by_torch(weights, moments, offsets, start, stop)
+            return super().sums(weights, moments, generation, directions, start, stop)
+        offsets = self.offsets(generation, directions)
         out = torch.empty(len(weights), stop - start)
         kinds, weights = np.asarray(moments, np.int64), np.ascontiguousarray(weights)
         table = self._table.view(np.ndarray)
@@ -86,14 +80,6 @@ class NoiseTable(Dense):
         cuts = [start + (stop - start) * part // count for part in range(count + 1)]
         self.noise.threads.map(piece, pairwise(cuts))
         return out
-
-    def _sums_by_torch(self, weights: np.ndarray, moments: Sequence[int], offsets: np.ndarray, start: int, stop: int) -> Tensor:
-        total = torch.zeros(len(weights), stop - start, dtype=torch.float64, device=self.noise.device)
-        for d, offset in enumerate(offsets):
-            noise = self._slice(int(offset) + start, stop - start).double()
-            for row, moment in enumerate(moments):
-                total[row] += float(weights[row, d]) * (noise if moment == 1 else noise * noise - 1.0)
-        return total.float()
 
 
 def table_file(size: int, folder: Path | None) -> Path:

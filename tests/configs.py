@@ -5,9 +5,22 @@ from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from neuro_cli.cli.overrides import config_folder
+
+SAMPLERS = sorted(path.stem for path in (config_folder() / "sampler").glob("*.yaml"))  # a new option is tested as it is there
+SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an option is small enough for a test
+
+
+def sampler_of(name: str) -> tuple[str, ...]:
+    """The overrides that choose a sampler."""
+    return (f"sampler={name}", *SMALL.get(name, ()))
+
+
+def reuses_noise(name: str) -> bool:
+    return bool(getattr(get_class(composed(f"sampler={name}")["sampler"]["_target_"]), "reuses_noise"))  # noqa: B009
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from configs import composed
+from configs import SAMPLERS, composed, sampler_of
 from test_ledger import START
 
 from neuro_cli.evolve.ledger.record import MEMBERS, LedgerRecord
@@ -38,11 +38,11 @@ def test_the_best_member_becomes_the_model_bit_for_bit(member):
     assert (steps.iteration, steps.head) == (1, b"head")
 
 
-@pytest.mark.parametrize("sampler", ["antithetic", "iid", "sign_flip", "permutation", "low_rank"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_threads_change_no_bit_and_a_step_is_the_sum_of_its_members(sampler):
     found = []
     for threads in (1, 2):
-        parts = parts_of(f"threads={threads}", f"sampler={sampler}")
+        parts = parts_of(f"threads={threads}", *sampler_of(sampler))
         before = steps_of(parts).centre.clone()
         reports = []
         for peer in ("a", "b"):

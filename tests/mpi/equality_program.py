@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from configs import composed
+from configs import SAMPLERS, composed, sampler_of
 
 from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import mpi_world
@@ -44,6 +44,7 @@ ALGORITHMS = {
     "tiny": ("model._target_=tiny_nets.Tiny",),  # fewer blocks of int8 than ranks
     "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
 }
+ALGORITHMS |= {name: sampler_of(name) for name in SAMPLERS if name not in ALGORITHMS}
 # settings that follow the name of a method
 SETTINGS = {
     "bfloat16": "distribution.wire=bfloat16",

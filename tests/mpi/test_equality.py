@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from configs import SAMPLERS
 from worlds import Mpi, program
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
@@ -15,6 +16,7 @@ PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
 ALGORITHMS = (
     *("openai_es", "iid", "snes", "genetic", "pgpe", "ars", "episodes", "accuracy", "permutation", "noise_table", "tiny"),
     *PER_EXAMPLE,
+    *(name for name in SAMPLERS if name not in (*PER_EXAMPLE, "antithetic", "iid", "noise_table", "permutation")),
 )
 NETWORKS = {  # where it is not MNIST_10K
     "tiny": ("model._target_=tiny_nets.Tiny",),

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
-from configs import composed
+from configs import SAMPLERS, composed, reuses_noise
 from torch import Tensor, nn
 
 from neuro_cli.fabric.base import SingleProcess
@@ -24,10 +24,10 @@ def scores(parts: Parts, members: range) -> np.ndarray:
     return job.scorer.scores(parts.algo.ask(2), 2, members)
 
 
-SAMPLERS = ["sign_flip", "permutation", "low_rank"]
+REUSING = [name for name in SAMPLERS if reuses_noise(name)]
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", REUSING)
 @pytest.mark.parametrize(
     "options", [(), ("sampler.antithetic=false",), ("task.fitness=accuracy", "model=MNIST_30K"), ("threads=1", "batch_size=48")]
 )
@@ -41,7 +41,7 @@ def test_batched_scores_are_those_of_single_members(sampler, options, monkeypatc
     assert len(np.unique(together[:, -1])) > 12
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", REUSING)
 def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, monkeypatch):
     monkeypatch.setitem(batched.ROWS, "cpu", (8, 8))
     parts = parts_of(f"sampler={sampler}")

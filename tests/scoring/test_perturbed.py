@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from configs import composed
+from configs import SAMPLERS, composed, sampler_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -20,26 +20,22 @@ from neuro_cli.scoring.candidate import scoring_mode
 from neuro_cli.scoring.perturbed import PerturbedForward, Unsupported
 
 GENERATION, SIGMA = 3, 0.3
-SAMPLERS = [
-    ("iid",),
-    ("noise_table", "sampler.size=2000000"),
-    ("sign_flip",),
-    ("sign_flip", "sampler.sides=outputs"),
-    ("sign_flip", "sampler.sides=inputs"),
-    ("permutation",),
-    ("permutation", "sampler.sides=both", "sampler.sparsity=0.5"),
-    ("permutation", "sampler.sides=outputs", "sampler.sparsity=0.1"),
-    ("permutation", "sampler.sides=inputs", "sampler.sparsity=0.0625"),
-    ("low_rank",),
-    ("low_rank", "sampler.rank=3"),
+SETTINGS = [
+    *map(sampler_of, SAMPLERS),
+    ("sampler=sign_flip", "sampler.sides=outputs"),
+    ("sampler=sign_flip", "sampler.sides=inputs"),
+    ("sampler=permutation", "sampler.sides=both", "sampler.sparsity=0.5"),
+    ("sampler=permutation", "sampler.sides=outputs", "sampler.sparsity=0.1"),
+    ("sampler=permutation", "sampler.sides=inputs", "sampler.sparsity=0.0625"),
+    ("sampler=low_rank", "sampler.rank=3"),
 ]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 TOLERANCE = {torch.float64: (1e-9, 1e-9), torch.float32: (1e-5, 1e-5), torch.bfloat16: (0.05, 0.05)}  # of the largest output
 
 
-@pytest.fixture(params=SAMPLERS, ids=lambda s: "-".join(text.removeprefix("sampler.") for text in s))
+@pytest.fixture(params=SETTINGS, ids=lambda s: "-".join(text.removeprefix("sampler").strip(".=") for text in s))
 def sampler(request) -> Sampler:
-    made: Sampler = make(composed(f"sampler={request.param[0]}", *request.param[1:]), "sampler", Sampler)
+    made: Sampler = make(composed(*request.param), "sampler", Sampler)
     return made
 
 

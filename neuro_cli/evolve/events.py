@@ -1,4 +1,4 @@
-"""What passes between a peer's two threads, and what the network's thread is told of the config."""
+"""Events that a peer's network thread reports to its worker."""
 
 from dataclasses import dataclass
 
@@ -28,17 +28,3 @@ class Failed:
     """News for the worker: the network thread has ended by this error."""
 
     error: Exception
-
-
-@dataclass
-class Settings:
-    """What the config says of the network. Times in seconds."""
-
-    address: str  # under which others reach this peer
-    join: str | None
-    grace: float
-    deadline: float
-    late: str
-    join_timeout: float
-    generations: int
-    begin_with: int  # peers that are waited for before the first iteration

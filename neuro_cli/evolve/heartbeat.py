@@ -2,10 +2,13 @@
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from neuro_cli.evolve.node import Node
+from neuro_cli.election.base import Election
+from neuro_cli.evolve.ledger.ledger import Ledger
+from neuro_cli.evolve.network.connections import Connections
+from neuro_cli.evolve.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -14,10 +17,22 @@ SILENT = 4.0  # seconds after which a connection that says nothing is dropped, a
 LEADERLESS = 5.0  # seconds, at least, before a peer says that nobody leads
 
 
+class Beating(Protocol):
+    """What the heartbeat needs of its node. ``working``: the iteration that the worker is at."""
+
+    me: str
+    run: Path
+    working: int
+    settings: Settings
+    ledger: Ledger
+    election: Election
+    connections: Connections
+
+
 class Heartbeat:
     """What a node knows of the others, on its thread. ``progress``: committed iterations that a peer has, by its own word."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: Beating) -> None:
         self._node = node
         self.last_word: dict[str, float] = {}
         self.progress: dict[str, int] = {}

@@ -1,18 +1,22 @@
 """What a peer does while it leads: collect reports, and propose an iteration when it is time."""
 
 import logging
+import threading
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from neuro_cli.election.base import Election
 from neuro_cli.evolve.collector import Collector, ScoreReport
+from neuro_cli.evolve.heartbeat import Heartbeat
+from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import InvalidRecordError, LedgerRecord, decoded, encoded
+from neuro_cli.evolve.network.connections import Connections
+from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.rate_limit import Rationed
+from neuro_cli.evolve.settings import Settings
 from neuro_cli.selection.base import Selection
-
-if TYPE_CHECKING:
-    from neuro_cli.evolve.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +24,25 @@ PATIENCE = 60.0  # seconds that a founder waits for the peers it has started
 AGAIN = 1.0  # seconds after which a proposal that was not committed is made again
 
 
+class Leading(Protocol):
+    """What the leader's part needs of its node. ``entered``: whether it takes part in the election."""
+
+    me: str
+    settings: Settings
+    limits: Limits
+    ledger: Ledger
+    election: Election
+    connections: Connections
+    heartbeat: Heartbeat
+    entered: threading.Event
+
+    def leader(self) -> str | None: ...
+
+
 class Leader:
     """The leader's part of a node, on its thread; idle while another leads."""
 
-    def __init__(self, node: "Node", selection: Selection, sigma: float) -> None:
+    def __init__(self, node: Leading, selection: Selection, sigma: float) -> None:
         self._node, self._selection, self._sigma = node, selection, sigma
         self.collector = Collector(node.settings.deadline, node.settings.late)
         self._proposed = (-1, 0.0)

@@ -2,16 +2,21 @@
 
 import asyncio
 import logging
+import ssl
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
+from neuro_cli.election.base import Election
+from neuro_cli.evolve.heartbeat import Heartbeat
+from neuro_cli.evolve.ledger.ledger import Ledger
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of
-
-if TYPE_CHECKING:
-    from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.settings import Settings
+from neuro_cli.evolve.state_transfer import StateTransfer
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +24,37 @@ TICK = 0.02  # seconds
 ENTRY = 10.0  # seconds in which a newcomer is let in, or asks again
 
 
+class Joining(Protocol):
+    """What joining and leaving need of the node. ``known``: names of peers met so far; ``finished``: whether it is to stop."""
+
+    me: str
+    cluster: str
+    known: set[str]
+    settings: Settings
+    ledger: Ledger
+    election: Election
+    connections: Connections
+    heartbeat: Heartbeat
+    state_transfer: StateTransfer
+    traffic: ChannelTraffic
+    entered: threading.Event
+    finished: asyncio.Event
+
+    def tls(self) -> ssl.SSLContext: ...
+
+    def hello(self, purpose: str) -> dict[str, Any]: ...
+
+    def enter(self, members: list[str], term: int, newcomer: bool) -> None: ...
+
+    def admitted(self) -> None: ...
+
+    def withdraw(self) -> None: ...
+
+
 class Membership:
     """Joins and leaves for a node, on its thread."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: Joining) -> None:
         self._node = node
 
     async def join(self, addresses: list[str], timeout: float = float("inf")) -> None:

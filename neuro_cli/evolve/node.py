@@ -20,7 +20,7 @@ from typing import Any
 from neuro_cli.core.errors import UserError
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.collector import ScoreReport, message_of, misfit, report_of
-from neuro_cli.evolve.events import Committed, Failed, Reset, Settings
+from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.leader import Leader
@@ -33,6 +33,7 @@ from neuro_cli.evolve.network.listener import Listener
 from neuro_cli.evolve.network.messages import ON_A_LINK, Limits, checked
 from neuro_cli.evolve.network.rate_limit import Rationed
 from neuro_cli.evolve.network.tls import Authority
+from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
 from neuro_cli.selection.base import Selection
 

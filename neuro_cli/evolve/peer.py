@@ -10,7 +10,6 @@ from rich.console import Console
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.display import ClusterDisplay
-from neuro_cli.evolve.events import Settings
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
@@ -19,6 +18,7 @@ from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.replay import newest_snapshot, restore_run
+from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
 from neuro_cli.evolve.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess

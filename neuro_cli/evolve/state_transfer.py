@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import logging
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
@@ -13,11 +14,10 @@ from safetensors.torch import save as bytes_of
 from torch import Tensor
 
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
-from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import PART, Limits, MalformedError, checked
-
-if TYPE_CHECKING:
-    from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.settings import Settings
 
 CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and about how many bytes of them
 NEXT = 20.0  # seconds in which the next message must come
@@ -188,10 +188,25 @@ log = logging.getLogger(__name__)
 ATTEMPTS, PAUSE = 60, 0.2  # how often others are asked, and seconds between
 
 
+class Fetching(Keeper, Protocol):
+    """What fetching needs of the node, which keeps the ledger."""
+
+    me: str
+    settings: Settings
+    connections: Connections
+    traffic: ChannelTraffic
+
+    def leader(self) -> str | None: ...
+
+    def tls(self) -> ssl.SSLContext: ...
+
+    def hello(self, purpose: str) -> dict[str, Any]: ...
+
+
 class StateTransfer:
     """Fetches for a node, on its thread; one fetch at a time."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: Fetching) -> None:
         self._node = node
         self._task: asyncio.Task[None] | None = None
 

@@ -15,13 +15,14 @@ from neuro_cli.election.base import Election
 from neuro_cli.election.raft import Raft
 from neuro_cli.election.takeover import Takeover
 from neuro_cli.evolve.collector import ScoreReport
-from neuro_cli.evolve.events import Committed, Failed, Reset, Settings
+from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.identity import FORMAT, canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.settings import Settings
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
 

@@ -3,17 +3,20 @@
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from neuro_cli.election.base import Election
+from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.identity import FORMAT, difference
+from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.network.admission import Doorway
-from neuro_cli.evolve.network.channel import Channel
-from neuro_cli.evolve.network.messages import PURPOSES, MalformedError, checked, printable, shown
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic
+from neuro_cli.evolve.network.messages import PURPOSES, Limits, MalformedError, checked, printable, shown
 from neuro_cli.evolve.network.rate_limit import Rationed
-from neuro_cli.evolve.state_transfer import serve
-
-if TYPE_CHECKING:
-    from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.network.tls import Credentials
+from neuro_cli.evolve.state_transfer import Snapshot, serve
 
 log = logging.getLogger(__name__)
 
@@ -21,10 +24,30 @@ HANDSHAKE = 5.0  # seconds for a newcomer to show the secret and say what it wan
 LINES = 10  # a minute, about those who know the secret
 
 
+class Listening(Protocol):
+    """What the listener needs of its node. ``snapshot``: the newest of the model; ``heard``: takes a message of a member."""
+
+    me: str
+    cluster: str
+    identity: dict[str, Any]
+    credentials: Credentials
+    limits: Limits
+    ledger: Ledger
+    election: Election
+    heartbeat: Heartbeat
+    traffic: ChannelTraffic
+    entered: threading.Event
+    snapshot: Callable[[], Snapshot | None]
+
+    def status(self) -> dict[str, Any]: ...
+
+    def heard(self, peer: str, message: dict[str, Any]) -> None: ...
+
+
 class Listener:
     """Serves the connections that others open."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: Listening) -> None:
         self._node = node
         self.doorway = Doorway()
         self._strangers, self._refused, self._malformed = Rationed(log), Rationed(log, LINES), Rationed(log, LINES)

@@ -144,14 +144,14 @@ class Interrupting:
 
     def find_spec(self, name, path=None, target=None):
         global number
-        self.counting = self.counting or name == "neuro_cli.cli.main.main"
+        self.counting = self.counting or name == "neuro_cli.cli.main"
         number -= self.counting
         if number == 0:
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
 sys.argv[0] = "neuro"
-from neuro_cli.cli.main.entry import main
+from neuro_cli.cli.entry import main
 main()
 """
 

@@ -170,7 +170,7 @@ def test_a_module_that_checks_its_input_itself(tmp_path):
 
 STARTING = """
 import sys
-from neuro_cli.cli.main.main import help_text
+from neuro_cli.cli.main import help_text
 help_text()
 assert "torch" not in sys.modules, "the first thing a user types answers at once"
 import neuro_cli.runner.session

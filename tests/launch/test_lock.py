@@ -142,7 +142,7 @@ class _holding:
     """Another process that has the lock of a folder."""
 
     def __init__(self, run: Path, seconds: str = "600") -> None:
-        program = "import sys,time; from pathlib import Path; from neuro_cli.runner import lock\n"
+        program = "import sys,time; from pathlib import Path; from neuro_cli.launch import lock\n"
         program += "lock.take(Path(sys.argv[1])); print('there', flush=True); time.sleep(float(sys.argv[2]))"
         command = [sys.executable, "-c", program, str(run), seconds]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)

@@ -292,7 +292,10 @@ class Node:
 
     def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None:
         """Our history is another's: the worker begins again."""
-        log.warning("our %d iterations give way to another history from iteration %d on", self.ledger.next, ledger.base)
+        if self.ledger.next <= ledger.base:
+            log.info("the iterations before %d come as a snapshot", ledger.base)
+        else:
+            log.warning("our %d iterations give way to another history from iteration %d on", self.ledger.next, ledger.base)
         self.ledger = ledger
         self._file.close()
         self._file.rewrite(ledger)

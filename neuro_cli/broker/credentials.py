@@ -26,7 +26,7 @@ class Credentials:
 
 
 def user_folder() -> Path:
-    """Where neuro keeps what is this user's alone."""
+    """Folder of this user's keys and tokens."""
     try:
         return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "neuro"
     except RuntimeError as error:

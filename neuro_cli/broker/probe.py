@@ -27,13 +27,13 @@ ALERTS = {  # of the other end, by the names that OpenSSL gives them
 
 
 async def unreachable(key: str, address: str, security: Security, error: grpc.RpcError) -> UserError:
-    """What to tell a user whose process never reached another."""
+    """Error for a user: this process never reached another, and why."""
     said = await asyncio.to_thread(examine, address, security)
     return ConfigError(key, address, f"{said} ({reason(error)})")
 
 
 async def distrusted(address: str, security: Security) -> bool:
-    """Whether somebody listens there with whom no call will succeed."""
+    """Test for a listener with which no call will succeed."""
     return (await asyncio.to_thread(examine, address, security)).startswith(UNFIT)
 
 

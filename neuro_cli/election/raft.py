@@ -162,11 +162,11 @@ class Raft(Election):
             self._change = self.replica.log.last, self.host.now(), before, lambda _: None
 
     def _remember(self, peer: str) -> None:
-        now = self.host.now()
-        recent = {name: until for name, until in self._strangers.items() if until > now and name != peer}
+        """Be connected for a while with a peer that is no member, so that it gets its answer."""
+        others = {name: until for name, until in self._strangers.items() if name != peer}
         if not any(peer in members for members in self.replica.memberships):
-            recent[peer] = now + STRANGER
-        self._strangers = dict(list(recent.items())[-MOST_STRANGERS:])
+            others[peer] = self.host.now() + STRANGER
+        self._strangers = dict(list(others.items())[-MOST_STRANGERS:])
 
     def _end_change(self, outcome: bool) -> None:
         if self._change is not None:
@@ -185,7 +185,8 @@ class Raft(Election):
         replica = self._replica
         if self._change is not None and not replica.leads:
             self._end_change(False)  # the next leader may commit it all the same
-        wanted = {replica.leader or self.me, *self._strangers}.union(*replica.memberships)
+        strangers = [peer for peer, until in self._strangers.items() if until > self.host.now()]
+        wanted = {replica.leader or self.me, *strangers}.union(*replica.memberships)
         if wanted != self._wanted:
             self._wanted = wanted
             self.host.wanted(sorted(wanted | {self.me}))

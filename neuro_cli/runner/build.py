@@ -110,7 +110,9 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     except InstantiationException as error:
         raise _misfit(error, group, node) from error
     except SystemExit as ended:  # its code would be that of a command that did what it was asked for
-        raise ConfigError(f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code})") from ended
+        raise ConfigError(
+            f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code or 0})"
+        ) from ended
     if not isinstance(made, expected):
         kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(made).__name__}"
         raise ConfigError(f"{group}._target_", node["_target_"], kind)

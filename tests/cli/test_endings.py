@@ -55,9 +55,8 @@ def test_a_model_of_nan_is_told_by_its_fitness(folder):
     ("override", "code", "line"),
     [
         ("model._target_=nets_that_end.EndsAtWork", 1, "SystemExit: 0"),
-        # the code that sys.exit has when none is given is 0 where wandb was imported before, else None
-        ("model._target_=nets_that_end.EndsWhenMade", 2, "nets_that_end.EndsWhenMade: it ended the process (SystemExit: "),
-        ("distribution._target_=sys.exit", 2, "sys.exit: it ended the process (SystemExit: "),
+        ("model._target_=nets_that_end.EndsWhenMade", 2, "nets_that_end.EndsWhenMade: it ended the process (SystemExit: 0)"),
+        ("distribution._target_=sys.exit", 2, "sys.exit: it ended the process (SystemExit: 0)"),
     ],
 )
 def test_code_that_exits_is_no_success(override, code, line, folder):

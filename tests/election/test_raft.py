@@ -211,6 +211,8 @@ def test_whoever_wants_a_vote_is_connected_with():
     net.run(2.0)
     host.election.receive("z", {"type": "ask", "term": 9, "last": 99, "last_term": 8, "pre": False})
     assert "z" in host.wants
+    net.run(12.0)
+    assert "z" not in host.wants, "a stranger that says nothing more is given up"
 
 
 def test_who_was_removed_hears_of_it_from_any_member():

@@ -218,7 +218,7 @@ class Submitter:
                         self._left.pop(broker_id)
 
     async def _cancel(self, broker: nameserver_pb2.BrokerInfo) -> bool:
-        """Whether the broker has dropped the run."""
+        """Test for a run that the broker has dropped."""
         channel = open_channel(broker.address, self._security)
         dropped = False
         with suppress(grpc.RpcError):

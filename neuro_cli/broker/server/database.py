@@ -181,7 +181,7 @@ class Database:
             log.warning("%s: changes are stored again", self.path)
 
     def _refused(self, error: Exception) -> StoreError:
-        """What to raise for ``error``; told once until changes are taken again for a while."""
+        """Error to raise for ``error``; logged once until changes are taken again for a while."""
         text = f"{self.path}: {_said(error)}"
         if _is_damage(error):
             self.broken = text

@@ -7,7 +7,7 @@ points to a ledger kept elsewhere, our authenticated transport, and a replica th
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from neuro_cli.core.checks import integer, number
@@ -44,7 +44,7 @@ class Raft(Election):
         self._replica = Replica(me, known, term, base, self._timing, self.draw, host.has, host.position(), host.now())
         self._applied = base
         self._there: set[str] = set()
-        self._wanted: set[str] = set()
+        self._wanted: tuple[str | None, list[str], list[tuple[str, ...]]] | None = None  # leader, strangers, memberships
         # who asks or leads is to get its answer, also one that our log does not know yet or any more: until when
         self._strangers: dict[str, float] = {}
         self._changes: deque[tuple[bool, str, Callable[[bool], None]]] = deque()
@@ -74,7 +74,7 @@ class Raft(Election):
 
     @property
     def can_commit(self) -> bool:
-        return self.replica.leads and self.replica.successor is None and self._suffices(set(self.replica.members))
+        return self.replica.leads and self.replica.successor is None and self._suffices(self.replica.members)
 
     def can_remove(self, peer: str) -> bool:
         """A change of the members counts from the moment it is in the log, so those who stay are to agree (Ongaro 2014, 4.1).
@@ -83,8 +83,8 @@ class Raft(Election):
         """
         return self.replica.leads and self._suffices(set(self.replica.members) - {peer})
 
-    def _suffices(self, members: set[str]) -> bool:
-        return 2 * (len(self._there & members) + 1) > len(members)
+    def _suffices(self, members: Collection[str]) -> bool:
+        return 2 * (len(self._there.intersection(members)) + 1) > len(members)
 
     @property
     def needed(self) -> int:
@@ -155,8 +155,8 @@ class Raft(Election):
         if self._change is None:
             return
         _, since, before, _ = self._change
-        stuck = self.host.now() - since > 3 * self._timing.longest and not self._suffices(set(self.replica.members))
-        if stuck and self._suffices(set(before)) and self._propose_members(set(before)):
+        stuck = self.host.now() - since > 3 * self._timing.longest and not self._suffices(self.replica.members)
+        if stuck and self._suffices(before) and self._propose_members(set(before)):
             log.info("a change of the members is taken back: they stay %s", ", ".join(before))
             self._end_change(False)
             self._change = self.replica.log.last, self.host.now(), before, lambda _: None
@@ -186,10 +186,10 @@ class Raft(Election):
         if self._change is not None and not replica.leads:
             self._end_change(False)  # the next leader may commit it all the same
         strangers = [peer for peer, until in self._strangers.items() if until > self.host.now()]
-        wanted = {replica.leader or self.me, *strangers}.union(*replica.memberships)
+        wanted = replica.leader, strangers, replica.memberships
         if wanted != self._wanted:
             self._wanted = wanted
-            self.host.wanted(sorted(wanted | {self.me}))
+            self.host.wanted(sorted({replica.leader or self.me, self.me, *strangers}.union(*replica.memberships)))
         outbox, replica.outbox = replica.outbox, []
         for peer, message in outbox:
             self.host.send(peer, message)

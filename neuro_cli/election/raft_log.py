@@ -41,6 +41,8 @@ class Log:
 
     def memberships_since(self, index: int) -> list[tuple[str, ...]]:
         """Members that hold at ``index``, then those of every later entry that changes them."""
+        if index >= self._memberships[-1][0]:  # nearly always, and it is asked at every message
+            return [self._memberships[-1][1]]
         found = [members for at, members in self._memberships if at > index]
         return [self.members_at(index), *found]
 
@@ -50,9 +52,10 @@ class Log:
 
     def term_at(self, index: int) -> int | None:
         """Term of an entry; None where it was dropped or is not there."""
-        if index == self.base:
+        place = index - self.base
+        if place == 0:
             return self.base_term
-        return self._entries[index - self.base - 1].term if self.base < index <= self.last else None
+        return self._entries[place - 1].term if 0 < place <= len(self._entries) else None
 
     def __getitem__(self, index: int) -> Entry:
         assert self.base < index <= self.last

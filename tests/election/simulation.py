@@ -497,8 +497,8 @@ class Simulation:
             if self._agree():
                 break
         else:
-            if not self._acquainted():
-                return self
+            if not self._acquainted() or not self.recoverable():
+                return self  # an entry of a leader that died came late, and names members most of which are dead
             raise Violation(f"no agreement after {self.now:.0f} s: {self.state()}")
         histories = [peer.ledger for peer in self._members()]
         if not self.safe and not any(before < len(found.heads) and found.heads[before] in longest for found in histories[:1]):

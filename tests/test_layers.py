@@ -41,7 +41,7 @@ def below(*folders: str) -> set[str]:
     return {name for name in MODULES if name.startswith(tuple(f"neuro_cli.{folder}." for folder in folders))}
 
 
-HYDRA = {*below("cli"), "neuro_cli.runner.build"}
+HYDRA = {*below("cli"), "neuro_cli.runner.instantiate"}
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
     "hydra": HYDRA,
@@ -175,7 +175,7 @@ def test_the_package_itself_imports_nothing_at_once():
         ),
         ("neuro_cli.task.mnist", "from neuro_cli import model", ["neuro_cli.model"]),
         ("neuro_cli.task.mnist", "from ..logger import csv", ["neuro_cli.logger.csv"]),
-        ("neuro_cli.run_folder.record", "from neuro_cli.runner.build import make", ["neuro_cli.runner.build.make"]),
+        ("neuro_cli.run_folder.record", "from neuro_cli.runner.instantiate import make", ["neuro_cli.runner.instantiate.make"]),
         ("neuro_cli.runner.loop", "from neuro_cli.cli.main import main", ["neuro_cli.cli.main.main"]),
         ("neuro_cli.cli.main", "from neuro_cli.cli.overrides import checked\nfrom neuro_cli import __version__", []),
     ],

@@ -13,7 +13,8 @@ from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.runner.build import check_root, is_ensemble
+from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.options import Options
 
 KINDS = {
     "generation": bench_generation,
@@ -32,9 +33,10 @@ def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[s
     kinds = {**KINDS, **more}
     what = one_of("what", config["what"], tuple(kinds))
     integer("repeats", config["repeats"], 1)
-    check_root(config)
-    if is_ensemble(config):
+    options = Options(config)
+    RunConfig.of(options.plain)
+    if options.is_ensemble:
         raise ConfigError(
             "algo", "ensemble", "neuro bench ensemble and ensemble_bytes measure ensembles, the section ensemble sets them"
         )
-    kinds[what](config, run)
+    kinds[what](options.plain, run)

@@ -18,6 +18,7 @@ from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer, number
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
+from neuro_cli.runner.options import Options
 from neuro_cli.scoring.members import Scorer
 
 SGD = {
@@ -38,7 +39,7 @@ def bench_correlation(config: dict[str, Any], run: Path) -> None:
     options = config["correlation"]
     steps = integer("correlation.steps", options["steps"], 0)
     sigma = number("correlation.sigma", options["sigma"], above=0.0)
-    config["threads"] = threads_of(config, SingleProcess(), device_of(config["device"]))
+    config["threads"] = threads_of(config["threads"], SingleProcess(), device_of(config["device"]))
     start = trained(config, steps)
     rows: list[dict[str, Any]] = []
     config["samplers"] = {name: node for name, node in config["samplers"].items() if name not in options["without"]}
@@ -56,7 +57,7 @@ def bench_correlation(config: dict[str, Any], run: Path) -> None:
 
 def trained(config: dict[str, Any], steps: int) -> torch.Tensor:
     """The centre (M,) after ``steps`` of SGD."""
-    parts = build(copy.deepcopy(config) | {"algo": SGD, "layout": "shared_batch"}, SingleProcess())
+    parts = build(Options(copy.deepcopy(config) | {"algo": SGD, "layout": "shared_batch"}), SingleProcess())
     for step in range(steps):
         parts.distribution.step(step)
     parts.threads.close()
@@ -66,7 +67,7 @@ def trained(config: dict[str, Any], steps: int) -> torch.Tensor:
 def correlations(config: dict[str, Any], centre: torch.Tensor, sigma: float, repeats: int) -> Iterator[float]:
     """The cosine in each of ``repeats`` generations, each with its own noise and examples."""
     config["algo"] = copy.deepcopy(config["algo"]) | {"sigma": sigma, "shaping": "raw"}
-    parts = build(config, SingleProcess())
+    parts = build(Options(config), SingleProcess())
     parts.algo.centre.copy_(centre)
     for generation in range(repeats):
         estimate = _estimate(parts, generation, sigma)

@@ -17,7 +17,7 @@ from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.launch.launcher import world_start
-from neuro_cli.runner.build import make_network
+from neuro_cli.runner.options import make_network
 
 REFERENCE = "single_graph"
 EXACT = ("logits_allreduce", "logits_tree")  # without staleness

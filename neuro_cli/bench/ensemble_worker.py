@@ -14,14 +14,14 @@ import numpy as np
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.assemble import assemble
-from neuro_cli.runner.build import make_network
+from neuro_cli.runner.options import Options, make_network
 from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.session import guarded
 
 
 def run_entry(entry: dict[str, Any], world: World) -> dict[str, Any]:
     """Losses of all iterations, bytes of one (the most of a rank), seconds, parameters; test metrics where asked for."""
-    work = assemble(entry["config"], world)
+    work = assemble(Options(entry["config"]), world)
     try:
         begun, sent, received = time.perf_counter(), world.traffic.sent, world.traffic.received
         losses = [work.step(iteration)["train_loss"] for iteration in range(entry["iterations"])]

@@ -75,7 +75,7 @@ class BenchProcess:
 def bench_generation(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write bench.csv. Raises UserError."""
     reference = one_of("reference", config["reference"], ("textbook", "none"))
-    config["threads"] = threads_of(config, SingleProcess(), device_of(config["device"]))
+    config["threads"] = threads_of(config["threads"], SingleProcess(), device_of(config["device"]))
     names = ["neuro", *([reference] if reference != "none" else []), *(["roof"] if boolean("roof", config["roof"]) else [])]
     workers = [BenchProcess(name, config) for name in names]
     try:

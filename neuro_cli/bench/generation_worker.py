@@ -20,7 +20,9 @@ from neuro_cli.core.shaping import centred_rank
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess, shares
 from neuro_cli.run_folder.summary import peak_memory_bytes
-from neuro_cli.runner.build import PRECISIONS, build, device_of, load_task, make_model
+from neuro_cli.runner.build import build, device_of, load_task, make_model
+from neuro_cli.runner.config import PRECISIONS
+from neuro_cli.runner.options import Options
 from neuro_cli.runner.own_code import let_import
 from neuro_cli.sampler.base import Unit
 
@@ -31,7 +33,7 @@ Generation = Callable[[int], dict[str, float]]
 
 def neuro(config: dict[str, Any]) -> Generation:
     """The runner's own generation; ``perturb`` is what sampling takes beyond drawing the same noise alone."""
-    parts = build(config, SingleProcess())
+    parts = build(Options(config), SingleProcess())
     noise = parts.distribution.job.sampler.noise
     units = parts.distribution.job.sampler.units(range(config["population"]))
     piece = 64 * philox.TILE  # stays in the cache: what is timed is the drawing, not the writing
@@ -63,8 +65,9 @@ def textbook(config: dict[str, Any]) -> Generation:
     """What one would write first: perturb the module in place, score, restore; all threads inside the operators."""
     device = device_of(config["device"])
     torch.set_num_threads(config["threads"])
-    model = make_model(config).to(device)
-    task = load_task(config, model, device, SingleProcess())
+    options = Options(config)
+    model = make_model(options.plain).to(device)
+    task = load_task(options, model, device, SingleProcess())
     task.memory_format = torch.contiguous_format
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=0.01)
@@ -124,8 +127,9 @@ def roof(config: dict[str, Any]) -> Generation:
     from torch.utils.flop_counter import FlopCounterMode  # takes 90 MB, which the other systems do not need
 
     device, precision = device_of(config["device"]), PRECISIONS[config["precision"]]
-    model = make_model(config).to(device)
-    task = load_task(config, model, device, SingleProcess())
+    options = Options(config)
+    model = make_model(options.plain).to(device)
+    task = load_task(options, model, device, SingleProcess())
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(task.batch(0, 0, config["batch_size"]).inputs)
     threads = Threads(config["threads"])

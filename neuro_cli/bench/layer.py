@@ -22,7 +22,9 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.build import PRECISIONS, device_of, make, threads_of
+from neuro_cli.runner.build import device_of, threads_of
+from neuro_cli.runner.config import PRECISIONS
+from neuro_cli.runner.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.batched import chunk_rows, dense_directions
 from neuro_cli.scoring.candidate import Candidate
@@ -46,7 +48,7 @@ class Case:
 def bench_layer(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write layer.csv. Raises UserError."""
     device = device_of(config["device"])
-    count = threads_of(config, SingleProcess(), device)
+    count = threads_of(config["threads"], SingleProcess(), device)
     rows: list[dict[str, Any]] = []
     table = []
     for case in cases(config["layer"]):

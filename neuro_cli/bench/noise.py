@@ -26,7 +26,7 @@ ADDRESSES, FEW = 1000, 16  # what a new address costs
 
 def bench_noise(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write noise.csv."""
-    count = threads_of(config, SingleProcess(), device_of("cpu"))
+    count = threads_of(config["threads"], SingleProcess(), device_of("cpu"))
     device = device_of(config["device"])
     there = {} if device.type == "cpu" else device_work(device)
     seconds = in_turn(noise_work(count) | there, config["repeats"])

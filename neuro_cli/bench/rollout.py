@@ -18,6 +18,7 @@ from neuro_cli.bench.table import ratios, show, spread, write
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build
+from neuro_cli.runner.options import Options
 from neuro_cli.scoring.episodes import EpisodeScorer
 from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeSchedule
@@ -44,7 +45,7 @@ class Recorder:
 def bench_rollout(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write rollout.csv."""
     config["threads"] = 1
-    parts = build(config, SingleProcess())
+    parts = build(Options(config), SingleProcess())
     task, scorer = parts.task, parts.distribution.job.scorer
     if not isinstance(task, Reinforcement) or not isinstance(scorer, EpisodeScorer):
         raise UserError("what=rollout: it needs a task with environments, for example task=lunar_lander model=mlp_policy")
@@ -77,7 +78,7 @@ def bench_rollout(config: dict[str, Any], run: Path) -> None:
 
 def score(parts: Parts, generation: int) -> None:
     """What a generation does to score its members, sampling and compilation of policies included."""
-    parts.distribution.job.scorer.scores(parts.algo.ask(generation), generation, range(parts.config["population"]))  # type: ignore[attr-defined]
+    parts.distribution.job.scorer.scores(parts.algo.ask(generation), generation, range(parts.config.population))  # type: ignore[attr-defined]
 
 
 def recorded(parts: Parts, generation: int) -> tuple[EpisodeSchedule, Actions]:

@@ -27,19 +27,14 @@ def evolve_main(config: DictConfig) -> None:
 def _evolve(config: dict[str, Any], run: Path, choices: dict[str, str | None]) -> int:
     from neuro_cli.evolve.evolve import evolve
     from neuro_cli.run_folder.log import log_to
-    from neuro_cli.runner.build import check_root
 
     for group, only in EVOLVES_WITH.items():
         if choices[group] not in (only, "null", "None", None):
             raise ConfigError(group, choices[group], "neuro evolve takes none: see election, selection and cluster")
-    check_root(config)
     if launched():
         raise UserError("neuro evolve starts its peers itself: run it without a launcher")
-    if config["ranks"] is not None:
-        raise ConfigError("ranks", config["ranks"], "neuro evolve has peers: cluster.local_peers")
-    save(config, run)
     log_to(run, 0)
-    return evolve(config, run, shown(run))
+    return evolve(config, run, shown(run), lambda whole: save(whole, run))
 
 
 def export_verb(arguments: list[str]) -> int:
@@ -80,4 +75,4 @@ def peer_verb(arguments: list[str]) -> int:
     take(run)
     log_to(run, 0)
     # the folder was made by the command that calls this one, so its targets are what the user just typed
-    return evolve(read_config(run, trust=None), run, run, quiet=True)
+    return evolve(read_config(run, trust=None), run, run, lambda _: None, quiet=True)

@@ -58,7 +58,7 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
         with _no_empty_exit():
             whole = with_members({str(key): value for key, value in resolved.items()})
             check_job(whole)
-            code = work(_completed(whole), run)
+            code = work(whole, run)
     except Exception as error:
         code = report(mendable(error))
     except KeyboardInterrupt:
@@ -84,13 +84,6 @@ def _no_empty_exit() -> Iterator[None]:
         if isinstance(ended, SystemExit) and ended.code not in (None, 0):
             raise ended from None
         raise
-
-
-def _completed(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with what its task knows of its model: the saved one needs no task to be read."""
-    from neuro_cli.runner.build import completed
-
-    return completed(config)
 
 
 def save(config: dict[str, Any], run: Path) -> None:

@@ -4,6 +4,7 @@ Hydra takes ``+alg=snes`` as a new value and runs the default; its other message
 checked here against the composed config, and Hydra gets only what it will accept.
 """
 
+import copy
 from argparse import Namespace
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
@@ -88,10 +89,11 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
     if parsed.config_dir or parsed.config_path or parsed.config_name:
         # another config tree, with options and keys of its own: Hydra checks it
         return [*flags, name, *(_bare(o) if o.key_or_group in known else str(o.input_line) for o in overrides)]
-    bases = [_compose(verb, choices) for choices in _choices(overrides, known)]
+    hydras = [str(o.input_line) for o in overrides if _is_hydras(o, known) and not _sweeps(o)]
+    bases = [_compose(verb, [*choices, *hydras]) for choices in _choices(overrides, known)]
     texts = [_checked_key(override, bases, known) for override in overrides]
     # a sweep's first job stands for all: values are checked by the job itself
-    full = _compose(verb, [text for text, override in zip(texts, overrides, strict=True) if not _sweeps(override)])
+    full = _with_values(bases[0], [o for o in overrides if not (o.key_or_group in known or _is_hydras(o, known) or _sweeps(o))])
     launcher = OmegaConf.select(full, "hydra.launcher._target_")
     on_slurm = launcher == slurm_sweep.LAUNCHER
     if launcher in (slurm_sweep.LAUNCHER, slurm_sweep.BROKER_LAUNCHER) and not (parsed.cfg or parsed.info):
@@ -223,6 +225,23 @@ def _compose(verb: str, overrides: list[str]) -> DictConfig:
             return compose(verb, overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(" ".join(str(error).split())) from error
+
+
+def _is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
+    """Whether the override is of Hydra's own settings, or takes a group out of the defaults."""
+    removes = override.is_delete() and override.key_or_group in known
+    return removes or override.key_or_group.startswith(("hydra.", "hydra/"))
+
+
+def _with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
+    """A copy of ``base`` with the values of ``overrides``: a third of the time that composing it again takes."""
+    full = copy.deepcopy(base)
+    with open_dict(full):
+        for override in overrides:
+            key = override.key_or_group.partition("@")[0]
+            if not override.is_delete():
+                OmegaConf.update(full, key, override.value(), force_add=True)
+    return full
 
 
 def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]]) -> str:

@@ -38,9 +38,9 @@ RESUME_KEYS = (
 def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.launch.lock import launched_by_us, take
     from neuro_cli.run_folder.config import is_search, resumed_config
-    from neuro_cli.runner.build import check_root
     from neuro_cli.runner.ensemble.recover import recover
     from neuro_cli.runner.load import read_checkpoint, read_config
+    from neuro_cli.runner.options import Options
 
     options = run_arguments("resume", arguments)
     searches = is_search(options.run)  # refuses a folder that is no run
@@ -55,15 +55,16 @@ def resume_verb(arguments: list[str]) -> int:
         config["ranks"] = None  # the launcher has chosen
     for key in sorted(changes, key=lambda key: "." in key):  # groups first
         set_key(config, key, changes[key])
-    check_root(config)
+    parts = Options(config)
+    generations = parts.config.generations
     if generation is None and not launched_by_us():
-        recover(options.run, config)
-    checkpoint = read_checkpoint(options.run, config, generation)
-    if config["generations"] < checkpoint.generation:
-        raise ConfigError("generations", config["generations"], f"the checkpoint has {checkpoint.generation} already")
+        recover(options.run, parts)
+    checkpoint = read_checkpoint(options.run, parts.plain, generation)
+    if generations < checkpoint.generation:
+        raise ConfigError("generations", generations, f"the checkpoint has {checkpoint.generation} already")
     again = ["resume", str(options.run), *[text for text in arguments[1:] if not text.startswith("ranks=")]]
-    with resumed_config(options.run, config) if changes else nullcontext():
-        return start(config, options.run, checkpoint, again)
+    with resumed_config(options.run, parts.plain) if changes else nullcontext():
+        return start(parts, options.run, checkpoint, again)
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:

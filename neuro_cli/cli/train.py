@@ -3,7 +3,7 @@
 import logging
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from omegaconf import DictConfig
@@ -13,6 +13,9 @@ from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch import slurm
 from neuro_cli.runner import stop
+
+if TYPE_CHECKING:
+    from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
@@ -25,50 +28,51 @@ def train_main(config: DictConfig) -> None:
 def _train(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.launch.requeue import hand_over
     from neuro_cli.run_folder.log import log_to
+    from neuro_cli.runner.options import Options
 
-    save(config, run)
+    options = Options(config)
+    save(options.plain, run)
     log_to(run, 0)
-    code = start(config, shown(run))
-    hand_over(run, config["generations"])
+    code = start(options, shown(run))
+    hand_over(run, options.config.generations)
     return code
 
 
-def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list[str] | None = None) -> int:
+def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str] | None = None) -> int:
     """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code."""
     from neuro_cli.launch.launcher import launch
     from neuro_cli.launch.lock import share
     from neuro_cli.launch.requeue import checkpoint_left
     from neuro_cli.launch.room import check_room
-    from neuro_cli.runner.build import check_root, make_network, world_for
     from neuro_cli.runner.session import lead
 
-    check_root(config)
-    if config["ranks"] is not None and not launched():
+    ranks = options.config.ranks
+    if ranks is not None and not launched():
         share(run)
         if not slurm.in_job():  # whose nodes have the memory that was asked for, and maybe not on this machine
-            check_room(config)
-        code = launch(config["ranks"], again or ["start", str(run)], make_network(config))
-        return _ended(config, run, code) if code else 0
+            check_room(ranks, options)
+        code = launch(ranks, again or ["start", str(run)], options.network)
+        return _ended(options, run, code) if code else 0
     if checkpoint is None:
-        checkpoint = checkpoint_left(run, config)
-    world = world_for(config)
-    if config["ranks"] not in (None, world.size):
-        raise ConfigError("ranks", config["ranks"], f"the launcher started {world.size}; leave it null there")
-    code = lead(world, config, run, checkpoint)
+        checkpoint = checkpoint_left(run, options)
+    world = options.world()
+    if ranks not in (None, world.size):
+        raise ConfigError("ranks", ranks, f"the launcher started {world.size}; leave it null there")
+    code = lead(world, options, run, checkpoint)
     if code == 0:
         print(f"neuro: results in {run}")
     return code
 
 
-def _ended(config: dict[str, Any], run: Path, code: int) -> int:
+def _ended(options: "Options", run: Path, code: int) -> int:
     """What is left to do for a world that ended with ``code``. Returns the command's exit code."""
     from neuro_cli.run_folder.log import messages
     from neuro_cli.runner.ensemble.recover import recover
 
-    recover(run, config)
+    recover(run, options)
     said = any(line.startswith("failed: ") for line in messages(run)[-1:])
     if not said and not stop.heard():  # a rank that was killed, or one of those that write no log
-        text = f"the world of {config['ranks']} ranks ended with exit code {code}"
+        text = f"the world of {options.config.ranks} ranks ended with exit code {code}"
         log.info("failed: %s", text)
         if code not in (FAILED, BAD_INPUT):  # no rank of ours: MPI gives the number of the signal, in one way or the other
             print(f"neuro: error: {text}: a rank was killed; go on with: neuro resume {run}", file=sys.stderr, flush=True)
@@ -80,11 +84,12 @@ def start_verb(arguments: list[str]) -> int:
     """Internal: train the run folder whose config is written but which has not begun (how ``ranks=N`` begins)."""
     from neuro_cli.launch.lock import take
     from neuro_cli.runner.load import read_config
+    from neuro_cli.runner.options import Options
 
     run = Path(arguments[0])
     take(run)
     # the folder was made by the command that calls this one, so its targets are what the user just typed
-    return start(read_config(run, trust=None), run)
+    return start(Options(read_config(run, trust=None)), run)
 
 
 train_verb = hydra_verb(train_main)

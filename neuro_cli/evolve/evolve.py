@@ -6,11 +6,15 @@ import logging
 import os
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
@@ -82,21 +86,24 @@ def advertised(cluster: dict[str, Any], listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def evolve(config: dict[str, Any], run: Path, shown: Path, quiet: bool = False) -> int:
-    """Be a peer (and start others on this machine). Returns the exit code. Raises UserError."""
+def evolve(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None], quiet: bool = False) -> int:
+    """Be a peer (and start others on this machine), its config kept by ``save``. Returns the exit code. Raises UserError."""
     check_packages()
-    check(config)
     from neuro_cli.evolve.network.secret import KEY, given_secret
+    from neuro_cli.runner.options import Options
 
+    options = Options(_shared(config))
+    if options.config.ranks is not None:
+        raise ConfigError("ranks", options.config.ranks, "neuro evolve has peers: cluster.local_peers")
+    check(options.plain)
+    save({**options.plain, "threads": config["threads"]})
     cluster = config["cluster"]
     secret = given_secret(cluster["secret_file"])
     if secret is None and cluster["join"] is not None:
         raise ConfigError(KEY, None, "a cluster is joined with its secret (its founder's run folder has it)")
-    if config["threads"] is None:
-        config["threads"] = max(1, len(os.sched_getaffinity(0)) // cluster["local_peers"])
     listener = listen(cluster)
     try:
-        _work(config, run, shown, listener, secret, quiet)
+        _work(options, run, shown, listener, secret, quiet)
     except UserError:
         _take_back(run)
         raise
@@ -105,6 +112,14 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, quiet: bool = False) 
     if not quiet:
         print(f"neuro: results in {shown}")
     return 0
+
+
+def _shared(config: dict[str, Any]) -> dict[str, Any]:
+    """The config in which this machine's cores are shared among the peers on it."""
+    peers = integer("cluster.local_peers", config["cluster"]["local_peers"], 1, 256)
+    if config["threads"] is not None:
+        return config
+    return {**config, "threads": max(1, len(os.sched_getaffinity(0)) // peers)}
 
 
 def _take_back(run: Path) -> None:
@@ -126,18 +141,19 @@ def _announce(cluster: dict[str, Any], address: str, kept: Path | None) -> None:
         print(f"neuro: machines that do not see {kept} need a copy of it", flush=True)
 
 
-def _work(config: dict[str, Any], run: Path, shown: Path, listener: socket.socket, secret: str | None, quiet: bool) -> None:
+def _work(options: "Options", run: Path, shown: Path, listener: socket.socket, secret: str | None, quiet: bool) -> None:
     """Build all parts, enter the cluster, and only then write and show anything; work until the end."""
     from neuro_cli.evolve.network.secret import FILE, keep_secret, new_secret
     from neuro_cli.evolve.peer import peer_of
     from neuro_cli.runner.stop import StopRequest
 
-    address, made = advertised(config["cluster"], listener), secret is None
+    cluster = options.plain["cluster"]
+    address, made = advertised(cluster, listener), secret is None
     secret = secret or new_secret()
-    with StopRequest(config["time_limit"]) as stop, peer_of(config, run, listener, address, secret, quiet) as peer:
+    with StopRequest(options.config.time_limit) as stop, peer_of(options, run, listener, address, secret, quiet) as peer:
         peer.enter(stop)
         if made:
             keep_secret(run, secret)
         if not quiet:
-            _announce(config["cluster"], address, shown / FILE if made else None)
+            _announce(cluster, address, shown / FILE if made else None)
         peer.work(stop, address, secret)

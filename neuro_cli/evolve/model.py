@@ -67,8 +67,8 @@ def check_model(parts: Parts) -> None:
     """Raise UserError for what seeds cannot carry."""
     if not isinstance(parts.algo, SeedSteps):
         raise UserError("algo: neuro evolve has one of its own; what moves the model is chosen by selection=")
-    if parts.config["layout"] != "shared_batch":
-        raise ConfigError("layout", parts.config["layout"], "neuro evolve scores all members on one batch: shared_batch")
+    if parts.config.layout != "shared_batch":
+        raise ConfigError("layout", parts.config.layout, "neuro evolve scores all members on one batch: shared_batch")
     if parts.task.own_examples:
         raise ConfigError("task.common_episodes", False, "neuro evolve scores all members on the same episodes: true")
     if parts.device.type != "cpu":

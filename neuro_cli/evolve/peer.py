@@ -24,7 +24,9 @@ from neuro_cli.evolve.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
-from neuro_cli.runner.build import Parts, build, make, make_logger
+from neuro_cli.runner.build import Parts, build
+from neuro_cli.runner.instantiate import make
+from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.selection.base import Selection
 
@@ -32,12 +34,13 @@ from neuro_cli.selection.base import Selection
 class Peer:
     """Everything is made, and checked, before :meth:`enter` opens a connection. Raises UserError."""
 
-    def __init__(self, config: dict[str, Any], run: Path, listener: socket, address: str, secret: str, quiet: bool) -> None:
+    def __init__(self, options: Options, run: Path, listener: socket, address: str, secret: str, quiet: bool) -> None:
+        config = options.plain
         self._config, self._run, self._quiet = config, run, quiet
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
-        make_logger(config)  # it is made again when there is something to log; what is wrong with it is told now
-        self.parts = build(config, SingleProcess())
+        self._logger = options.logger  # what is wrong with it is an error before a connection is opened
+        self.parts = build(options, SingleProcess())
         try:
             self._node = self._made(election, listener, address, secret)
         except BaseException:
@@ -82,7 +85,7 @@ class Peer:
         others = LocalPeers(count, self._run, config, address, secret) if count else None
         finished = False
         try:
-            folder = RunRecord(self._run, work, make_logger(config), None, view)
+            folder = RunRecord(self._run, config, work, self._logger, None, view)
             try:
                 summary = PeerWorker(work, self._node, self._selection, folder, view, self._initial).run(stop)
                 finished = summary["generations"] >= config["generations"]
@@ -97,7 +100,7 @@ class Peer:
 def limits_of(parts: Parts, initial: Snapshot) -> Limits:
     """What messages about the model of ``parts`` may hold; ``initial``: the model before the first iteration."""
     return Limits(
-        population=parts.config["population"],
+        population=parts.config.population,
         columns=len(parts.task.score_names),
         origin=initial.head,
         tensors=shapes_of(initial.tensors),
@@ -115,9 +118,9 @@ def settings_of(config: dict[str, Any], address: str) -> Settings:
 
 
 @contextmanager
-def peer_of(config: dict[str, Any], run: Path, listener: socket, address: str, secret: str, quiet: bool) -> Iterator[Peer]:
+def peer_of(options: Options, run: Path, listener: socket, address: str, secret: str, quiet: bool) -> Iterator[Peer]:
     """A :class:`Peer`; its threads end with the context."""
-    peer = Peer(config, run, listener, address, secret, quiet)
+    peer = Peer(options, run, listener, address, secret, quiet)
     try:
         yield peer
     finally:

@@ -21,6 +21,7 @@ from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.centre import centre_module
 from neuro_cli.runner.load import read_config
+from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> 
     config = read_config(run, trust)
     if "cluster" not in config:
         raise UserError(f"{run}: no run of neuro evolve")
-    parts = build(config, SingleProcess())
+    parts = build(Options(config), SingleProcess())
     check_model(parts)
     steps = steps_of(parts)
     steps.head = origin(canonical(cluster_identity(config, parameters_sha256(steps.centre))))

@@ -18,7 +18,6 @@ from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
 from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.target import Target
 from neuro_cli.selection.base import Scores, Selection
 
 log = logging.getLogger(__name__)
@@ -58,11 +57,11 @@ class PeerWorker:
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
-        self._goal, self._reached = Target(parts.config), False
+        self._goal, self._reached = parts.config.stop, False
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
         """Work until all iterations are committed or a stop is wanted; the summary. Raises UserError."""
-        total = self._parts.config["generations"]
+        total = self._parts.config.generations
         try:
             while self._at.generation < total and not self._reached and not stop.wanted():
                 self._take_news(block=self._has_scored() or not self._node.entered.is_set())
@@ -136,7 +135,7 @@ class PeerWorker:
     def _score(self) -> None:
         parts, iteration = self._parts, self._at.generation
         self._node.work_on(iteration)
-        population = parts.config["population"]
+        population = parts.config.population
         me = self._node.me
         first = first_member(me, iteration, parts)
         members = range(first, first + population)
@@ -152,8 +151,8 @@ class PeerWorker:
     def _row(self, news: Committed) -> None:
         parts, at, record = self._parts, self._at, news.record
         config = parts.config
-        last = at.generation >= config["generations"]
-        looked = last or at.generation % config["evaluate"]["every"] == 0
+        last = at.generation >= config.generations
+        looked = last or at.generation % config.evaluate.every == 0
         if looked:
             at.metrics = self._work.evaluate(at.generation)
             self._reached = self._goal.reached(at.metrics)
@@ -184,8 +183,8 @@ class PeerWorker:
                 "leads": int(news.leads),
             }
         )
-        compacts = at.generation % config["cluster"]["compact_every"] == 0
-        if last or compacts or at.generation % config["checkpoint"]["every"] == 0:
+        compacts = at.generation % config.plain["cluster"]["compact_every"] == 0
+        if last or compacts or at.generation % config.checkpoint.every == 0:
             self._save()
         if compacts:
             self._node.compact(at.generation)

@@ -5,18 +5,18 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import slurm
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.log import log_to
+from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import hear, heard
 
 log = logging.getLogger(__name__)
 
 
-def checkpoint_left(run: Path, config: dict[str, Any]) -> Checkpoint | None:
+def checkpoint_left(run: Path, options: Options) -> Checkpoint | None:
     """The checkpoint from which a job that was started again goes on; None for a first start, or when it left none.
 
     Without a checkpoint what the earlier start wrote is removed, as far as it would be in the way. Raises UserError for
@@ -29,9 +29,9 @@ def checkpoint_left(run: Path, config: dict[str, Any]) -> Checkpoint | None:
     if not times or not (run / "metrics.csv").exists():
         return None
     log_to(run, 0)
-    recover(run, config)
+    recover(run, options)
     if CheckpointStore(run, keep=1).generations():
-        checkpoint = read_checkpoint(run, config, None)
+        checkpoint = read_checkpoint(run, options.plain, None)
         log.warning("SLURM started this job again (%d): it goes on after generation %d", times, checkpoint.generation)
         return checkpoint
     log.warning("SLURM started this job again (%d) before its first checkpoint: it begins anew", times)

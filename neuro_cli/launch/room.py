@@ -3,10 +3,10 @@
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.runner.build import is_ensemble, make_model
+from neuro_cli.runner.build import make_model
+from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
@@ -16,10 +16,10 @@ CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
 
 
-def check_room(config: dict[str, Any]) -> None:
+def check_room(ranks: int, options: Options) -> None:
     """Warn of more ranks than the cores serve well. Raises ConfigError where memory cannot hold them."""
-    ranks, cores = config["ranks"], len(os.sched_getaffinity(0))
-    each = RANK_BYTES + _model_bytes(config)
+    cores = len(os.sched_getaffinity(0))
+    each = RANK_BYTES + _model_bytes(options)
     free = free_memory()
     if free is not None and ranks * each > free:
         most = max(1, int(free / each))
@@ -56,9 +56,9 @@ def _of_groups(root: Path) -> list[float]:
     return left
 
 
-def _model_bytes(config: dict[str, Any]) -> float:
+def _model_bytes(options: Options) -> float:
     """Of the centre, its gradient or momentum, and a candidate for every thread; of an ensemble each rank has its own part."""
-    if is_ensemble(config):
+    if options.is_ensemble:
         return 0.0
-    parameters = sum(parameter.numel() for parameter in make_model(config).parameters())
-    return 4.0 * parameters * (2 + (config["threads"] or 1))
+    parameters = sum(parameter.numel() for parameter in make_model(options.plain).parameters())
+    return 4.0 * parameters * (2 + (options.config.threads or 1))

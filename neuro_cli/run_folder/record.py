@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 class Recorded(Protocol):
     """What a record says of the training that it records."""
 
-    config: dict[str, Any]
     world: World
     device: torch.device
     threads: Threads
@@ -39,14 +38,19 @@ class Recorded(Protocol):
 class RunRecord:
     """The run folder of a run that starts (``resumed_at`` None) or goes on after generation ``resumed_at``.
 
-    ``logger``: the configured one, beside which ``metrics.csv`` is always written; ``progress``: who shows how it stands,
-    by default one line.
+    ``config``: the resolved one. ``logger``: the chosen one, beside which ``metrics.csv`` is always written. ``progress``:
+    the display, by default one line.
     """
 
     def __init__(
-        self, run: Path, work: Recorded, logger: Logger, resumed_at: int | None, progress: Progress | None = None
+        self,
+        run: Path,
+        config: dict[str, Any],
+        work: Recorded,
+        logger: Logger,
+        resumed_at: int | None,
+        progress: Progress | None = None,
     ) -> None:
-        config = work.config
         self.run = run
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])

@@ -13,6 +13,7 @@ from neuro_cli.runner.centre import sums_over_chunks
 from neuro_cli.runner.ensemble.members import JointPrediction
 from neuro_cli.runner.ensemble.metrics import evaluate_whole_ensemble
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
+from neuro_cli.runner.options import Options
 
 
 def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[str, Any]) -> dict[str, float]:
@@ -21,15 +22,15 @@ def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[
     checkpoint = read_checkpoint(run, config, generation)
     config |= {key: value for key, value in changes.items() if "." not in key}
     config["task"] |= {key.removeprefix("task."): value for key, value in changes.items() if key.startswith("task.")}
-    world = SingleProcess()
+    options, world = Options(config), SingleProcess()
     device = device_of(config["device"])
     model = load_model(run, config, checkpoint).to(device)
-    threads = Threads(threads_of(config, world, device))
+    threads = Threads(threads_of(config["threads"], world, device))
     try:
         if isinstance(model, JointPrediction):
-            metrics = evaluate_whole_ensemble(model, config, device, threads)
+            metrics = evaluate_whole_ensemble(model, options, device, threads)
         else:
-            task = load_task(config, model, device, world)
+            task = load_task(options, model, device, world)
             metrics = task.summarise(sums_over_chunks(task, model, world, threads))
     finally:
         threads.close()

@@ -11,8 +11,9 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.identity import refuse_other
-from neuro_cli.runner.build import make, make_model
+from neuro_cli.runner.build import make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
+from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.trust import refuse_untrusted
 from neuro_cli.task.base import Task

@@ -10,10 +10,9 @@ from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.assemble import assemble
-from neuro_cli.runner.build import make_logger, make_network
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.target import Target
 from neuro_cli.runner.trainable import Row, Trainable
 
 
@@ -26,7 +25,7 @@ class Progression:
     metrics: dict[str, float] | None = None  # of the last look at the test set
 
 
-def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
+def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
     """Run the generations that are left and return the summary (rank 0; None elsewhere).
 
     Raises UserError for bad input (on every rank) and CandidateError for a fitness that is not finite, after a
@@ -34,17 +33,17 @@ def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoin
     """
     at = Progression()
     with collectively(world):
-        make_network(config).describe(world)
-        work = assemble(config, world)
+        options.network.describe(world)
+        work = assemble(options, world)
         if checkpoint is not None:
             work.restore(checkpoint)
             at = Progression(checkpoint.generation, checkpoint.scalars["seconds"], checkpoint.scalars["metrics"])
     record = None
     with collectively(world):
         if world.rank == 0:
-            record = RunRecord(run, work, make_logger(config), at.generation if checkpoint is not None else None)
+            record = RunRecord(run, work.config.plain, work, options.logger, at.generation if checkpoint is not None else None)
     try:
-        with StopRequest(config["time_limit"]) as stop:
+        with StopRequest(options.config.time_limit) as stop:
             summary = _generations(work, at, run, record, stop)
             world.refuse_shortcut()
             return summary
@@ -58,8 +57,7 @@ def _generations(
     work: Trainable, at: Progression, run: Path, record: RunRecord | None, stop: StopRequest
 ) -> dict[str, Any] | None:
     config, world = work.config, work.world
-    total, every = config["generations"], config["checkpoint"]["every"]
-    goal, reached = Target(config), False
+    total, every, goal, reached = config.generations, config.checkpoint.every, config.stop, False
     begun, before = time.perf_counter(), at.seconds
     saved = at.generation if at.generation else None
     work.begin(run)
@@ -81,7 +79,7 @@ def _generations(
         seconds = time.perf_counter() - start
         traffic = (world.traffic.sent - sent, world.traffic.received - received)
         last = at.generation == total
-        looked = last or at.generation % config["evaluate"]["every"] == 0
+        looked = last or at.generation % config.evaluate.every == 0
         if looked:
             at.metrics = work.evaluate(at.generation)
             with collectively(world):

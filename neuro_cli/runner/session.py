@@ -21,6 +21,7 @@ from neuro_cli.run_folder.checkpoint import Checkpoint, Shard
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.consensus import AgreedError
 from neuro_cli.runner.loop import train
+from neuro_cli.runner.options import Options
 from neuro_cli.runner.own_code import importable, let_import
 
 
@@ -42,17 +43,17 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
     return 0
 
 
-def lead(world: World, config: dict[str, Any], run: Path, checkpoint: Checkpoint | None) -> int:
-    """Rank 0: train ``config`` in the folder ``run`` on all ranks. Returns the exit code."""
+def lead(world: World, options: Options, run: Path, checkpoint: Checkpoint | None) -> int:
+    """Rank 0: train ``options`` in the folder ``run`` on all ranks. Returns the exit code."""
     log_to(run, 0)
-    message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None, "own_code": importable()}
+    message: dict[str, Any] = {"config": options.plain, "run": str(run), "checkpoint": None, "own_code": importable()}
     if checkpoint is not None:
         shards = [asdict(shard) for shard in checkpoint.shards]
         message["checkpoint"] = {"generation": checkpoint.generation, "scalars": checkpoint.scalars, "shards": shards}
     world.broadcast(json.dumps(message).encode())
     if checkpoint is not None:
         world.broadcast(bytes_of({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}))
-    return guarded(world, lambda: train(config, world, run, checkpoint))
+    return guarded(world, lambda: train(options, world, run, checkpoint))
 
 
 def follow(world: World) -> int:
@@ -74,7 +75,7 @@ def _follow_job(world: World, message: dict[str, Any]) -> None:
         shards = tuple(Shard(**shard) for shard in entry["shards"])
         tensors = tensors_of(world.broadcast(b""))
         checkpoint = Checkpoint(entry["generation"], tensors, entry["scalars"], shards, Path(message["run"]) / "checkpoints")
-    guarded(world, lambda: train(message["config"], world, Path(message["run"]), checkpoint))
+    guarded(world, lambda: train(Options(message["config"]), world, Path(message["run"]), checkpoint))
 
 
 def dismiss(world: World, code: int) -> None:

@@ -1,33 +1,35 @@
-"""``stop.metric`` and ``stop.at``: a run ends at the first look at the test set where the metric has come that far."""
+"""``stop.metric`` and ``stop.at``: a run ends at the first evaluation at which the metric has come that far."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, nearest
 
 
+@dataclass(frozen=True)
 class Target:
-    """Of a config. Without ``stop.metric`` it is never reached. Raises ConfigError."""
+    """``metric`` at least ``at``; never reached with both None. Raises ConfigError."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        keys = config.get("stop") or {}  # configs of earlier versions have none
-        self._metric, self._at = keys.get("metric"), keys.get("at")
-        if self._metric is not None and not isinstance(self._metric, str):
-            raise ConfigError("stop.metric", self._metric, "must be the name of a metric of the test, for example test_accuracy")
-        if self._at is not None:
-            number("stop.at", self._at)
-        if (self._metric is None) != (self._at is None):
-            missing = "stop.at" if self._at is None else "stop.metric"
+    metric: str | None
+    at: float | None
+
+    def __post_init__(self) -> None:
+        if self.metric is not None and not isinstance(self.metric, str):
+            raise ConfigError("stop.metric", self.metric, "must be the name of a metric of the test, for example test_accuracy")
+        if self.at is not None:
+            number("stop.at", self.at)
+        if (self.metric is None) != (self.at is None):
+            missing = "stop.at" if self.at is None else "stop.metric"
             raise ConfigError(missing, None, "stop.metric and stop.at go together: a metric, and the value that ends the run")
 
     def reached(self, metrics: Mapping[str, float]) -> bool:
-        """Whether ``metrics`` of a look are there. Raises ConfigError for a metric that the test does not give."""
-        if self._metric is None or self._at is None:
+        """Whether ``metrics`` of an evaluation are there. Raises ConfigError for a metric that the test does not give."""
+        if self.metric is None or self.at is None:
             return False
-        if self._metric not in metrics:
-            raise ConfigError("stop.metric", self._metric, nearest(self._metric, metrics))
-        return metrics[self._metric] >= self._at
+        if self.metric not in metrics:
+            raise ConfigError("stop.metric", self.metric, nearest(self.metric, metrics))
+        return metrics[self.metric] >= self.at
 
     def __str__(self) -> str:
-        return f"{self._metric} has reached {self._at:g}"
+        return f"{self.metric} has reached {self.at:g}"

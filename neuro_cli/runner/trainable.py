@@ -15,6 +15,7 @@ from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
+from neuro_cli.runner.config import RunConfig
 
 Row = dict[str, float | None]
 
@@ -22,7 +23,7 @@ Row = dict[str, float | None]
 class Trainable(ABC):
     """On one rank. ``parameters``: numbers that are learnt, on all ranks; ``candidates``: networks run in a generation."""
 
-    config: dict[str, Any]
+    config: RunConfig
     world: World
     device: torch.device
     threads: Threads

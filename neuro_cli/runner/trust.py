@@ -13,7 +13,7 @@ from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.run_folder.identity import leaves
-from neuro_cli.runner.build import OURS, found_by, is_ours
+from neuro_cli.runner.instantiate import OURS, found_by, is_ours
 from neuro_cli.runner.own_code import let_trusted
 
 Refusal = Callable[["Named"], UserError | None]

@@ -15,7 +15,8 @@ from neuro_cli.core.errors import ConfigError, nearest
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner.build import check_root, is_ensemble, make_method, make_network
+from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.options import Options, make_network
 
 MOST_RANKS = 65_536
 
@@ -80,7 +81,8 @@ _OWN_KEYS = {
 
 def study_of(config: dict[str, Any]) -> Study:
     """Check the config of ``neuro scale``. Raises UserError."""
-    ensemble = is_ensemble(config)
+    options = Options(config)
+    config, ensemble = options.plain, options.is_ensemble
     usual = {"fabric": ("Network",), "distribution": ("LogitsAllReduce",) if ensemble else ("Local",)}
     for group, several in (("fabric", "fabrics=[...]"), ("distribution", "methods=[...]")):
         chosen = config[group]["_target_"]
@@ -111,11 +113,11 @@ def study_of(config: dict[str, Any]) -> Study:
         project=boolean("project", config["project"]),
     )
     for name in study.methods:
-        make_method(config | config["known_methods"][name], EnsembleMethod if ensemble else Distribution)
+        Options(config | config["known_methods"][name]).method_of(EnsembleMethod if ensemble else Distribution)
     if not study.weak and not study.strong:
         raise ConfigError("populations", [], "nothing to measure: give populations (weak scaling) or strong")
     for point in study.points(max(study.ranks)):
-        check_root(study.point_config(point, None))
+        RunConfig.of(study.point_config(point, None))
     if not study.project:
         for network in networks.values():
             network.check_rights()

@@ -20,7 +20,7 @@ from neuro_cli.fabric.measure import timed_collectives
 from neuro_cli.fabric.simulated import SimulatedWorld
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.assemble import assemble
-from neuro_cli.runner.build import make_network
+from neuro_cli.runner.options import Options, make_network
 from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.session import guarded
 
@@ -30,7 +30,7 @@ LIMIT = 10.0  # seconds: pretended generations that would take longer are extrap
 
 def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
     """Seconds of each of ``repeats`` generations (the slowest rank's), phases of rank 0, bytes a generation (most of a rank)."""
-    work = assemble(config, world)
+    work = assemble(Options(config), world)
     seconds, payload, wire = np.empty(repeats), np.zeros(2), np.zeros(2)
     try:
         for number in range(warmup + repeats):
@@ -83,7 +83,7 @@ class Pretending:
 
     def _timed(self, config: dict[str, Any], ranks: int) -> dict[str, Any]:
         pretend = SimulatedWorld(ranks)
-        work = assemble(config, pretend)
+        work = assemble(Options(config), pretend)
         seconds = np.empty(self._warmup + self._repeats)
         try:
             for number in range(len(seconds)):

@@ -13,7 +13,7 @@ from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
-from neuro_cli.runner.build import make_logger
+from neuro_cli.runner.options import make_logger
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.settings import identity_of
 from neuro_cli.strategy.outcome import TrainingOutcome

@@ -17,6 +17,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=6", "checkpoint.every=2")
 HERE = Path(__file__).parent
@@ -89,14 +90,14 @@ def refused(done, *words: str) -> str:
 def test_config_errors_are_one_line_that_names_the_key(overrides, line, folder, monkeypatch):
     monkeypatch.chdir(folder)
     with pytest.raises(UserError) as caught:
-        build(composed(*SMALL, *overrides), SingleProcess())
+        build(Options(composed(*SMALL, *overrides)), SingleProcess())
     assert re.match(line, str(caught.value)), str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_model_and_task_of_different_shape_are_refused(real_data):
     with pytest.raises(UserError, match=r"^model expects 3x32x32, task=mnist gives 1x28x28$"):
-        build(composed(*SMALL, "model=CIF_300K", "task=mnist", f"task.root={real_data}"), SingleProcess())
+        build(Options(composed(*SMALL, "model=CIF_300K", "task=mnist", f"task.root={real_data}")), SingleProcess())
 
 
 def test_a_config_error_costs_no_folder(folder):

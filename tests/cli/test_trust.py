@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.build import is_ours
+from neuro_cli.runner.instantiate import is_ours
 from neuro_cli.runner.load import read_config
 from neuro_cli.runner.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.search.command import OURS

@@ -19,7 +19,9 @@ from neuro_cli.election.base import Election
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
 from neuro_cli.run_folder.identity import identity_of
-from neuro_cli.runner.build import check_root, completed, is_ours, make
+from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.instantiate import is_ours, make
+from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.selection.base import Selection
 from neuro_cli.task.base import Task
@@ -67,8 +69,8 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
     if option in WITH:
         pytest.importorskip("gymnasium")
     config = composed(f"{group}={option}", *WITH.get(option, ()), verb=verb)
-    check_root(config)
-    assert isinstance(make(completed(config), group, EXPECTED[group]), EXPECTED[group])
+    RunConfig.of(config)
+    assert isinstance(make(Options(config).plain, group, EXPECTED[group]), EXPECTED[group])
     others = {name: config[name] for name in GROUPS if name != group and name in config}
     usual = {name: composed(*WITH.get(option, ()), verb=verb)[name] for name in others}
     if option == "ensemble":  # no population: its method is another by default
@@ -118,10 +120,10 @@ def test_another_option_is_another_run(group):
 @pytest.mark.parametrize("experiment", groups().get("experiment", []))
 def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
     config = composed(f"experiment={experiment}")
-    check_root(config)
+    RunConfig.of(config)
     if config["task"]["_target_"].endswith(".Reinforcement"):
         pytest.importorskip("gymnasium")
-    config = completed(config)
+    config = Options(config).plain
     for group, kind in EXPECTED.items():
         if group not in ROOTS:
             assert isinstance(make(config, group, kind), kind)
@@ -129,5 +131,5 @@ def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
 
 def test_bench_composes():
     config = composed(verb="bench")
-    check_root(config)
+    RunConfig.of(config)
     assert {"what", "repeats", "reference", *GROUPS} - ROOTS.keys() <= config.keys()

@@ -16,6 +16,7 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.fabric.cost import Cost, CostModel
 from neuro_cli.fabric.simulated import SimulatedWorld
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 
 FREE = CostModel(Cost(0.0, 1e30), Cost(0.0, 1e30))
 DEAR = CostModel(Cost(10.0, 1e30), Cost(10.0, 1e30))
@@ -34,7 +35,7 @@ class Alike(SingleProcess):
 def job(cost, *overrides: str):
     world = Alike()
     world.cost = cost
-    parts = build(composed(*SETTING, "distribution=replicated", *overrides), world)
+    parts = build(Options(composed(*SETTING, "distribution=replicated", *overrides)), world)
     parts.threads.close()
     return parts.distribution.job
 
@@ -99,7 +100,7 @@ def test_the_work_is_that_of_the_whole_population_and_of_the_slice(population, m
 
 def test_one_rank_needs_no_choice_and_has_the_bits_of_local():
     def centre(distribution: str) -> torch.Tensor:
-        parts = build(composed("population=8", "batch_size=8", f"distribution={distribution}"), SingleProcess())
+        parts = build(Options(composed("population=8", "batch_size=8", f"distribution={distribution}")), SingleProcess())
         for generation in range(2):
             parts.distribution.step(generation)
         parts.threads.close()
@@ -112,7 +113,7 @@ def test_an_algorithm_without_a_population_is_data_parallel(caplog, monkeypatch)
     monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)
     world = SimulatedWorld(2)
     with caplog.at_level(logging.INFO):
-        parts = build(composed("algo=sgd", "distribution=auto"), world)
+        parts = build(Options(composed("algo=sgd", "distribution=auto")), world)
     parts.threads.close()
     assert parts.distribution.name == "data_parallel"
     assert "distribution=auto: data_parallel" in caplog.text

@@ -17,6 +17,7 @@ from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.distribution.ensemble.wire import ENCODINGS, LARGEST, wire_of
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.runner.ensemble.training import build_ensemble
+from neuro_cli.runner.options import Options
 
 SETTING = ("algo=ensemble", "algo.size=4", "batch_size=24", "threads=1", "algo.dtype=float64", "model._target_=tiny_heads.Tiny")
 ITERATIONS = 6
@@ -25,7 +26,7 @@ EQUAL = ("logits_allreduce", "logits_tree", "logits_microbatches", "single_graph
 
 
 def train(config: dict[str, Any], world: World, iterations: int = ITERATIONS) -> list[float]:
-    work = build_ensemble(copy.deepcopy(config), world)
+    work = build_ensemble(Options(copy.deepcopy(config)), world)
     try:
         return [work.step(iteration)["train_loss"] for iteration in range(iterations)]
     finally:
@@ -45,7 +46,7 @@ def losses(ranks: int, *overrides: str, iterations: int = ITERATIONS) -> list[fl
 def reference(*overrides: str, delay: int = 0) -> list[float]:
     """The same training as a plain loop over one float64 graph with its own SGD; gradients ``delay`` updates old."""
     config = composed(*SETTING, *overrides)
-    work = build_ensemble(config, SingleProcess())
+    work = build_ensemble(Options(config), SingleProcess())
     modules = [work._job.members[number].module for number in sorted(work._job.members)]
     rate, momentum = config["algo"]["optimizer"]["lr"], config["algo"]["optimizer"]["momentum"]
     parameters = [parameter for module in modules for parameter in module.parameters()]

@@ -10,6 +10,7 @@ from configs import composed
 from neuro_cli.core import noise_kernels, philox
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 
 MEMBERS = 2  # a rank
 RANKS = (1, 2, 7, 96)
@@ -58,7 +59,7 @@ class Counter:
 def numbers_a_rank(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *overrides: str) -> dict[str, int]:
     """Numbers of noise that one rank makes in one generation, by kernel."""
     setting = (f"population={MEMBERS * ranks}", "batch_size=2", "threads=1", "model=MNIST_10K", *overrides)
-    parts = build(composed(*setting), RankOf(rank, ranks))
+    parts = build(Options(composed(*setting)), RankOf(rank, ranks))
     with monkeypatch.context() as patch:
         counter = Counter(patch)
         parts.distribution.step(0)
@@ -70,7 +71,7 @@ def numbers_a_rank(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *over
     "method", [["chromosome_updates"], ["chromosome_updates", "distribution.overlap=true"], ["semi_updates"]], ids=" ".join
 )
 def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
-    columns = build(composed("model=MNIST_10K", "batch_size=2"), SingleProcess()).layout.size
+    columns = build(Options(composed("model=MNIST_10K", "batch_size=2")), SingleProcess()).layout.size
     directions = MEMBERS if sampler == "iid" else MEMBERS // 2
     monkeypatch.setattr("neuro_cli.distribution.chromosome_updates.PIECE", 8192)
     for ranks in RANKS:
@@ -94,7 +95,7 @@ def test_replicated_with_a_sampler_that_reuses_noise_grows_by_factors_only(monke
     """One matrix of noise for all, and for each direction the factors of its layers: their sum, not their product."""
     options = ("distribution=replicated", "sampler=low_rank")
     few, many = (sum(numbers_a_rank(monkeypatch, 0, ranks, *options).values()) for ranks in (2, 16))
-    columns = build(composed("model=MNIST_10K", "batch_size=2"), SingleProcess()).layout.size
+    columns = build(Options(composed("model=MNIST_10K", "batch_size=2")), SingleProcess()).layout.size
     added = 14 * MEMBERS // 2
     assert 0 < many - few < added * columns / 4
 

@@ -12,6 +12,7 @@ from neuro_cli.core import philox
 from neuro_cli.core.noise import NOISE_STREAM, key_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build, make_model
+from neuro_cli.runner.options import Options
 
 GENERATIONS, POPULATION, SIGMA, RATE, DECAY = 5, 10, 0.05, 0.02, 0.01
 SETTING = ("model=MNIST_10K", "population=10", "batch_size=24", "threads=1", "generations=5", "algo.lr_schedule.kind=constant")
@@ -100,7 +101,7 @@ def test_five_generations_equal_the_float64_reference(algorithm, sampler):
     if algorithm == "openai_es":
         options += [f"algo.optimizer.lr={RATE}", f"algo.weight_decay={DECAY}", "algo.shaping=centred_rank"]
     config = composed(f"algo={algorithm}", f"sampler={sampler}", *SETTING, *options)
-    parts = build(config, SingleProcess())
+    parts = build(Options(config), SingleProcess())
     for generation in range(GENERATIONS):
         parts.distribution.step(generation)
     expected = reference(config, parts, sampler == "antithetic", algorithm == "snes")
@@ -111,7 +112,9 @@ def test_five_generations_equal_the_float64_reference(algorithm, sampler):
 def test_threads_do_not_change_the_bits():
     centres = []
     for threads in (1, 2, 3):
-        parts = build(composed(*[s for s in SETTING if not s.startswith("threads")], f"threads={threads}"), SingleProcess())
+        parts = build(
+            Options(composed(*[s for s in SETTING if not s.startswith("threads")], f"threads={threads}")), SingleProcess()
+        )
         for generation in range(3):
             parts.distribution.step(generation)
         centres.append(parts.algo.centre.clone())
@@ -125,7 +128,7 @@ def test_scores_are_those_of_the_perturbed_module(precision):
     """Members, also frozen ones and odd halves of pairs, against a plain module loaded with centre + sigma eps."""
     setting = [option for option in SETTING if "lr_schedule" not in option]
     config = composed(*setting, "algo=genetic", "algo.parents=3", "sampler=antithetic", f"precision={precision}")
-    parts = build(config, SingleProcess())
+    parts = build(Options(config), SingleProcess())
     parts.distribution.step(0)
     job, like = parts.distribution.job, initial_weights(config)
     proposal = parts.algo.ask(1)

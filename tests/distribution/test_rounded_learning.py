@@ -8,6 +8,7 @@ from configs import composed
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.centre import centre_module, evaluate_centre
+from neuro_cli.runner.options import Options
 
 GENERATIONS = 100
 SETTING = (
@@ -22,7 +23,7 @@ SETTING = (
 
 def accuracy(*overrides: str) -> float:
     """On the test set of digits; 0.1 is chance."""
-    parts = build(composed(*SETTING, *overrides), SingleProcess())
+    parts = build(Options(composed(*SETTING, *overrides)), SingleProcess())
     for generation in range(GENERATIONS):
         parts.distribution.step(generation)
     return evaluate_centre(parts, centre_module(parts, parts.algo.centre, GENERATIONS - 1))["test_accuracy"]

@@ -18,8 +18,6 @@ from inside import neuro_inside
 from omegaconf import OmegaConf
 from torch import nn
 
-from neuro_cli.algo.base import Algorithm
-from neuro_cli.algo.ensemble import Ensemble
 from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli import overrides
 from neuro_cli.cli.overrides import checked, config_folder, parse_plain, with_members
@@ -33,8 +31,10 @@ from neuro_cli.distribution.method import Method
 from neuro_cli.evolve.evolve import check as check_cluster
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
-from neuro_cli.runner.build import check_root, check_task, completed, make, make_algo
+from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.ensemble.members import kinds_of
+from neuro_cli.runner.instantiate import make
+from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scaling.plan import study_of
 from neuro_cli.search.settings import check as check_search
@@ -171,9 +171,10 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
         return
     if "task" not in config or "algo" not in config:
         return
+    options = Options(config)
+    config = options.plain
     if verb != "scale":  # where ranks are several
-        check_root(config)
-    config = completed(config)
+        RunConfig.of(config)
     with torch.device("meta"):  # no numbers: some networks have 50 million
         make(config, "model", nn.Module)
     for group, kind in (("sampler", Sampler), ("distribution", Method), ("fabric", Network), ("logger", Logger)):
@@ -182,15 +183,14 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
     if verb == "evolve":
         check_cluster(config)
         return
-    algo = make_algo(config)
-    assert isinstance(algo, Algorithm)
-    if isinstance(algo, Ensemble):
+    if options.is_ensemble:
         kinds_of(config)
     if verb == "train":
-        if (config["ranks"] or 1) > 1 and isinstance(make(config, "distribution", Method), (Local, SingleGraph)):
+        if (config["ranks"] or 1) > 1 and isinstance(options.method, (Local, SingleGraph)):
             raise StaleError(f"neuro train ranks={config['ranks']}: its distribution is for one process")
-        make(config, "sampler", Sampler).check(config["population"])
-        check_task(config, getattr(algo, "uses_gradient", False))
+        options.sampler.check(config["population"])
+        gradient = getattr(options.algo, "uses_gradient", False)
+        options.task.refuse(layout=config["layout"], precision=config["precision"], gradient=gradient)
     elif verb == "scale":
         study_of(config)
     elif config["what"] not in {*KINDS, "brokers"}:

@@ -17,6 +17,7 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build
 from neuro_cli.runner.load import read_config
+from neuro_cli.runner.options import Options
 
 KILLS, SIZE = int(os.environ.get("NEURO_KILLS", "50")), 5
 # few iterations a second: what a newcomer replays is not the subject here
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
     """SHA-256 of the parameters after each of ``iterations``, by a replay from the initial seed."""
-    parts = build(read_config(run, None), SingleProcess())
+    parts = build(Options(read_config(run, None)), SingleProcess())
     steps = steps_of(parts)
     identity = cluster_identity(parts.config, parameters_sha256(steps.centre))
     assert origin(canonical(identity)) == ledger.head_at(0)

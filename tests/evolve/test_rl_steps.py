@@ -14,6 +14,7 @@ from neuro_cli.evolve.model import apply, check_model, restore_snapshot, snapsho
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 from neuro_cli.selection.base import Step
 
 pytest.importorskip("gymnasium")
@@ -25,7 +26,7 @@ def made():
     found = []
 
     def build_one():
-        found.append(build(composed("population=6", "threads=1", *CARTPOLE, verb="evolve"), SingleProcess()))
+        found.append(build(Options(composed("population=6", "threads=1", *CARTPOLE, verb="evolve")), SingleProcess()))
         return found[-1]
 
     yield build_one

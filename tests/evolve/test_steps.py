@@ -10,13 +10,14 @@ from neuro_cli.evolve.ledger.record import MEMBERS, LedgerRecord
 from neuro_cli.evolve.model import apply, check_model, first_member, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 from neuro_cli.selection.base import Scores, Step
 from neuro_cli.selection.linear_combination import LinearCombination
 from neuro_cli.selection.maximum import Maximum
 
 
 def parts_of(*overrides: str):
-    parts = build(composed("population=8", "batch_size=8", *overrides, verb="evolve"), SingleProcess())
+    parts = build(Options(composed("population=8", "batch_size=8", *overrides, verb="evolve")), SingleProcess())
     check_model(parts)
     return parts
 

@@ -11,7 +11,9 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import FACTOR_STREAM, Noise, random_permutation
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.build import build, make
+from neuro_cli.runner.build import build
+from neuro_cli.runner.instantiate import make
+from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -66,7 +68,7 @@ def test_members_and_sums_of_every_sampler_on_cuda_are_those_of_the_cpu(name):
 
 def a_run(device: str, *overrides: str) -> tuple[np.ndarray, torch.Tensor]:
     """Scores of the first generation, and the centre after three."""
-    parts = build(composed(f"device={device}", "seed=3", *overrides), SingleProcess())
+    parts = build(Options(composed(f"device={device}", "seed=3", *overrides)), SingleProcess())
     job = parts.distribution.job
     scores = job.scorer.scores(parts.algo.ask(0), 0, range(parts.config["population"]))
     for generation in range(3):

@@ -16,6 +16,7 @@ from configs import SAMPLERS, composed, sampler_of
 from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import mpi_world
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 
 POPULATION, GENERATIONS = 10, 3
 COMMON = ("population=10", "batch_size=24", "threads=1", f"generations={GENERATIONS}", "model=MNIST_10K")
@@ -70,7 +71,7 @@ def main() -> None:
         for distribution, chosen in distributions.items():
             if distribution == "data_parallel" and "layout=per_example" in overrides:
                 continue
-            parts = build({**deepcopy(base), "distribution": chosen}, world)
+            parts = build(Options({**deepcopy(base), "distribution": chosen}), world)
             before = world.traffic.sent
             for generation in range(GENERATIONS):
                 parts.distribution.step(generation)

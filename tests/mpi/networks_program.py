@@ -14,6 +14,7 @@ from configs import composed
 
 from neuro_cli.fabric.mpi import mpi_world
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 
 DATA = Path(sys.argv[1])
 MNIST = ("task=mnist", f"task.root={DATA}")
@@ -25,7 +26,7 @@ world = mpi_world()
 for network, task in NETWORKS.items():
     for distribution in DISTRIBUTIONS:
         config = composed(f"model={network}", *task, f"distribution={distribution}", "population=6", "batch_size=32", "threads=1")
-        parts = build(config, world)
+        parts = build(Options(config), world)
         before, begun = parts.algo.centre.clone(), time.perf_counter()
         sent = world.traffic.sent
         for generation in range(2):

@@ -96,9 +96,10 @@ def test_centres_moved(local, algorithm, monkeypatch):
     from configs import composed
 
     from neuro_cli.core.layout import ParameterLayout
-    from neuro_cli.runner.build import completed, make_model
+    from neuro_cli.runner.build import make_model
+    from neuro_cli.runner.options import Options
 
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    model = make_model(completed(composed("model=MNIST_10K", *NETWORKS.get(algorithm, ()))))
+    model = make_model(Options(composed("model=MNIST_10K", *NETWORKS.get(algorithm, ()))).plain)
     start = ParameterLayout(model).flatten(model).numpy()
     assert np.linalg.norm(local(algorithm) - start) > 1e-3 * np.linalg.norm(start)

@@ -10,9 +10,10 @@ from configs import composed
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import peak_memory_bytes
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 
 parts = build(
-    composed("model=MNIST_3M", "sampler=iid", f"population={sys.argv[1]}", "batch_size=1", "threads=2"), SingleProcess()
+    Options(composed("model=MNIST_3M", "sampler=iid", f"population={sys.argv[1]}", "batch_size=1", "threads=2")), SingleProcess()
 )
 parts.distribution.step(0)
 print(peak_memory_bytes())

@@ -23,6 +23,7 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.ensemble.members import kinds_of, load_task_of
 from neuro_cli.runner.ensemble.metrics import disagreement
 from neuro_cli.runner.ensemble.training import build_ensemble, refuse_unseen
+from neuro_cli.runner.options import Options
 
 SETTING = (
     "algo=ensemble", "algo.size=4", "batch_size=32", "threads=1", "generations=11", "evaluate.every=4", "checkpoint.every=3",
@@ -183,7 +184,7 @@ def test_load_gives_the_product_of_experts(folder, mixed, monkeypatch):
     module = neuro_cli.load(mixed, checkpoint=5)
     assert [type(member).__name__ for member in module.members] == ["MNIST_10K"] * 4 + ["BlogCNN"] * 2 + ["MNIST_10K"]
     config = composed(*SETTING)
-    task, _ = load_task_of(kinds_of(config), config, torch.device("cpu"), SingleProcess())
+    task, _ = load_task_of(kinds_of(config), Options(config), torch.device("cpu"), SingleProcess())
     batch = task.test_batch(0)
     with torch.no_grad():
         logits = [member(batch.inputs) for member in module.members]

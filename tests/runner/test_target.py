@@ -14,10 +14,9 @@ SETTING = ("population=4", "batch_size=8", "threads=1", "generations=9", "evalua
 
 
 def test_a_goal_is_reached_from_its_value_on():
-    goal = Target({"stop": {"metric": "mean_return", "at": 200}})
+    goal = Target("mean_return", 200)
     assert [goal.reached({"mean_return": value}) for value in (199.9, 200.0, 201.0, float("nan"))] == [False, True, True, False]
-    assert not Target({"stop": {"metric": None, "at": None}}).reached({"mean_return": 1e9})
-    assert not Target({}).reached({"mean_return": 1e9})  # the config of an earlier version
+    assert not Target(None, None).reached({"mean_return": 1e9})
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_a_goal_is_reached_from_its_value_on():
 )
 def test_half_a_goal_is_refused(keys, words):
     with pytest.raises(ConfigError, match=words):
-        Target({"stop": keys})
+        Target(keys["metric"], keys["at"])
 
 
 def test_a_run_ends_at_the_look_that_reaches_it(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from configs import composed
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.runner.build import check_root
+from neuro_cli.runner.config import RunConfig
 from neuro_cli.scaling.plan import Point, study_of
 
 
@@ -20,7 +20,7 @@ def test_points_of_weak_and_strong_scaling_are_measured_once():
 def test_a_point_is_a_training_run_with_its_method_and_network():
     made = study("fabrics=[ethernet_1g]", "methods=[replicated_sign_flip]", "project=true")
     config = made.point_config(Point("replicated_sign_flip", 2, 8), "ethernet_1g")
-    check_root(config)
+    RunConfig.of(config)
     assert config["population"] == 8
     assert config["ranks"] is None
     assert config["sampler"]["_target_"].endswith("SignFlip")
@@ -32,7 +32,7 @@ def test_a_point_is_a_training_run_with_its_method_and_network():
 def test_an_ensembles_population_is_its_members():
     made = study("algo=ensemble", "methods=[logits_pipelined,batch_parallel]", "strong=[6]", "populations=[]")
     config = made.point_config(Point("logits_pipelined", 2, 6), None)
-    check_root(config)
+    RunConfig.of(config)
     assert config["algo"]["size"] == 6
     assert config["distribution"]["_target_"].endswith("LogitsPipelined")
     with pytest.raises(ConfigError, match=r"^algo\.members=\[\.\.\.\]: neuro scale varies the number of members"):

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build
+from neuro_cli.runner.options import Options
 from neuro_cli.scoring import batched
 
 SETTING = ("layout=per_example", "population=24", "batch_size=24", "model=MNIST_10K", "threads=2", "algo.sigma=0.05")
 
 
 def parts_of(*overrides: str) -> Parts:
-    return build(composed(*SETTING, *overrides), SingleProcess())
+    return build(Options(composed(*SETTING, *overrides)), SingleProcess())
 
 
 def scores(parts: Parts, members: range) -> np.ndarray:

@@ -13,6 +13,7 @@ from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.fabric.simulated import SimulatedWorld
 from neuro_cli.runner.build import Parts, build
+from neuro_cli.runner.options import Options
 from neuro_cli.scoring import episodes
 from neuro_cli.scoring.episodes import EpisodeScorer
 
@@ -37,7 +38,7 @@ class Plain(nn.Module):
 
 
 def parts_of(*overrides: str) -> Parts:
-    return build(composed(*COMMON, *overrides), SingleProcess())
+    return build(Options(composed(*COMMON, *overrides)), SingleProcess())
 
 
 def scores(parts: Parts, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
@@ -108,7 +109,7 @@ def test_statistics_are_the_same_on_all_ranks_and_those_of_one(method):
 
     def run(world) -> tuple[np.ndarray, ...]:
         with alone:
-            parts = build(config, world)
+            parts = build(Options(config), world)
         parts.distribution.step(0)
         statistics = parts.task.statistics
         return np.array([statistics.count]), statistics.mean, statistics.squares
@@ -138,7 +139,7 @@ def test_statistics_are_the_same_on_all_ranks_and_those_of_one(method):
 )
 def test_data_parallel_splits_episodes_that_all_members_share(override, line):
     with pytest.raises(ConfigError, match=line):
-        build(composed(*COMMON, "distribution=data_parallel", override), SimulatedWorld(2, 0))
+        build(Options(composed(*COMMON, "distribution=data_parallel", override)), SimulatedWorld(2, 0))
 
 
 def test_a_policy_that_gives_no_number_ends_the_run(monkeypatch):

@@ -16,7 +16,9 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
-from neuro_cli.runner.build import check_fit, load_task, make
+from neuro_cli.runner.build import check_fit, load_data
+from neuro_cli.runner.instantiate import make
+from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification
 
@@ -138,24 +140,23 @@ def _factory(kind: Kind, key: str) -> OptimizerFactory:
     return factory
 
 
-def load_task_of(kinds: Sequence[Kind], config: dict[str, Any], device: torch.device, world: World) -> tuple[Classification, int]:
+def load_task_of(kinds: Sequence[Kind], options: Options, device: torch.device, world: World) -> tuple[Classification, int]:
     """The task with its data, in the memory format that all kinds of members take; and how many numbers are trained in all.
 
     Raises UserError: a task without classes, a kind that does not fit it or that has other classes than the first.
     """
-    task: Task | None = None
+    task, config = options.task, options.plain
     first: tuple[Kind, int] | None = None
     trained = 0
     for kind in kinds:
         module = make_module(kind, config["seed"], 0).to(device)
         named = config | {"model": kind.model}
-        if task is None:
-            task = load_task(named, module, device, world)
-        else:
-            before = task.memory_format
-            check_fit(module, task, named)
-            if before is torch.contiguous_format:
-                task.memory_format = before
+        if first is None:
+            load_data(options, module, device, world)
+        before = task.memory_format
+        check_fit(module, task, named)
+        if first is not None and before is torch.contiguous_format:
+            task.memory_format = before
         if not isinstance(task, Classification):
             raise UserError(
                 f"task._target_={config['task']['_target_']}: algo=ensemble needs a task of classes (digits, mnist, ...)"

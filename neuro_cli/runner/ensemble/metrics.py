@@ -4,7 +4,6 @@ Legend: M members, T test examples, K classes.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.ensemble.wire import wire_of
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.runner.ensemble.members import JointPrediction, kinds_of, load_task_of
+from neuro_cli.runner.options import Options
 from neuro_cli.task.classification import Classification, outcomes
 
 OF_MEMBERS = ("member_loss_mean", "member_accuracy_mean", "member_accuracy_best", "diversity")
@@ -62,14 +62,12 @@ def evaluate_ensemble(
     return metrics
 
 
-def evaluate_whole_ensemble(
-    model: JointPrediction, config: dict[str, Any], device: torch.device, threads: Threads
-) -> dict[str, float]:
+def evaluate_whole_ensemble(model: JointPrediction, options: Options, device: torch.device, threads: Threads) -> dict[str, float]:
     """Metrics of a whole ensemble in this process."""
     world = SingleProcess()
-    task, _ = load_task_of(kinds_of(config), config, device, world)
+    task, _ = load_task_of(kinds_of(options.plain), options, device, world)
     modules = dict(enumerate(model.members))
-    return evaluate_ensemble(modules, len(modules), task, world, threads, DTYPES[config["algo"]["dtype"]])
+    return evaluate_ensemble(modules, len(modules), task, world, threads, DTYPES[options.plain["algo"]["dtype"]])
 
 
 def test_logits(

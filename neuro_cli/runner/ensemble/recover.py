@@ -2,28 +2,27 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
 from neuro_cli.logger.csv import last_row
 from neuro_cli.run_folder.checkpoint import CheckpointStore, write_shard
 from neuro_cli.run_folder.last_step import content_of, in_common, left_behind, remove
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner.build import is_ensemble
 from neuro_cli.runner.ensemble.members import kinds_of, total
+from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
 
-def recover(run: Path, config: dict[str, Any]) -> int | None:
+def recover(run: Path, options: Options) -> int | None:
     """Make the checkpoint where it is newer than the last; its generation, or None where nothing was to be done.
 
     Only for a run that no process works on. Raises UserError when the checkpoint cannot be written.
     """
-    if not left_behind(run) or not is_ensemble(config):  # a world that never began has its say already
+    if not left_behind(run) or not options.is_ensemble:  # a world that never began has its say already
         return None
-    store = CheckpointStore(run, config["checkpoint"]["keep"])
+    store = CheckpointStore(run, options.config.checkpoint.keep)
     written = store.generations()
-    members = total(kinds_of(config))
+    members = total(kinds_of(options.plain))
     recorded = last_row(run)  # an iteration is whole when its row is written: no gap in the metrics
     found = {number: seconds for number, seconds in in_common(run, members).items() if number <= recorded}
     generation = max(found, default=0)

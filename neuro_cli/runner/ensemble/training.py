@@ -21,10 +21,12 @@ from neuro_cli.fabric.base import World, shares
 from neuro_cli.run_folder.checkpoint import Checkpoint, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove
 from neuro_cli.run_folder.record import RunRecord
-from neuro_cli.runner.build import check_root, device_of, make_algo, make_method, threads_of
+from neuro_cli.runner.build import device_of, threads_of
+from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.ensemble.members import kind_of, kinds_of, load_task_of, make_member, refuse_other_shapes, total
 from neuro_cli.runner.ensemble.metrics import columns_of, evaluate_ensemble
+from neuro_cli.runner.options import Options
 from neuro_cli.runner.trainable import Row, Trainable
 from neuro_cli.task.classification import Classification
 
@@ -34,9 +36,7 @@ log = logging.getLogger(__name__)
 class EnsembleTraining(Trainable):
     """Rank j has its share of the members (all of them with batch_parallel), and writes its share to checkpoints."""
 
-    def __init__(
-        self, config: dict[str, Any], job: EnsembleContext, method: EnsembleMethod, parameters: int, keeps: bool
-    ) -> None:
+    def __init__(self, config: RunConfig, job: EnsembleContext, method: EnsembleMethod, parameters: int, keeps: bool) -> None:
         self.config, self.world, self.device = config, job.world, job.device
         self.threads, self.clock, self.candidates, self.method = job.threads, job.clock, job.size, method.name
         self._job, self._method, self._keeps = job, method, keeps
@@ -95,7 +95,7 @@ class EnsembleTraining(Trainable):
             raise RuntimeError(f"the members of the ranks differ at generation {generation}: are their processors unlike?")
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        kinds = kinds_of(self.config)
+        kinds = kinds_of(self.config.plain)
         for number, member in self._job.members.items():
             state = checkpoint.shard(f"member-{number}")
             refuse_other_shapes(kind_of(kinds, number), member.module, state.part("model"))
@@ -132,26 +132,26 @@ def _digest(member: Member) -> bytes:
     return content.digest()
 
 
-def build_ensemble(config: dict[str, Any], world: World) -> EnsembleTraining:
+def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     """All parts of an ensemble's run, bound to each other. Raises UserError for whatever does not fit."""
-    check_root(config)
-    for key, usual, hint in (("layout", "shared_batch", ""), ("precision", "float32", "; algo.dtype sets what it computes in")):
-        if config[key] != usual:
-            raise ConfigError(key, config[key], f"algo=ensemble takes {usual}{hint}")
-    device = device_of(config["device"])
+    options.bind()
+    config = options.config
+    hint = "; algo.dtype sets what it computes in"
+    for key, chosen, usual in (("layout", config.layout, "shared_batch"), ("precision", config.precision, f"float32{hint}")):
+        if chosen != usual.removesuffix(hint):
+            raise ConfigError(key, chosen, f"algo=ensemble takes {usual}")
+    device = device_of(config.device)
     if device.type == "cpu":
         keep_freed_memory()
-    algo = make_algo(config)
-    assert isinstance(algo, Ensemble)
-    method: EnsembleMethod = make_method(config, EnsembleMethod)
-    kinds = kinds_of(config)
+    algo: Ensemble = options.algo_of(Ensemble)
+    method = options.method_of(EnsembleMethod)  # type: ignore[type-abstract]
+    kinds = kinds_of(options.plain)
     size = total(kinds)
     held = method.held(size, world)
-    task, parameters = load_task_of(kinds, config, device, world)
-    threads, clock = Threads(threads_of(config, world, device)), Clock()
+    task, parameters = load_task_of(kinds, options, device, world)
+    threads, clock = Threads(threads_of(config.threads, world, device)), Clock()
     members = {
-        number: make_member(kind_of(kinds, number), algo, task, config["seed"], number, device, method.staleness)
-        for number in held
+        number: make_member(kind_of(kinds, number), algo, task, config.seed, number, device, method.staleness) for number in held
     }
     job = EnsembleContext(
         world=world,
@@ -160,7 +160,7 @@ def build_ensemble(config: dict[str, Any], world: World) -> EnsembleTraining:
         task=task,
         clock=clock,
         threads=threads,
-        batch_size=config["batch_size"],
+        batch_size=config.batch_size,
         dtype=algo.dtype,
         device=device,
     )

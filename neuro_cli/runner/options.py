@@ -1,0 +1,124 @@
+"""The options that a run's config chooses, made when they are first asked for, and once."""
+
+from functools import cached_property
+from typing import Any, TypeVar
+
+from neuro_cli.algo.base import Algorithm
+from neuro_cli.algo.ensemble import Ensemble
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.distribution.ensemble.base import EnsembleMethod
+from neuro_cli.distribution.method import Method
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.network import Network
+from neuro_cli.logger.base import Logger
+from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.instantiate import expect, make
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.task.base import Task
+
+MethodKind = TypeVar("MethodKind", bound=Method)
+
+
+class Options:
+    """The parts of one run before they are bound to each other. Each property raises UserError for what its config is.
+
+    ``plain``: the resolved config, with the sizes of the model that it leaves null and that the task knows.
+    """
+
+    def __init__(self, plain: dict[str, Any]) -> None:
+        self._bound = False
+        self.plain = plain
+        model = plain.get("model")
+        if isinstance(model, dict) and any(value is None for value in model.values()):
+            sizes = self.task.model_arguments()
+            self.plain = {**plain, "model": {**model, **{key: size for key, size in sizes.items() if model.get(key, 0) is None}}}
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The root keys, checked."""
+        return RunConfig.of(self.plain)
+
+    @cached_property
+    def task(self) -> Task:
+        made: Task = make(self.plain, "task", Task)
+        return made
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        made: Sampler = make(self.plain, "sampler", Sampler)
+        return made
+
+    @cached_property
+    def algo(self) -> Algorithm:
+        """The networks that ``algo.members`` describes are not made here: each rank makes its own."""
+        node = self.plain.get("algo")
+        if isinstance(node, dict) and isinstance(node.get("members"), list):
+            # Hydra would make every object in the list at once, on every rank
+            node = {**node, "members": [None] * len(node["members"])}
+        made: Algorithm = make({**self.plain, "algo": node}, "algo", Algorithm)
+        return made
+
+    def algo_of(self, kind: type) -> Any:
+        """The algorithm, which must be of a kind. Raises ConfigError."""
+        return expect(self.algo, self.plain, "algo", kind)
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether the run trains an ensemble."""
+        return isinstance(self.algo, Ensemble)
+
+    @cached_property
+    def method(self) -> Method:
+        """The distribution method."""
+        made: Method = make(self.plain, "distribution", Method)
+        return made
+
+    def method_of(self, kind: type[MethodKind]) -> MethodKind:
+        """The distribution method, which must be of a kind: Distribution, or EnsembleMethod. Raises ConfigError."""
+        if isinstance(self.method, kind):
+            return self.method
+        if kind is EnsembleMethod:
+            allowed = (
+                "algo=ensemble needs one of logits_allreduce, _tree, _pipelined, _microbatches, single_graph, batch_parallel"
+            )
+        else:
+            allowed = (
+                "it trains ensembles: choose algo=ensemble, or local, chromosome_updates, semi_updates, replicated, data_parallel"
+            )
+        raise ConfigError("distribution", self.method.name, allowed)
+
+    @cached_property
+    def network(self) -> Network:
+        return make_network(self.plain)
+
+    @cached_property
+    def logger(self) -> Logger:
+        """The chosen logger (csv is always on beside it)."""
+        return make_logger(self.plain)
+
+    def world(self) -> World:
+        """Connect the world of ranks that the fabric gives. Raises UserError without MPI where the method needs it."""
+        try:
+            return self.network.connect(self.method.needs_mpi)
+        except ConfigError:
+            raise
+        except UserError as error:
+            raise ConfigError("distribution", self.method.name, str(error)) from error
+
+    def bind(self) -> None:
+        """Mark the parts as a run's own: bound to one world, they serve no second one."""
+        if self._bound:
+            raise AssertionError("options serve one run: another one needs options of its own")
+        self._bound = True
+
+
+def make_network(config: dict[str, Any]) -> Network:
+    """The network of a config. Raises UserError."""
+    network: Network = make(config, "fabric", Network)
+    return network
+
+
+def make_logger(config: dict[str, Any]) -> Logger:
+    """The logger of a config. Raises UserError."""
+    logger: Logger = make(config, "logger", Logger)
+    return logger

@@ -1,4 +1,8 @@
-"""The root keys of a run, typed and checked once."""
+"""The root keys of a run, typed and checked once.
+
+They are no structured config of Hydra: what that says of ``generations=abc`` is "Error merging override", of
+``generations=0`` nothing; what is checked here ends with the key, the value and its range.
+"""
 
 from dataclasses import dataclass
 from typing import Any

@@ -305,7 +305,7 @@ def test_batch_norm_statistics_of_shared_batches_are_averaged(folder):
     config = composed(
         "algo=ensemble", "distribution=batch_parallel", "algo.size=1", "model=CIF_300K", "batch_size=8", "threads=1"
     )
-    work = build_ensemble(config, SingleProcess())
+    work = build_ensemble(Options(config), SingleProcess())
     work.step(0)
     member = work._job.members[0]
     averaged = [averaged for _, averaged in member.shared()]

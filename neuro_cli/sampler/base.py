@@ -100,8 +100,8 @@ class Sampler(ABC):
         """Directions [k n, (k + 1) n) share what a :class:`Perturbation` is made of; None: all do."""
         return None
 
-    def run_of(self, direction: int) -> int:
-        """Which of these runs a direction belongs to."""
+    def period_of(self, direction: int) -> int:
+        """Number of the period that a direction lies in."""
         return direction // self.noise_period if self.noise_period else 0
 
     def prepare(self, generation: int, directions: range) -> None:  # noqa: B027 (most samplers share nothing)

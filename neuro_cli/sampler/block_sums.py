@@ -1,4 +1,4 @@
-"""The weighted sum over directions, worked out on their factors first (associative property).
+"""Weighted sums over directions, worked out on their factors first (associative property).
 
 One small matrix product a block, whatever the population is, so every rank can afford all of it. Three hooks say how: a
 block's partial sum begins as zeros, accumulates directions, and is assembled to the sum with the noise that the
@@ -74,7 +74,7 @@ class BlockSums(Sampler):
         return out
 
     def _periods(self, directions: range) -> Iterator[tuple[int, int, int]]:
-        """(number, first, end) of each period that ``directions`` lie in."""
+        """Number, first direction and end of each period that ``directions`` lie in."""
         length = self.noise_period or len(directions) + directions.start
         for period in range(directions.start // length, (directions[-1]) // length + 1):
             yield period, max(period * length, directions.start), min((period + 1) * length, directions.stop)

@@ -32,7 +32,7 @@ class Block:
 
     @property
     def columns(self) -> slice:
-        """Its place in the flat vector of all parameters."""
+        """Columns of the flat vector of all parameters."""
         return slice(self.place.start, self.place.stop)
 
     def cube(self, piece: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ def blocks_of(layout: ParameterLayout, factors: Callable[[Block], int]) -> tuple
 
 
 def row_spans(blocks: Iterable[Block], start: int, stop: int) -> Iterator[tuple[Block, int, int]]:
-    """(block, low, high): whole rows, from multiples of PIECE on, that cover columns [start, stop)."""
+    """Rows [low, high) of blocks that cover columns [start, stop): whole rows, ``low`` a multiple of PIECE."""
     for block in blocks:
         low, high = max(start, block.place.start), min(stop, block.place.stop)
         if low >= high:

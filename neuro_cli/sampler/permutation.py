@@ -55,7 +55,7 @@ class Permutation(NoiseReusing):
         self.sparsity = number("sampler.sparsity", sparsity, above=0.0, high=1.0)
 
     def plan(self, block: Block) -> PlacementPlan:
-        """What is placed in a block."""
+        """Counts of what is placed in a block."""
         groups, each = block.place.groups, block.rows // block.place.groups
         if groups > 1:
             # groups of one output (depthwise) have no order inside, so there the groups themselves are thinned out

@@ -16,7 +16,7 @@ from neuro_cli.sampler.blocks import Block
 
 @dataclass(frozen=True)
 class PlacementPlan:
-    """How many of what a block places; 0: that side stays in order.
+    """Counts of what a block places; 0: that side stays in order.
 
     ``groups`` of ``all_groups``, ``outputs`` and ``inputs`` inside a group.
     """

@@ -1,4 +1,4 @@
-"""Base of samplers whose noise has a structure: a member is a few random factors, not M numbers.
+"""Base of the samplers with structured noise: a member is a few random factors, not M numbers.
 
 The factors of all blocks of a direction lie one after the other in its columns of FACTOR_STREAM, so that one draw serves a
 whole network. Sums over directions: :mod:`neuro_cli.sampler.block_sums`.
@@ -36,7 +36,7 @@ class Structured(BlockSums):
         """Write ``base`` plus and minus ``scale`` times the block's noise on a CPU, by compiled loops; scale as long or (1,)."""
 
     def address_of(self, generation: int, direction: int) -> Address:
-        """Where the noise lies that a direction shares with others."""
+        """Address of the noise that a direction shares with others."""
         return Address(generation, self.period_of(direction))
 
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:

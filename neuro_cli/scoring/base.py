@@ -1,4 +1,4 @@
-"""The contract of a scorer: from where a generation's members lie to what they score, on this rank.
+"""The contract of a scorer: sums of scores of a generation's members on this rank.
 
 Which scorer serves a run is chosen in :mod:`neuro_cli.scoring.choice`.
 

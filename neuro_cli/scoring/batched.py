@@ -1,4 +1,4 @@
-"""Scores many members in one forward pass: chunks of directions, a chunk a thread.
+"""Scoring of many members in one forward pass: chunks of directions, a chunk a thread.
 
 Chunks begin at multiples of their length in the whole population and are always worked out whole, both sides of a pair,
 whatever a rank's share of the members is: matrix products of other sizes may round otherwise, and a score must not
@@ -111,7 +111,7 @@ class BatchedScorer(Scorer):
         return torch.cat(outputs)
 
     def refuses(self, proposal: Proposal) -> str | None:
-        """Why the proposal cannot be scored so, or None."""
+        """Reason for which the proposal cannot be scored so, or None."""
         if len(proposal.bases) > 1 or proposal.frozen:
             return "the members have different parents"
         if proposal.scale.numel() > 1:
@@ -174,7 +174,7 @@ class BatchedScorer(Scorer):
 
 
 def chunk_rows(largest: int, device: torch.device, total: int) -> int:
-    """Rows of a chunk, of ``total`` rows of a module whose largest activation has ``largest`` values for a row.
+    """Rows of a chunk, of ``total`` rows; ``largest``: values of a row in the module's largest activation.
 
     At least CHUNKS of them where the rows suffice.
     """

@@ -1,8 +1,8 @@
-"""Scores the members of a population by episodes: all members of this rank in environments that are stepped together.
+"""Scoring of members by episodes: all members of this rank in environments that are stepped together.
 
 Members are written one by one into rows of a matrix, by the sampler and on the pool's threads; then one thread steps the
-environments, whose policies answer in one compiled call (:mod:`neuro_cli.task.reinforcement.policies`). Ranks are the way to
-more cores.
+environments, and all policies answer in one compiled call (:mod:`neuro_cli.task.reinforcement.policies`). Ranks are the
+way to more cores.
 """
 
 import logging
@@ -79,11 +79,13 @@ class EpisodeScorer(Scorer):
             outcome = self._reinforcement.play(plan, self._policies(flats), self._reinforcement.normaliser)
         columns = self._reinforcement.columns(outcome).reshape(len(members), stop - start, -1)
         total = np.zeros((len(members), columns.shape[2]))
-        for episode in range(stop - start):  # one after the other, so that the bits do not depend on how many members there are
+        # one after the other: a sum over the axis might go in an order that depends on the number of members
+        for episode in range(stop - start):
             total += columns[:, episode]
         return total
 
     def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
+        """Episodes [start, stop) of every member, member by member."""
         count = stop - start
         places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:

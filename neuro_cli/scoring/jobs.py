@@ -1,4 +1,4 @@
-"""Jobs of a pool of threads that score members: what one perturbation of one parent gives."""
+"""Jobs of the threads that score members: the members that one perturbation of one parent gives."""
 
 from dataclasses import dataclass
 

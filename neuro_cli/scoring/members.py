@@ -1,4 +1,4 @@
-"""Scores members one by one, a member a thread.
+"""Scoring of members one by one, a member a thread.
 
 A thread's module has parameters that are views of the thread's own flat vector, into which the sampler writes centre and
 noise in one pass. Any ``nn.Module`` works as it is, nothing is swapped or restored, and what is held is the members in

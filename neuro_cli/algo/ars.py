@@ -5,7 +5,6 @@ algorithm 2. V1 and V2 differ in the task's observations (``task.normalise``), V
 """
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
@@ -33,11 +32,9 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         if self.top is not None and self.top > population // 2:
             raise ConfigError("algo.top", self.top, f"population={population} has {population // 2} directions")
         self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
-        self._parent = np.zeros(population, np.int64)
 
     def ask(self, generation: int) -> Proposal:
-        scale = torch.tensor([self.sigma], dtype=torch.float32, device=self.centre.device)
-        return Proposal(self.centre[None], self._parent, scale)
+        return Proposal.around(self.centre, self.sigma)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         pairs = fitness.reshape(-1, 2)

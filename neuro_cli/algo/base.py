@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from neuro_cli.core.layout import ParameterLayout
@@ -20,13 +21,24 @@ from neuro_cli.core.layout import ParameterLayout
 class Proposal:
     """Member i is ``bases[parent[i]] + scale * eps_i``, or the base itself when i is in ``frozen``.
 
-    ``bases`` (T, M) float32; ``parent`` (P,) int; ``scale`` (1,) or (M,) float32, > 0.
+    ``bases`` (T, M) float32; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,) float32, > 0.
     """
 
     bases: Tensor
-    parent: np.ndarray
+    parent: np.ndarray | None
     scale: Tensor
     frozen: frozenset[int] = frozenset()
+
+    @classmethod
+    def around(cls, centre: Tensor, scale: Tensor | float) -> "Proposal":
+        """Members around one ``centre`` (M,); a number is the scale of every parameter."""
+        if not isinstance(scale, Tensor):
+            scale = torch.tensor([scale], dtype=torch.float32, device=centre.device)
+        return cls(centre[None], None, scale)
+
+    def parent_of(self, member: int) -> int:
+        """The row of ``bases`` that a member descends from."""
+        return 0 if self.parent is None else int(self.parent[member])
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ algorithm 1, with rank shaping, an optimizer and L2 weight decay as in section 2
 """
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
@@ -37,14 +36,12 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout)
-        self._parent = np.zeros(population, np.int64)
 
     def sigma_at(self, generation: int) -> float:
         return max(self.sigma * self._sigma_schedule.factor(generation), 1e-12)
 
     def ask(self, generation: int) -> Proposal:
-        scale = torch.tensor([self.sigma_at(generation)], dtype=torch.float32, device=self.centre.device)
-        return Proposal(self.centre[None], self._parent, scale)
+        return Proposal.around(self.centre, self.sigma_at(generation))
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         utilities = self._shape(fitness)

@@ -45,10 +45,9 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
         every = len(centre) if self.sigma_learning_rate else 1
         self._scale = torch.full((every,), self.sigma, dtype=torch.float32, device=centre.device)
-        self._parent = np.zeros(population, np.int64)
 
     def ask(self, generation: int) -> Proposal:
-        return Proposal(self.centre[None], self._parent, self._scale)
+        return Proposal.around(self.centre, self._scale)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         utilities = self._shape(fitness)

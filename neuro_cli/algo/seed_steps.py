@@ -1,18 +1,10 @@
 """The model of `neuro evolve`: a start, and the steps that its cluster has committed."""
 
-import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import CentreAlgorithm, Proposal, State
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
-
-
-class Everyone:
-    """The parent of every member there may be: the centre."""
-
-    def __getitem__(self, member: int) -> int:
-        return 0
 
 
 class SeedSteps(CentreAlgorithm):
@@ -31,8 +23,7 @@ class SeedSteps(CentreAlgorithm):
 
     def proposal(self) -> Proposal:
         """Any member of the present iteration: the centre plus sigma times its noise."""
-        scale = torch.tensor([self.sigma], dtype=torch.float32, device=self._centre.device)
-        return Proposal(self._centre[None], Everyone(), scale)  # type: ignore[arg-type]
+        return Proposal.around(self._centre, self.sigma)
 
     def step(self, sums: list[Tensor], head: bytes) -> None:
         """Add ``sums``, each (M,), in their order; ``head`` names the committed steps up to this one."""

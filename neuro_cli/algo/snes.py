@@ -38,7 +38,6 @@ class SNES(PopulationAlgorithm):
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._centre = centre.clone()
         self._scale = torch.full_like(centre, self.sigma)
-        self._parent = np.zeros(population, np.int64)
         if self.sigma_learning_rate is None:
             self.sigma_learning_rate = (3 + math.log(layout.size)) / (5 * math.sqrt(layout.size))
 
@@ -47,7 +46,7 @@ class SNES(PopulationAlgorithm):
         return self._centre
 
     def ask(self, generation: int) -> Proposal:
-        return Proposal(self._centre[None], self._parent, self._scale)
+        return Proposal.around(self._centre, self._scale)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         weights = self._shape(fitness) / len(fitness)

@@ -19,7 +19,6 @@ from neuro_cli.core.checks import integer, number
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring.members import Scorer
 
 SGD = {
     "_target_": "neuro_cli.algo.sgd.SGD",
@@ -72,9 +71,7 @@ def correlations(config: dict[str, Any], centre: torch.Tensor, sigma: float, rep
     for generation in range(repeats):
         estimate = _estimate(parts, generation, sigma)
         batch = parts.task.batch(generation, 0, config["batch_size"])
-        scorer = parts.distribution.job.scorer
-        assert isinstance(scorer, Scorer)  # a task without a loss refuses the gradient's algorithm
-        _, gradient = scorer.gradient(centre, batch)
+        _, gradient = parts.distribution.job.scorer.gradient(centre, batch)
         yield float(-torch.nn.functional.cosine_similarity(estimate.double(), gradient.double(), dim=0))
     parts.threads.close()
 

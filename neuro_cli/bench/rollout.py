@@ -19,7 +19,6 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring.episodes import EpisodeScorer
 from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeSchedule
 from neuro_cli.task.reinforcement.policies import Policies
@@ -46,8 +45,8 @@ def bench_rollout(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write rollout.csv."""
     config["threads"] = 1
     parts = build(Options(config), SingleProcess())
-    task, scorer = parts.task, parts.distribution.job.scorer
-    if not isinstance(task, Reinforcement) or not isinstance(scorer, EpisodeScorer):
+    task = parts.task
+    if not isinstance(task, Reinforcement):
         raise UserError("what=rollout: it needs a task with environments, for example task=lunar_lander model=mlp_policy")
     parts.distribution.step(0)  # compiles, makes the environments, and gives the statistics something to normalise by
     rows: list[dict[str, Any]] = []
@@ -83,9 +82,8 @@ def score(parts: Parts, generation: int) -> None:
 
 def recorded(parts: Parts, generation: int) -> tuple[EpisodeSchedule, Actions]:
     """The episodes of a generation, and every action in them."""
-    task, scorer = parts.task, parts.distribution.job.scorer
+    task = parts.task
     assert isinstance(task, Reinforcement)
-    assert isinstance(scorer, EpisodeScorer)
     caught: list[tuple[EpisodeSchedule, Recorder]] = []
     play = task.play
 

@@ -12,7 +12,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 @_compiled
 def _write(base, scale, start, noise, plus, minus):
-    """One row, which begins at column ``start``."""
+    """Write one row, which begins at column ``start``; ``noise`` is scratch afterwards."""
     width = noise.size
     if scale.size == 1:
         for j in range(width):
@@ -84,7 +84,7 @@ def add_placed(shared, rows, columns, weights, low, high, square, out):
                 continue
             source, target = shared[m], out[k - low]
             for j in range(places.size):
-                value = np.float64(source[j])
+                value = np.float64(source[j])  # float32 sums of thousands of directions would lose digits
                 target[places[j]] += weight * (value * value if square else value)
 
 
@@ -104,7 +104,7 @@ def table_sums(table, offsets, weights, moments, start, out):
             source = table[first : first + length]
             for row in range(weights.shape[0]):
                 weight, line = weights[row, d], total[row]
-                if weight == 0.0:
+                if weight == 0.0:  # all but one of a row of the genetic algorithm
                     continue
                 if moments[row] == 1:
                     for c in range(length):

@@ -1,4 +1,4 @@
-"""Where the time of a generation goes, by phase."""
+"""Seconds of a generation, by phase."""
 
 import threading
 import time

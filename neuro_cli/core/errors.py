@@ -25,7 +25,7 @@ class ConfigError(UserError, ValueError):
 
 
 class CandidateError(UserError):
-    """A candidate whose fitness is not a number. Every rank raises it in the same generation."""
+    """A candidate's fitness that is not a number. Every rank raises it in the same generation."""
 
 
 def nearest(word: str, known: Iterable[str], count: int = 3) -> str:

@@ -1,4 +1,4 @@
-"""Whether the Triton kernels serve a device: imported and tried once, when a tensor on a GPU first asks."""
+"""Triton kernels for a device: imported and tried once, when a tensor on a GPU first needs them."""
 
 import logging
 from functools import lru_cache

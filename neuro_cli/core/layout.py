@@ -1,4 +1,4 @@
-"""The flat vector of a module's parameters: where each tensor lies, and how to look at it as the module does.
+"""The flat vector of a module's parameters: the place of each tensor, and views of it in the module's shapes.
 
 Convolution weights lie channels-last in the flat vector, (out, height, width, in): the memory format in which CPU and
 GPU convolutions are fastest. The views have the usual shape (out, in, height, width). A module that cannot take
@@ -72,7 +72,7 @@ class ParameterLayout:
         return flat
 
     def attach(self, module: nn.Module, flat: Tensor) -> None:
-        """Let the module's parameters be views of ``flat`` (any float type): writing to it changes the module."""
+        """Make the module's parameters views of ``flat`` (any float type): writing to it changes the module."""
         parameters = dict(module.named_parameters())
         for place in self.places:
             parameters[place.name].data = place.view(flat)

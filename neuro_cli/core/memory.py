@@ -1,4 +1,4 @@
-"""How the C library hands memory back to the system: not at all, while a run lasts.
+"""Memory that the C library would hand back to the system: kept while a run lasts.
 
 Activations of some megabytes come and go with every layer. glibc gives them back each time, and the next layer meets fresh
 pages, which the system clears one by one; that can be a third of the time of a forward pass of many members.

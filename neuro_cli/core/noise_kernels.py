@@ -67,6 +67,7 @@ def _word_slice(tile, direction, generation, stream, key0, key1, words, a, b):
 def _normal_tile(words, tail, pair, out, needed):
     """Normals of the first ``needed`` of ``words`` (TILE,) uint32 into ``out`` float32; ``tail`` and ``pair`` are scratch."""
     tail_bits, halves, out_bits = tail.view(np.uint32), pair.view(np.float32), out.view(np.uint32)
+    # through float32 and back to bits: its exponent and mantissa name segment and step (neuro_cli.core.quantile)
     for j in range(needed):
         tail[j] = np.float32(max(np.int32(words[j] & np.uint32(0x7FFFFFFF)), np.int32(1)))
     for j in range(needed):

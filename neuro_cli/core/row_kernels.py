@@ -95,7 +95,7 @@ def add_vectors(y, vectors, examples, scales):
     for row in range(y.shape[0]):
         vector = vectors[(row // examples) % directions]
         scale = scales[row // (directions * examples)]
-        for c in range(channels):
+        for c in range(channels):  # once a row, not once a pixel
             step[c] = scale * vector[c]
         for pixel in range(y.shape[1]):
             target = y[row, pixel]
@@ -175,14 +175,14 @@ def projected(x, filters, examples, out):
 
 @_compiled
 def _span(left, stride, columns, out_columns):
-    """The j in [first, last) with 0 <= j * stride + left < columns."""
+    """Bounds (first, last) of the j with 0 <= j * stride + left < columns."""
     first = -(left // stride) if left < 0 else 0
     return first, min(out_columns, (columns - 1 - left) // stride + 1)
 
 
 @_compiled
 def gather_taps(taps, stride, padding, dilation, out):
-    """Sums of what the taps of a filter gave, each shifted to where it belongs.
+    """Sums over the taps of a filter, the product of each shifted by the tap's place.
 
     taps (n, R, kh, kw, H, W): the product of every tap and every pixel; out (n, H', W', R). Outside of the image is zero.
     """
@@ -213,7 +213,7 @@ def gather_taps(taps, stride, padding, dilation, out):
 
 @_reordered
 def filtered(x, filters, examples, stride, padding, dilation, groups, out):
-    """Each row filtered by its direction's own filters, the same for every group of channels.
+    """Filter each row by its direction's own filters, the same for every group of channels.
 
     x (n, H, W, C), filters (D, R, kh, kw, C / groups), stride, padding and dilation (vertical, horizontal),
     out (n, H', W', groups * R). What lies outside of x counts as zero.

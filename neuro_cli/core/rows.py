@@ -1,4 +1,4 @@
-"""A batch whose rows belong to directions of noise: what a sampler does to activations, row by row.
+"""Row operations of samplers: a batch in which every row belongs to a direction of noise.
 
 Rows are (S sides, D directions, e examples) in that order, S scales tell how far a side goes along its direction (the
 minus half of an antithetic pair has -sigma). On a CPU, in float32 or float64 and with channels last in memory, compiled
@@ -41,8 +41,8 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
 def random_orders(words: Tensor, kept: int) -> Tensor:
     """The first ``kept`` of a random order of n things, (D, kept) int32, from ``words`` (D, n).
 
-    Things are sorted by their words, of which the lowest bits make room for the thing's own number: one sort of plain
-    numbers, which is several times as fast as an argsort.
+    Things are sorted by their words, with a thing's own number in the lowest bits: one sort of plain numbers, which is
+    several times as fast as an argsort.
     """
     size = words.shape[1]
     bits = max(1, (size - 1).bit_length())
@@ -60,7 +60,7 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Of a two-dimensional convolution: (vertical, horizontal) each, and the groups of channels."""
+    """Geometry of a two-dimensional convolution: (vertical, horizontal) each, and the groups of channels."""
 
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int] = (0, 0)
@@ -69,7 +69,7 @@ class Geometry:
 
 
 class MemberBatch:
-    """``examples`` rows for each of ``directions`` directions, once for every one of ``scales``."""
+    """Batch of ``examples`` rows for each of ``directions`` directions, once for every one of ``scales``."""
 
     def __init__(self, scales: Sequence[float], directions: int, examples: int) -> None:
         self.scales, self.directions, self.examples = tuple(scales), directions, examples
@@ -144,7 +144,7 @@ class MemberBatch:
         if source is None:
             return torch.gather(x, channel, self._spread(index, x.dim(), channel).expand(shape))
         out = x.new_empty(shape)
-        if channel == 1:
+        if channel == 1:  # what follows is a convolution, which wants channels last
             out = out.contiguous(memory_format=torch.channels_last)
         row_kernels.gather(source, index.numpy(), self.examples, _pixels(out, channel))
         return out
@@ -169,6 +169,7 @@ class MemberBatch:
         rank, inner, height, width = filters.shape[1:]
         source = _images(x)
         if source is None:
+            # one grouped convolution: every row of the batch is a group with filters of its own
             bank = self._repeated(filters)
             weight = bank[:, None].expand(-1, geometry.groups, -1, -1, -1, -1).reshape(-1, inner, height, width)
             merged = x.reshape(1, -1, *x.shape[2:])
@@ -240,12 +241,12 @@ class MemberBatch:
         return np.array(self.scales, np.float32 if dtype == torch.float32 else np.float64)
 
     def _repeated(self, factors: Tensor) -> Tensor:
-        """(D, ..) to (n, ..)."""
+        """Factors (D, ..) repeated for every row: (n, ..)."""
         shape = (len(self.scales), self.directions, self.examples, *factors.shape[1:])
         return factors[None, :, None].expand(shape).reshape(self.count, *factors.shape[1:])
 
     def _spread(self, index: Tensor, dims: int, channel: int) -> Tensor:
-        """(D, r) to (n, 1, .., r, .., 1) with ``dims`` dimensions."""
+        """Index (D, r) repeated for every row: (n, 1, .., r, .., 1) of ``dims`` dimensions."""
         shape = [self.count] + [1] * (dims - 1)
         shape[channel] = index.shape[1]
         return self._repeated(index.to(torch.int64)).view(shape)
@@ -259,7 +260,7 @@ class MemberBatch:
 
 
 def _channels_last(x: Tensor, channel: int) -> np.ndarray | None:
-    """(n, pixels, C) for the compiled loops, or None where they cannot serve."""
+    """View (n, pixels, C) for the compiled loops, or None where they cannot serve."""
     if x.device.type != "cpu" or x.dtype not in COMPILED or not x.movedim(channel, -1).is_contiguous():
         return None
     return _pixels(x, channel)
@@ -271,6 +272,6 @@ def _pixels(x: Tensor, channel: int) -> np.ndarray:
 
 
 def _images(x: Tensor) -> np.ndarray | None:
-    """(n, H, W, C) for the compiled loops, or None where they cannot serve."""
+    """View (n, H, W, C) for the compiled loops, or None where they cannot serve."""
     moved = x.permute(0, 2, 3, 1)
     return moved.numpy() if x.device.type == "cpu" and x.dtype in COMPILED and moved.is_contiguous() else None

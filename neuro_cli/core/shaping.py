@@ -11,20 +11,20 @@ import numpy as np
 from neuro_cli.core.errors import ConfigError, nearest
 
 
-def _ranks(fitness: np.ndarray) -> np.ndarray:
+def ranks(fitness: np.ndarray) -> np.ndarray:
     """Ranks 0 (worst) to P - 1 (best); equal fitnesses share their mean rank."""
     order = np.argsort(fitness, kind="stable")
     _, first, inverse, count = np.unique(fitness[order], return_index=True, return_inverse=True, return_counts=True)
-    ranks = np.empty(len(fitness))
-    ranks[order] = (first + (count - 1) / 2)[inverse]
-    return ranks
+    out = np.empty(len(fitness))
+    out[order] = (first + (count - 1) / 2)[inverse]
+    return out
 
 
 def centred_rank(fitness: np.ndarray) -> np.ndarray:
     """Ranks scaled to [-0.5, 0.5] (Salimans et al. 2017, section 2.1)."""
     if len(fitness) == 1:
         return np.zeros(1)
-    return _ranks(fitness) / (len(fitness) - 1) - 0.5
+    return ranks(fitness) / (len(fitness) - 1) - 0.5
 
 
 def nes_utilities(fitness: np.ndarray) -> np.ndarray:
@@ -32,14 +32,14 @@ def nes_utilities(fitness: np.ndarray) -> np.ndarray:
     population = len(fitness)
     by_rank = np.maximum(0.0, np.log(population / 2 + 1) - np.log(np.arange(population, 0, -1)))
     by_rank = by_rank / by_rank.sum() * population - 1.0
-    ranks = _ranks(fitness)
-    below, above = np.floor(ranks).astype(int), np.ceil(ranks).astype(int)
+    rank_of = ranks(fitness)
+    below, above = np.floor(rank_of).astype(int), np.ceil(rank_of).astype(int)
     if np.array_equal(below, above) and len(np.unique(below)) == population:
         return by_rank[below]
     # ties share the mean utility of the ranks they cover
     utilities = np.empty(population)
-    for rank in np.unique(ranks):
-        tied = ranks == rank
+    for rank in np.unique(rank_of):
+        tied = rank_of == rank
         low = round(rank - (tied.sum() - 1) / 2)
         utilities[tied] = by_rank[low : low + tied.sum()].mean()
     return utilities
@@ -74,7 +74,7 @@ def pair_z_score(fitness: np.ndarray) -> np.ndarray:
 
 def pair_rank(fitness: np.ndarray) -> np.ndarray:
     """Signed ranks (Wilcoxon): the rank of a pair's difference by size, from above 0 to 0.5, with its sign."""
-    return _by_pairs(fitness, lambda half: np.sign(half) * (_ranks(np.abs(half)) + 1) / (2 * len(half)))
+    return _by_pairs(fitness, lambda half: np.sign(half) * (ranks(np.abs(half)) + 1) / (2 * len(half)))
 
 
 SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

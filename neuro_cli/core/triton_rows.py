@@ -20,7 +20,7 @@ _CHANGING = ["scale0", "scale1"]  # no reason to compile anew
 
 @triton.jit
 def _element(count, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr):
-    """(offset, inside, channel, direction, side) of a block of the elements of n rows of ``size``."""
+    """Offset, inside, channel, direction and side of a block of the elements of n rows of ``size``."""
     first = tl.program_id(0).to(tl.int64) * block if wide else tl.program_id(0) * block
     offset = first + tl.arange(0, block)
     row = (offset // size).to(tl.int32)
@@ -59,7 +59,7 @@ def _add_flipped(
 def _gather(
     out, x, index, count, kept, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """The elements are those of ``out``, whose rows have ``kept`` channels."""
+    """Gather over the elements of ``out``, with ``kept`` channels a row."""
     offset, inside, place, direction, _ = _element(count, kept, inner, size, sided, examples, wide, block)
     source = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
     line = offset // (inner * kept)
@@ -71,7 +71,7 @@ def _add_scattered(
     y, t, index, scale0, scale1, count, kept, channels, inner, size, sided, examples,
     wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """The elements are those of ``t``; the places of a direction differ, so no two of them meet."""
+    """Scatter over the elements of ``t``; the places of a direction differ, so no two of them meet."""
     offset, inside, place, direction, side = _element(count, kept, inner, size, sided, examples, wide, block)
     target = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
     scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
@@ -86,7 +86,7 @@ def _add_outer(
     y, maps, factors, scale0, scale1, count, channels, size, sided, examples, rank, each, direction_stride, rank_stride,
     wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """y (n, points, C), maps (n, points, groups R)."""
+    """Add outer products: y (n, points, C), maps (n, points, groups R)."""
     offset, inside, channel, direction, side = _element(count, channels, 1, size, sided, examples, wide, block)
     line = offset // channels * (channels // each * rank) + channel // each * rank
     column = factors + direction.to(tl.int64) * direction_stride + channel
@@ -125,6 +125,7 @@ def _filtered(
                 value = tl.load(image + point[:, None] + (c * channel_stride)[None, :], mask=there, other=0.0).to(tl.float32)
                 tap = tl.load(bank + (a * width + b) * inner + c, mask=c < inner, other=0.0).to(tl.float32)
                 sums += tl.sum(value * tap[None, :], 1)
+    # offsets of 64 bits: a batch of many members may have 2**31 values
     target = out + (row.to(tl.int64) * pixels + pixel) * tl.num_programs(1) + tl.program_id(1)
     tl.store(target, sums.to(out.dtype.element_ty), mask=pixel < pixels)
 
@@ -134,7 +135,7 @@ def _placed_sum(
     out, shared, row_of, column_of, weights, count, rows, width, inner_width, blocks, low,
     square: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """A block of one row of the sum: where each direction took it from, in their order, in float64."""
+    """A block of one row of the sum: each direction's source of it, in their order, in float64."""
     row, first = low + tl.program_id(0) // blocks, tl.program_id(0) % blocks * block
     column = first + tl.arange(0, block)
     sums = tl.full([block], 0, tl.float64)
@@ -155,6 +156,7 @@ def placed_sum(
     rows (D, r), columns (D or 1, c): where they land; ``target`` (low, high, all rows, width).
     """
     low, high, all_rows, width = target
+    # turned around, from places to sources: a program owns its part of the sum, and no two add to one number
     row_of = _sources(rows, all_rows)
     column_of = _sources(columns, width).expand(len(rows), width).contiguous()
     out = torch.empty(high - low, width, dtype=torch.float64, device=shared.device)
@@ -178,21 +180,21 @@ def placed_sum(
 
 
 def _sources(places: Tensor, count: int) -> Tensor:
-    """Which thing landed at each of ``count`` places, -1 for none: (D, count) int32 of places (D, k)."""
+    """Things that landed at each of ``count`` places, -1 for none: (D, count) int32 of places (D, k)."""
     found = torch.full((len(places), count), -1, dtype=torch.int32, device=places.device)
     things = torch.arange(places.shape[1], dtype=torch.int32, device=places.device).expand_as(places)
     return found.scatter_(1, places.long(), things)
 
 
 def order_of(x: Tensor, channel: int) -> int | None:
-    """How many values lie between two channels of a row in memory, or None where the tensor is not dense."""
+    """Values between two channels of a row in memory, or None where the tensor is not dense."""
     if x.movedim(channel, -1).is_contiguous():
         return 1
     return x[0, 0].numel() if x.is_contiguous() else None
 
 
 def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """``Rows.flip``; ``rows`` (D, examples)."""
+    """``MemberBatch.flip``; ``rows`` (D, examples)."""
     x, inner = _dense(x, channel)
     out, words = torch.empty_like(x), words.contiguous()
     shape = (out.numel(), x.shape[channel], inner, *_shape(x, rows), words.shape[1])
@@ -201,7 +203,7 @@ def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tenso
 
 
 def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """``Rows.add_flipped``."""
+    """``MemberBatch.add_flipped``."""
     y, inner = _dense(y, channel)
     t, words = _like(t, inner, channel), words.contiguous()
     shape = (y.numel(), y.shape[channel], inner, *_shape(y, rows), words.shape[1])
@@ -210,7 +212,7 @@ def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], 
 
 
 def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """``Rows.gather``; ``index`` (D, r) int32."""
+    """``MemberBatch.gather``; ``index`` (D, r) int32."""
     x, inner = _dense(x, channel)
     shape = [*x.shape]
     shape[channel] = index.shape[1]
@@ -223,7 +225,7 @@ def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Ten
 
 
 def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """``Rows.add_scattered``; ``index`` (D, r) int32."""
+    """``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
     y, inner = _dense(y, channel)
     t = _like(t, inner, channel)
     shape = (t.numel(), index.shape[1], y.shape[channel], inner, *_shape(t, rows))
@@ -234,7 +236,7 @@ def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...]
 def add_outer(
     y: Tensor, maps: Tensor, factors: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int, groups: int
 ) -> Tensor:
-    """``Rows.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
+    """``MemberBatch.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
     y = y if y.movedim(channel, -1).is_contiguous() else _channels_last(y, channel)
     maps = _channels_last(maps, channel)
     factors = factors if factors.stride(2) == 1 else factors.contiguous()
@@ -245,7 +247,7 @@ def add_outer(
 
 
 def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -> Tensor:
-    """``Rows.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W'), channels last in memory."""
+    """``MemberBatch.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W'), channels last in memory."""
     rank, inner, *kernel = filters.shape[1:]
     bank = filters.permute(0, 1, 3, 4, 2).contiguous()
     sides = zip(x.shape[2:], geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
@@ -262,7 +264,7 @@ def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -
 
 
 def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
-    """``Rows.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
+    """``MemberBatch.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
     x, filters = x.contiguous(), filters if filters.stride(2) == 1 else filters.contiguous()
     (count, points, channels), rank = x.shape, filters.shape[1]
     out = x.new_empty(count, points, rank)
@@ -304,5 +306,5 @@ def _channels_last(t: Tensor, channel: int) -> Tensor:
 
 
 def _two(scales: tuple[float, ...]) -> tuple[float, float]:
-    """The scales of both sides."""
+    """The scales of both sides; a lone side's twice."""
     return scales[0], scales[-1]

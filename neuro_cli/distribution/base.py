@@ -20,8 +20,7 @@ from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.base import Sampler
-from neuro_cli.scoring.episodes import EpisodeScorer
-from neuro_cli.scoring.members import Scorer
+from neuro_cli.scoring.base import Scorer
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class PopulationContext:
     world: World
     algo: CentreAlgorithm
     sampler: Sampler
-    scorer: Scorer | EpisodeScorer
+    scorer: Scorer
     clock: Clock
     population: int
     batch_size: int

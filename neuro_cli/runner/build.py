@@ -1,6 +1,5 @@
 """Binds the parts of a run to each other, on one rank."""
 
-import copy
 import logging
 import os
 from dataclasses import dataclass
@@ -22,10 +21,9 @@ from neuro_cli.runner.config import PRECISIONS, RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring.episodes import EpisodeScorer
-from neuro_cli.scoring.members import Scorer
+from neuro_cli.scoring.base import ScoringSettings
+from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.task.base import Task
-from neuro_cli.task.reinforcement import Reinforcement
 
 log = logging.getLogger(__name__)
 
@@ -102,14 +100,9 @@ def build(options: Options, world: World) -> Parts:
         raise ConfigError("batch_size", config.batch_size, allowed)
     initial = layout.flatten(model)
     layout.release_storage(model)
-    scorer: Scorer | EpisodeScorer
-    if isinstance(task, Reinforcement):
-        scorer = EpisodeScorer(model, layout, task, sampler, device, threads, clock, initial)
-    else:
-        scorer = Scorer(
-            model, layout, task, sampler, device, PRECISIONS[config.precision], threads, clock, initial, task.batch_size,
-            per_example,
-        )  # fmt: skip
+    precision = PRECISIONS[config.precision]
+    settings = ScoringSettings(model, layout, task, sampler, device, precision, threads, clock, task.batch_size, per_example)
+    scorer = scorer_of(settings, initial)
     algo.start(initial, layout, config.population, config.seed)
     distribution.bind(
         PopulationContext(
@@ -154,25 +147,7 @@ def load_data(options: Options, model: nn.Module, device: torch.device, world: W
 
 def check_fit(model: nn.Module, task: Task, config: dict[str, Any]) -> None:
     """Score two examples, and set the task's memory format. Raises UserError when model and task do not fit."""
-    if isinstance(task, Reinforcement):
-        task.check_model(model)
-        return
     model_name, task_name = (str(config[group]["_target_"]).rsplit(".", 1)[-1] for group in ("model", "task"))
-    reasons = []
-    for task.memory_format in (torch.channels_last, torch.contiguous_format):
-        layout = ParameterLayout(model, task.memory_format is torch.channels_last)
-        probe = copy.deepcopy(model).eval()
-        layout.attach(probe, layout.flatten(model))
-        batch = task.batch(0, 0, min(2, config["batch_size"]))
-        try:
-            task.score(probe, batch)
-        except UserError:
-            raise
-        except Exception as error:  # a user's module may check its input in any way
-            reasons.append(" ".join(str(error).split()))
-            continue
-        if reasons:
-            log.info("the model takes no channels_last activations (%s): contiguous ones are used, slower", reasons[0])
-        return
-    shape = "x".join(map(str, batch.inputs.shape[1:]))
-    raise UserError(f"model={model_name}, task={task_name}: the model does not take {shape} examples: {reasons[-1]}")
+    reason = task.misfit(model)
+    if reason is not None:
+        raise UserError(f"model={model_name}, task={task_name}: {reason}")

@@ -28,7 +28,7 @@ from neuro_cli.core.rows import Geometry, MemberBatch
 
 @dataclass(frozen=True)
 class Unit:
-    """Members that share one direction, so that one draw of its noise serves them. None: nobody takes that side."""
+    """Members that share one direction, so that one draw of its noise serves them. None: no member on that side."""
 
     direction: int
     plus: int | None
@@ -52,7 +52,7 @@ class Perturbation(ABC):
 
     @contextmanager
     def of(self, rows: MemberBatch) -> Iterator[None]:
-        """For a while, apply to other rows of the same directions."""
+        """Context that applies the noise to other rows of the same directions."""
         mine, self.rows = self.rows, rows
         try:
             yield
@@ -87,7 +87,7 @@ class Sampler(ABC):
             raise ConfigError("population", population, "antithetic pairs need an even population")
 
     def side(self, member: int) -> tuple[int, int]:
-        """(direction, sign) of a member; sign is +1 or -1."""
+        """Direction and sign of a member; the sign is +1 or -1."""
         return (member // 2, 1 - 2 * (member % 2)) if self.antithetic else (member, 1)
 
     @property
@@ -97,15 +97,15 @@ class Sampler(ABC):
 
     @property
     def noise_period(self) -> int | None:
-        """Directions [k n, (k + 1) n) share what a :class:`Perturbation` is made of; None: all do."""
+        """Number n of directions, [k n, (k + 1) n), that share what a :class:`Perturbation` is made of; None: all do."""
         return None
 
-    def run_of(self, direction: int) -> int:
-        """Which of these runs a direction belongs to."""
+    def period_of(self, direction: int) -> int:
+        """Number of the period that a direction lies in."""
         return direction // self.noise_period if self.noise_period else 0
 
     def prepare(self, generation: int, directions: range) -> None:  # noqa: B027 (most samplers share nothing)
-        """Make what the directions share with all threads, before tasks of the pool ask for it one by one."""
+        """Draw the noise that the directions share with all threads, before tasks of the pool need it one by one."""
 
     def units(self, members: range) -> list[Unit]:
         """The members grouped by direction, in order."""

@@ -26,7 +26,7 @@ class DensePerturbation(Perturbation):
             made = torch.bmm(split, weights.transpose(1, 2))
             made = made.view(directions, sides, -1, made.shape[-1]).transpose(0, 1).reshape(*x.shape[:-1], -1)
             return rows.add(y, made)
-        # a direction is a group of channels
+        # one grouped convolution for all directions: a direction is a group of channels
         split = x.reshape(sides, directions, examples, *x.shape[1:]).transpose(1, 2)
         merged = split.reshape(sides * examples, -1, *x.shape[2:])
         made = operator(merged, weights.flatten(0, 1), directions * operator.geometry.groups)
@@ -37,7 +37,7 @@ class DensePerturbation(Perturbation):
         return self._noise[:, place.start : place.stop]
 
     def _of(self, place: Place) -> Tensor:
-        """(D, *shape) of one parameter."""
+        """The noise of one parameter, (D, *shape)."""
         if self._noise.device.type != "cpu":  # views, where a stack would launch a copy for thousands of directions
             piece = self._noise[:, place.start : place.stop]
             if len(place.shape) == 4 and place.channels_last:

@@ -19,7 +19,8 @@ from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.structured import Block, Span, Structured, StructuredPerturbation
+from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
+from neuro_cli.sampler.structured import Structured, StructuredPerturbation
 
 
 class LowRank(Structured):
@@ -42,46 +43,44 @@ class LowRank(Structured):
         rows, columns = part[:, :middle], part[:, middle:]
         return rows.unflatten(1, (self.rank, -1)) / math.sqrt(self.rank), columns.unflatten(1, (self.rank, -1))
 
-    def block_noise(self, block: Block, factors: Tensor, generation: int, direction: int, dtype: torch.dtype) -> Tensor:
+    def block_noise(self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype) -> Tensor:
         if block.vector:
             return factors[0, block.first : block.first + block.rows].to(dtype)[:, None, None]
         rows, columns = self.vectors_of(block, factors, dtype)
         return block.cube((rows[0].T @ columns[0]).flatten())
 
     def perturb_block(
-        self, block: Block, factors: Tensor, generation: int, direction: int, base: np.ndarray, scale: np.ndarray,
-        plus: np.ndarray, minus: np.ndarray,
-    ) -> None:  # fmt: skip
-        if block.vector:
+        self, block: Block, factors: Tensor, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
+    ) -> None:
+        if block.vector:  # an outer product with a single one
             rows, columns = factors[:, block.first : block.first + block.rows], torch.ones(1, 1)
         else:
             by_rank, by_column = self.vectors_of(block, factors, torch.float32)
             rows, columns = by_rank[0], by_column[0]
-        block_kernels.perturb_outer(base, scale, rows.contiguous().numpy(), columns.contiguous().numpy(), plus, minus)
+        a, b = rows.contiguous().numpy(), columns.contiguous().numpy()
+        block_kernels.perturb_outer(base, scale, a, b, out.plus, out.minus)
 
-    def gathering(self, block: Block, moment: int, low: int, high: int) -> Tensor:
-        """The sum itself."""
-        return torch.zeros(high - low, block.width, device=self.noise.device)
+    def partial_zeros(self, target: BlockSum) -> Tensor:
+        """Zeros for the sum itself: no noise is shared."""
+        return torch.zeros(target.high - target.low, target.block.width, device=self.noise.device)
 
-    def gather(
-        self, into: Tensor, first: int, span: Span, moment: int, factors: Tensor, weights: Tensor, generation: int, run: int
-    ) -> None:
-        block, weights = span.block, weights.float()
-        low = span.low + first
+    def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Tensor, weights: Tensor) -> None:
+        block, weights = target.block, weights.float()
+        low = target.low + first
         if block.vector:
-            values = factors[:, block.first + low : block.first + low + len(into)]
-            into += (weights @ (values if moment == 1 else values * values))[:, None]
+            values = factors[:, block.first + low : block.first + low + len(lines)]
+            lines += (weights @ (values if target.moment == 1 else values * values))[:, None]
             return
         rows, columns = self.vectors_of(block, factors, torch.float32)
-        rows = rows[:, :, low : low + len(into)]
-        if moment == 2:  # the square of a sum over ranks: a sum over pairs of ranks
+        rows = rows[:, :, low : low + len(lines)]
+        if target.moment == 2:  # the square of a sum over ranks: a sum over pairs of ranks
             rows = (rows[:, :, None] * rows[:, None]).flatten(1, 2)
             columns = (columns[:, :, None] * columns[:, None]).flatten(1, 2)
         weighted = rows * weights[:, None, None]
-        into.addmm_(weighted.flatten(0, 1).T, columns.flatten(0, 1))
+        lines.addmm_(weighted.flatten(0, 1).T, columns.flatten(0, 1))
 
-    def finished(self, gathered: Tensor, span: Span, low: int, high: int, moment: int, generation: int, run: int) -> Tensor:
-        return span.block.cube(gathered[low - span.low : high - span.low].flatten())
+    def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
+        return target.block.cube(partial[low - target.low : high - target.low].flatten())
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return LowRankPerturbation(self, generation, first, rows, dtype)
@@ -101,5 +100,5 @@ class LowRankPerturbation(StructuredPerturbation):
         maps = self.rows.filtered(x, filters, operator.geometry)
         return self.rows.add_outer(y, maps, rows, operator.channel, operator.geometry.groups)
 
-    def small(self, block: Block) -> Tensor:
+    def vector_noise(self, block: Block) -> Tensor:
         return self.factors[:, block.first : block.first + block.rows].to(self.dtype)

@@ -29,7 +29,7 @@ PROBES = 16  # pieces of 1,024 numbers that are made again to verify a table tha
 
 
 class NoiseTable(Dense):
-    """``size``: normals in the table; ``folder``: where its file is, None for a private folder of the user's in TMPDIR."""
+    """``size``: normals in the table; ``folder``: the folder of its file, None for a private one of the user's in TMPDIR."""
 
     def __init__(self, size: int, folder: str | None = None, antithetic: bool = True) -> None:
         super().__init__(antithetic)
@@ -41,11 +41,11 @@ class NoiseTable(Dense):
         if self.size <= noise.size:
             raise ConfigError("sampler.size", self.size, f"must be above the model's {noise.size} parameters")
         self._file = table_file(self.size, None if self._folder is None else Path(self._folder))
-        self._table = np.memmap(self._file, np.float32, "c")  # shared while nobody writes; torch wants a writable one
+        self._table = np.memmap(self._file, np.float32, "c")  # shared as long as it is only read; torch wants a writable one
         self._on_device = None if noise.device.type == "cpu" else torch.from_numpy(self._table.copy()).to(noise.device)
 
     def offsets(self, generation: int, directions: Sequence[int]) -> np.ndarray:
-        """Where the noise of each direction begins, (D,) int64 in [0, size - M]."""
+        """First place in the table of each direction's noise, (D,) int64 in [0, size - M]."""
         words = self.noise.words(generation, directions, 2, OFFSET_STREAM).cpu().numpy().astype(np.uint64)
         wide = (words[:, 0] << np.uint64(32)) | words[:, 1]
         return (wide % np.uint64(self.size - self.noise.size + 1)).astype(np.int64)
@@ -98,7 +98,7 @@ def table_file(size: int, folder: Path | None) -> Path:
 
 
 def private_folder() -> Path:
-    """A folder that nobody else can write to: what others put into a table would be trained on."""
+    """Folder of the user's that no other user can write to: what they put into a table would be trained on."""
     folder = Path(tempfile.gettempdir()) / f"neuro-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()

@@ -17,7 +17,9 @@ from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch, random_signs, weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.structured import Block, NoiseReusing, Span, StructuredPerturbation
+from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
+from neuro_cli.sampler.shared_noise import NoiseReusing
+from neuro_cli.sampler.structured import StructuredPerturbation
 
 
 def _words(count: int) -> int:
@@ -55,8 +57,8 @@ class SignFlip(NoiseReusing):
         last = middle + inputs * _words(block.inner)
         return (factors[:, block.first : middle] if outputs else None), (factors[:, middle:last] if inputs else None)
 
-    def block_noise(self, block: Block, factors: Tensor, generation: int, direction: int, dtype: torch.dtype) -> Tensor:
-        noise = block.cube(self._piece(block, generation, direction)).to(dtype)
+    def block_noise(self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype) -> Tensor:
+        noise = block.cube(self.shared.flat(address)[block.columns]).to(dtype)
         outputs, inputs = self.words_of(block, factors)
         if outputs is not None:
             noise = noise * random_signs(outputs, block.rows, dtype)[0, :, None, None]
@@ -64,51 +66,45 @@ class SignFlip(NoiseReusing):
             noise = noise * random_signs(inputs, block.inner, dtype)[0, :, None]
         return noise
 
-    def _piece(self, block: Block, generation: int, direction: int) -> Tensor:
-        return self.shared.flat(generation, self.run_of(direction))[block.place.start : block.place.stop]
-
     def perturb_block(
-        self, block: Block, factors: Tensor, generation: int, direction: int, base: np.ndarray, scale: np.ndarray,
-        plus: np.ndarray, minus: np.ndarray,
-    ) -> None:  # fmt: skip
+        self, block: Block, factors: Tensor, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
+    ) -> None:
         outputs, inputs = self.words_of(block, factors)
         one = torch.ones(1)
         rows = np.ones(block.rows, np.float32) if outputs is None else weighted_signs(outputs, block.rows, one)[0].numpy()
         inner = np.ones(block.inner, np.float32) if inputs is None else weighted_signs(inputs, block.inner, one)[0].numpy()
-        noise = self._piece(block, generation, direction).numpy()
-        block_kernels.perturb_flipped(base, scale, noise, rows, block.line(inner), plus, minus)
+        noise = self.shared.flat(address)[block.columns].numpy()
+        block_kernels.perturb_flipped(base, scale, noise, rows, block.line(inner), out.plus, out.minus)
 
-    def gathering(self, block: Block, moment: int, low: int, high: int) -> Tensor:
-        """The sum of w a b^T, one line or column where a side has no signs; of squares the sum of w: signs do not matter."""
-        outputs, inputs = self.flips(block)
-        lines = high - low if outputs and moment == 1 else 1
-        return torch.zeros(lines, block.inner if inputs and moment == 1 else 1, device=self.noise.device)
+    def partial_zeros(self, target: BlockSum) -> Tensor:
+        """Zeros for the sum of w a b^T, one line or column where a side has no signs; of squares for that of w alone."""
+        outputs, inputs = self.flips(target.block)
+        lines = target.high - target.low if outputs and target.moment == 1 else 1
+        return torch.zeros(lines, target.block.inner if inputs and target.moment == 1 else 1, device=self.noise.device)
 
-    def gather(
-        self, into: Tensor, first: int, span: Span, moment: int, factors: Tensor, weights: Tensor, generation: int, run: int
-    ) -> None:
-        if moment == 2:
-            into += weights.sum()
+    def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Tensor, weights: Tensor) -> None:
+        if target.moment == 2:  # a square has no sign
+            lines += weights.sum()
             return
-        outputs, inputs = self.words_of(span.block, factors)
+        outputs, inputs = self.words_of(target.block, factors)
         columns = None
         if inputs is not None:
-            columns = weighted_signs(inputs, span.block.inner, torch.ones_like(weights, dtype=torch.float32))
+            columns = weighted_signs(inputs, target.block.inner, torch.ones_like(weights, dtype=torch.float32))
         if outputs is None:
             assert columns is not None
-            into += weights.float() @ columns
+            lines += weights.float() @ columns
             return
-        rows = weighted_signs(outputs[:, (span.low + first) // 32 :], len(into), weights.float())
+        # ``low`` and ``first`` are multiples of PIECE, so the rows' signs begin with a whole word
+        rows = weighted_signs(outputs[:, (target.low + first) // 32 :], len(lines), weights.float())
         if columns is None:
-            into += rows.sum(0)[:, None]
+            lines += rows.sum(0)[:, None]
         else:
-            into.addmm_(rows.T, columns)
+            lines.addmm_(rows.T, columns)
 
-    def finished(self, gathered: Tensor, span: Span, low: int, high: int, moment: int, generation: int, run: int) -> Tensor:
-        place = span.block.place
-        noise = span.block.cube(self.shared.flat(generation, run)[place.start : place.stop])[low:high]
-        lines = gathered[low - span.low : high - span.low] if len(gathered) > 1 else gathered
-        return (noise if moment == 1 else noise * noise) * lines[:, :, None]
+    def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
+        noise = target.block.cube(self.shared.flat(target.address)[target.block.columns])[low:high]
+        lines = partial[low - target.low : high - target.low] if len(partial) > 1 else partial
+        return (noise if target.moment == 1 else noise * noise) * lines[:, :, None]
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return FlippedPerturbation(self, generation, first, rows, dtype)
@@ -130,7 +126,7 @@ class FlippedPerturbation(StructuredPerturbation):
 
     def _shared(self, place: Place) -> Tensor:
         make = lambda flat: place.view(flat).to(self.dtype)  # noqa: E731
-        return self.sampler.shared.weight(self.generation, self.run, (place.name, self.dtype), make)
+        return self.sampler.shared.weight(self.address, (place.name, self.dtype), make)
 
     def _flipped(self, x: Tensor, inputs: Tensor, block: Block, channel: int) -> Tensor:
         groups = block.place.groups
@@ -139,7 +135,7 @@ class FlippedPerturbation(StructuredPerturbation):
         # every group of channels has the same signs
         return self.rows.by_direction(x, random_signs(inputs, block.inner, x.dtype).repeat(1, groups), channel, torch.mul)
 
-    def small(self, block: Block) -> Tensor:
+    def vector_noise(self, block: Block) -> Tensor:
         outputs, _ = self.sampler.words_of(block, self.factors)
         assert outputs is not None
         return random_signs(outputs, block.rows, self.dtype) * self._shared(block.place).view(-1)

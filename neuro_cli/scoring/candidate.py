@@ -1,4 +1,4 @@
-"""A module without parameters of its own: they are views of a flat vector, so writing there makes another candidate."""
+"""Candidates: modules with views of a flat vector as parameters, so that writing there makes another candidate."""
 
 import copy
 import logging
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 class Candidate:
-    """A copy of the module whose parameters are views of ``flat`` (M,), rounded to the evaluation's precision.
+    """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
-    ``shared``: another candidate whose vector this one looks at too.
+    ``shared``: another candidate, with a vector that this one views too.
     """
 
     def __init__(
@@ -43,17 +43,17 @@ class Candidate:
         return self.module
 
 
-# what layers without a blocked kernel, and Python code that looks into a tensor, raise
+# raised by layers without a blocked kernel, and by Python code that reads a tensor's numbers
 UNSUPPORTED = (RuntimeError, AttributeError, TypeError)
 
 
 class Blocked(nn.Module):
-    """Runs a module on activations in oneDNN's own blocked layout: no reordering between layers of a CPU."""
+    """Module on activations in oneDNN's own blocked layout: no reordering between layers of a CPU."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
-        self._told = False
+        self._warned = False
 
     def forward(self, inputs: Tensor) -> Tensor:
         try:
@@ -61,17 +61,17 @@ class Blocked(nn.Module):
             return outputs.to_dense()
         except UNSUPPORTED as error:
             # a branch that the trial at the start did not take; if the module itself fails, it fails again below.
-            # Tried anew for every member: a score must not depend on whom this thread scored before.
-            if not self._told:
+            # Tried anew for every member: a score must not depend on the member that this thread scored before.
+            if not self._warned:
                 log.warning("a layer takes no blocked activations, such members are scored without: %s", error)
-            self._told = True
+            self._warned = True
             plain: Tensor = self.inner(inputs)
             return plain
 
 
 def scoring_mode(module: nn.Module) -> nn.Module:
-    """Batch norm uses the statistics of the batch; dropout is off, for a fitness must not depend on a hidden stream."""
-    module.eval()
+    """Sets batch norm to the statistics of the batch and switches dropout off; gives the module back."""
+    module.eval()  # dropout too: a fitness must not depend on a hidden stream
     for part in module.modules():
         if isinstance(part, _BatchNorm):
             part.train()

@@ -1,8 +1,8 @@
-"""Scores the members of a population by episodes: all members of this rank in environments that are stepped together.
+"""Scoring of members by episodes: all members of this rank in environments that are stepped together.
 
 Members are written one by one into rows of a matrix, by the sampler and on the pool's threads; then one thread steps the
-environments, whose policies answer in one compiled call (:mod:`neuro_cli.task.reinforcement.policies`). Ranks are the way to
-more cores.
+environments, and all policies answer in one compiled call (:mod:`neuro_cli.task.reinforcement.policies`). Ranks are the
+way to more cores.
 """
 
 import logging
@@ -13,15 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
-from neuro_cli.core.clock import Clock
-from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.threads import Threads
-from neuro_cli.sampler.base import Sampler
-from neuro_cli.scoring.candidate import Candidate
-from neuro_cli.scoring.members import MemberJob, jobs_of
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
-from neuro_cli.task.reinforcement.policies import ChainPolicies, ModulePolicies, Policies, chain_of
+from neuro_cli.task.reinforcement.policies import Chain, ChainPolicies, ModulePolicies, Policies, chain_of
 
 log = logging.getLogger(__name__)
 
@@ -29,76 +26,70 @@ HELD = 1 << 28  # bytes of members that are held at once
 TRIED = 16  # observations on which compiled policies are compared with the module
 
 
-class EpisodeScorer:
-    """What :class:`neuro_cli.scoring.members.Scorer` is for examples. Legend: n members, e episodes, C columns."""
+class EpisodeScorer(Scorer):
+    """All members of this rank at once. Legend: n members, e episodes, C columns, M parameters."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        layout: ParameterLayout,
-        task: Reinforcement,
-        sampler: Sampler,
-        device: torch.device,
-        threads: Threads,
-        clock: Clock,
-        centre: Tensor,
-    ) -> None:
-        self.task, self.module, self.examples = task, module, task.episodes
-        self._layout, self._sampler, self._device, self._threads, self._clock = layout, sampler, device, threads, clock
-        self._chain = chain_of(module, layout)
-        if self._chain is not None and not self._agrees(centre):
+    def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
+        super().__init__(settings)
+        if not isinstance(settings.task, Reinforcement):
+            allowed = f"a task that is scored by episodes derives from {Reinforcement.__module__}.{Reinforcement.__name__}"
+            raise ConfigError(f"{type(settings.task).__name__}.scored_by", settings.task.scored_by, allowed)
+        self._reinforcement = settings.task
+        self._chain = chain_of(settings.module, settings.layout)
+        if self._chain is not None and not self._agrees(self._chain, centre):
             self._chain = None
         how = "one compiled call for all members" if self._chain is not None else "member by member, slower"
-        log.info("policies: %s; %d environments stepped together by one thread a rank", how, task.environments)
+        log.info("policies: %s; %d environments stepped together by one thread a rank", how, self._reinforcement.environments)
 
-    def _agrees(self, centre: Tensor) -> bool:
+    def _agrees(self, chain: Chain, centre: Tensor) -> bool:
         """Whether the compiled chain answers as the module does, on made-up observations."""
-        assert self._chain is not None
-        if self._chain.inputs != self.task.spaces.inputs:
+        if chain.inputs != self._reinforcement.spaces.inputs:
             return False
-        seen = torch.linspace(-2, 2, TRIED * self._chain.inputs).sin().view(TRIED, -1)
-        candidate = self._candidate(centre)
+        observations = torch.linspace(-2, 2, TRIED * chain.inputs).sin().view(TRIED, -1)
+        policy = self._policy(centre)
         with torch.no_grad():
-            wanted = candidate(seen.to(self._device)).cpu().numpy()
-        policies = ChainPolicies(self._chain, centre[None].cpu().numpy())
-        made = policies.act(seen.numpy(), np.zeros(TRIED, np.int64), np.arange(TRIED))
-        if np.allclose(made, wanted, rtol=1e-3, atol=1e-4):
+            wanted = policy(observations.to(self.settings.device)).cpu().numpy()
+        policies = ChainPolicies(chain, centre[None].cpu().numpy())
+        answers = policies.act(observations.numpy(), np.zeros(TRIED, np.int64), np.arange(TRIED))
+        if np.allclose(answers, wanted, rtol=1e-3, atol=1e-4):
             return True
         log.warning("the compiled policy does not answer as the module does: the module is asked")
         return False
 
-    def _candidate(self, flat: Tensor) -> nn.Module:
-        candidate = Candidate(self.module, self._layout, torch.float32, self._device)
+    def _policy(self, flat: Tensor) -> nn.Module:
+        """The module with the parameters ``flat`` (M,)."""
+        candidate = self.settings.candidate()
         candidate.flat.copy_(flat)
         return candidate.ready()
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        """Sums (n, C) float64 over each member's episodes; ``part`` [start, stop) of them, None for all."""
         out = np.empty((len(members), len(self.task.score_names)))
-        together = max(1, HELD // (4 * self._layout.size))
+        together = max(1, HELD // (4 * self.settings.layout.size))
         for low in range(members.start, members.stop, together):
             some = range(low, min(low + together, members.stop))
             out[low - members.start : some.stop - members.start] = self._scores(proposal, generation, some, part)
         return out
 
     def _scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None) -> np.ndarray:
-        with self._clock.phase("sample"):
+        with self.settings.clock.phase("sample"):
             flats = self._members(proposal, generation, members)
         start, stop = part or (0, self.examples)
         plan = self._plan(generation, members, start, stop)
-        with self._clock.phase("forward"):
-            outcome = self.task.play(plan, self._policies(flats), self.task.normaliser)
-        columns = self.task.columns(outcome).reshape(len(members), stop - start, -1)
+        with self.settings.clock.phase("forward"):
+            outcome = self._reinforcement.play(plan, self._policies(flats), self._reinforcement.normaliser)
+        columns = self._reinforcement.columns(outcome).reshape(len(members), stop - start, -1)
         total = np.zeros((len(members), columns.shape[2]))
-        for episode in range(stop - start):  # one after the other, so that the bits do not depend on how many members there are
+        # one after the other: a sum over the axis might go in an order that depends on the number of members
+        for episode in range(stop - start):
             total += columns[:, episode]
         return total
 
     def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
+        """Episodes [start, stop) of every member, member by member."""
         count = stop - start
         places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:
-            directions = [self._sampler.side(member)[0] for member in members]
+            directions = [self.settings.sampler.side(member)[0] for member in members]
             all_seeds = self.task.batch(generation, 0, (directions[-1] + 1) * self.examples).targets.numpy()
             seeds = np.concatenate([all_seeds[d * self.examples + start : d * self.examples + stop] for d in directions])
         else:
@@ -109,13 +100,13 @@ class EpisodeScorer:
         if self._chain is not None:
             return ChainPolicies(self._chain, flats.cpu().numpy())
         # of all episodes, also where this rank plays a part: a row's bits depend on its place in the batch
-        return ModulePolicies([self._candidate(flat) for flat in flats], self.examples, self.task.spaces.shape)
+        return ModulePolicies([self._policy(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """The members' parameters (n, M)."""
-        flats = torch.empty(len(members), self._layout.size, device=self._device)
-        units = self._sampler.units(members)
-        self._sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
+        flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device)
+        units = self.settings.sampler.units(members)
+        self.settings.sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
 
         def row(member: int | None) -> Tensor | None:
             return None if member is None else flats[member - members.start]
@@ -126,7 +117,7 @@ class EpisodeScorer:
                 flats[job.frozen - members.start].copy_(base)
                 return
             sides: dict[str, Any] = {"plus": row(job.unit.plus), "minus": row(job.unit.minus)}
-            self._sampler.perturb(base, proposal.scale, generation, job.unit.direction, **sides)
+            self.settings.sampler.perturb(base, proposal.scale, generation, job.unit.direction, **sides)
 
-        self._threads.map(write, jobs_of(units, proposal))
+        self.settings.threads.map(write, jobs_of(units, proposal))
         return flats

@@ -27,6 +27,8 @@ class Unsupported(Exception):  # noqa: N818 (it is no error: another way serves)
 
 
 class LinearOperator:
+    """A linear layer without its bias."""
+
     geometry: Geometry | None = None
     channel = -1
 
@@ -35,6 +37,8 @@ class LinearOperator:
 
 
 class ConvolutionOperator:
+    """A two-dimensional convolution without its bias."""
+
     channel = 1
 
     def __init__(self, geometry: Geometry) -> None:
@@ -47,14 +51,15 @@ class ConvolutionOperator:
 
 
 class PerturbedForward(TorchFunctionMode):
-    """Within it, ``module`` answers n rows of input as the members of ``perturbation`` would.
+    """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
-    Or it gets the n / S rows that all sides have in common: the first layers then work on these once.
+    Input of n / S rows is what all sides have in common: the first layers then work on it once.
     """
 
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation) -> None:
         super().__init__()
         parameters = dict(module.named_parameters())
+        # by identity: equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
         self._noise, self._rows = perturbation, perturbation.rows
         self._one_side = self._rows.count // len(self._rows.scales)
@@ -64,10 +69,12 @@ class PerturbedForward(TorchFunctionMode):
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        # every operation of the pass comes by here, whatever its tensors are
         handler = HANDLERS.get(func)
         if handler is not None:
             return handler(self, *args, **kwargs)
         made = func(*args, **kwargs)
+        # a parameter's shape or device may be read; a tensor made from it would lack the members' noise
         if isinstance(made, Tensor | tuple | list) and self._uses_parameter([*args, *kwargs.values()]) and _has_tensor(made):
             raise Unsupported(f"{getattr(func, '__name__', func)} uses a parameter")
         return made
@@ -84,6 +91,7 @@ class PerturbedForward(TorchFunctionMode):
         count, rows = self._rows.count, len(input)
         if input.dim() < 2 or (rows % count and rows != self._one_side):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
+        # a module may have folded points into the batch, (n points, ..): a member's own points stay together
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
         made = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
         return made.reshape(rows, *made.shape[2:]) if rows > count else made
@@ -105,7 +113,7 @@ class PerturbedForward(TorchFunctionMode):
         self.largest = max(self.largest, y[0].numel(), x[0].numel())
         if len(x) == self._rows.count:
             return self._perturbed(operator, y, x, weight, bias)
-        # one side's input: the noise is worked out once and taken for both
+        # one side's input, so the noise is worked out once, and each side adds its multiple. From here on sides differ
         with self._noise.of(self._rows.one_side()):
             step = self._perturbed(operator, torch.zeros_like(y), x, weight, bias)
         return torch.cat([torch.add(y, step, alpha=scale) for scale in self._rows.scales])
@@ -118,14 +126,14 @@ class PerturbedForward(TorchFunctionMode):
         return y if place is None else self._noise.rows.add_vectors(y, self._noise.vectors(place), operator.channel)
 
     def _both_sides(self, x: Tensor) -> Tensor:
-        """``x`` once for every side, if it is that of one."""
+        """Rows of all sides, from those that the sides have in common where ``x`` is that."""
         return x if len(x) == self._rows.count else torch.cat([x] * len(self._rows.scales))
 
     def batch_norm(
         self, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
         bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
-        """With the statistics of the batch: those of each member's own examples."""
+        """Batch norm with the statistics of each member's own examples."""
         input = self._both_sides(input)
         if training:
             made = self._normalised(input, eps)
@@ -139,6 +147,7 @@ class PerturbedForward(TorchFunctionMode):
         if split[0, :, 0].numel() < 2:
             raise Unsupported("batch norm of a single value for each channel")
         dimensions = [1, *range(3, split.dim())]
+        # the biased variance, with which batch norm normalises
         variance, mean = torch.var_mean(split, dimensions, correction=0, keepdim=True)
         return ((split - mean) * torch.rsqrt(variance + eps)).view(x.shape)
 
@@ -171,7 +180,7 @@ class PerturbedForward(TorchFunctionMode):
         return self._rows.affine(x, self._values(weight), self._values(bias), shape)
 
     def _values(self, parameter: Tensor | None) -> Tensor | None:
-        """What every side and direction has instead of ``parameter``: (S or 1, D or 1, values)."""
+        """Values of ``parameter`` for every side and direction: (S or 1, D or 1, values)."""
         if parameter is None:
             return None
         # as it lies in the flat vector: a norm's parameters are never four-dimensional
@@ -205,7 +214,7 @@ def _padding(padding: Any, weight: Tensor, dilation: tuple[int, int]) -> tuple[i
     return both[0] // 2, both[1] // 2
 
 
-# how modules call these operations
+# functions by which modules of torch.nn call these operations
 HANDLERS: dict[Callable[..., Any], Callable[..., Tensor]] = {
     F.linear: PerturbedForward.linear,
     F.conv2d: PerturbedForward.conv2d,

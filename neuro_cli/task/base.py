@@ -9,12 +9,19 @@ scores to :meth:`Task.absorb` on every rank, once a generation. What was learnt 
 hold, and :meth:`Task.deployed` puts it into the module that is saved.
 """
 
+import copy
+import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.layout import ParameterLayout
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Task(ABC):
     evaluation_chunks: int
     memory_format: torch.memory_format = torch.channels_last  # of four-dimensional inputs
     own_examples = False  # True: every direction is scored on examples of its own, whatever the layout
+    scored_by = "examples"  # "episodes": by episodes that are played together (neuro_cli.scoring.choice)
     has_loss = True  # False: no loss, so ``-fitness`` is none either
     evaluation_names: tuple[str, ...] = ()  # metrics of :meth:`summarise` with a column of their own in metrics.csv
 
@@ -62,6 +70,30 @@ class Task(ABC):
 
         Raises UserError: data missing or unreadable, shapes that do not fit, a batch larger than the data.
         """
+
+    def misfit(self, module: nn.Module) -> str | None:
+        """Why ``module`` cannot be scored, None where it can; sets ``memory_format`` to the first of two that it takes.
+
+        Raises UserError, the whole line, where the task itself says what is wrong.
+        """
+        reasons: list[str] = []
+        for self.memory_format in (torch.channels_last, torch.contiguous_format):
+            layout = ParameterLayout(module, self.memory_format is torch.channels_last)
+            probe = copy.deepcopy(module).eval()
+            layout.attach(probe, layout.flatten(module))
+            batch = self.batch(0, 0, min(2, self.batch_size))
+            try:
+                self.score(probe, batch)
+            except UserError:
+                raise
+            except Exception as error:  # a user's module may check its input in any way
+                reasons.append(" ".join(str(error).split()))
+                continue
+            if reasons:
+                log.info("the model takes no channels_last activations (%s): contiguous ones are used, slower", reasons[0])
+            return None
+        shape = "x".join(map(str, batch.inputs.shape[1:]))
+        return f"the model does not take {shape} examples: {reasons[-1]}"
 
     @abstractmethod
     def batch(self, generation: int, start: int, stop: int) -> Batch:

@@ -73,7 +73,7 @@ def candidates(algo: PopulationAlgorithm, sampler: Sampler, generation: int, pop
     for member in range(population):
         direction, sign = sampler.side(member)
         step = proposal.scale * sign * sampler.explicit(generation, direction)
-        base = proposal.bases[int(proposal.parent[member])]
+        base = proposal.bases[proposal.parent_of(member)]
         rows.append(base if member in proposal.frozen else base + step)
     return torch.stack(rows).double().numpy()
 

@@ -13,6 +13,7 @@ from neuro_cli.core.shaping import (
     nes_utilities,
     pair_rank,
     pair_z_score,
+    ranks,
     raw,
     shaping_of,
     z_score,
@@ -34,6 +35,12 @@ def test_every_shaping_keeps_order_and_ties_and_commutes_with_permutations(fitne
                     assert utilities[i] == pytest.approx(utilities[j], abs=1e-12)
                 elif fitness[i] > fitness[j]:
                     assert utilities[i] >= utilities[j]
+
+
+@given(fitnesses)
+def test_ranks_count_the_worse_and_half_of_the_equal(fitness):
+    expected = [(fitness < value).sum() + ((fitness == value).sum() - 1) / 2 for value in fitness]
+    np.testing.assert_array_equal(ranks(fitness), expected)
 
 
 @given(fitnesses)

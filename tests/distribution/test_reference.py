@@ -135,7 +135,7 @@ def test_scores_are_those_of_the_perturbed_module(precision):
     batch = parts.task.batch(1, 0, config["batch_size"])
     scores = job.scorer.scores(proposal, 1, range(1, 8))[:, 0] / config["batch_size"]
     for member, score in zip(range(1, 8), scores, strict=True):
-        base = proposal.bases[int(proposal.parent[member])].double().numpy()
+        base = proposal.bases[proposal.parent_of(member)].double().numpy()
         eps = (1 - 2 * (member % 2)) * definition_of_noise(config["seed"], 1, member // 2, base.size)
         expected = -loss(unflat(base + float(proposal.scale) * eps, like), batch.inputs.double(), batch.targets)
         assert score == pytest.approx(expected, rel=1e-5 if precision == "float32" else 3e-2)

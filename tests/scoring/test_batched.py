@@ -36,7 +36,7 @@ def test_batched_scores_are_those_of_single_members(sampler, options, monkeypatc
     with caplog.at_level(logging.INFO):
         together = scores(parts_of(f"sampler={sampler}", *options), range(24))
     assert "members in one forward pass" in caplog.text
-    monkeypatch.setattr("neuro_cli.scoring.members.FEW_EXAMPLES", 0)
+    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
     single = scores(parts_of(f"sampler={sampler}", *options), range(24))
     np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-4)
     assert len(np.unique(together[:, -1])) > 12
@@ -55,7 +55,7 @@ def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, monkeypatc
 def test_runs_of_directions_with_noise_of_their_own(monkeypatch):
     options = ("sampler=sign_flip", "sampler.directions_per_noise=5", "population=30", "batch_size=30")
     together = scores(parts_of(*options), range(30))
-    monkeypatch.setattr("neuro_cli.scoring.members.FEW_EXAMPLES", 0)
+    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
     np.testing.assert_allclose(together, scores(parts_of(*options), range(30)), rtol=1e-4, atol=1e-4)
 
 

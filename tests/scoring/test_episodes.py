@@ -73,7 +73,7 @@ def test_scores_are_those_of_members_by_definition(algo):
     for member in range(10):
         direction, sign = sampler.side(member)
         step = proposal.scale * sign * sampler.explicit(3, direction)
-        base = proposal.bases[int(proposal.parent[member])]
+        base = proposal.bases[proposal.parent_of(member)]
         flat = base if member in proposal.frozen else base + step
         module = nn.Sequential(nn.Flatten(), nn.Linear(4, 7), nn.Tanh(), nn.Linear(7, 2))
         nn.utils.vector_to_parameters(flat.clone(), module.parameters())

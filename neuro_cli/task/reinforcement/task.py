@@ -39,6 +39,7 @@ class Reinforcement(Task):
     never in the test: -1 takes the survival bonus out, as Mania et al. 2018, section 4.1 do for Hopper and Ant.
     """
 
+    scored_by = "episodes"
     has_loss = False
     batch_key = "task.episodes"
     evaluation_names = ("mean_return",)
@@ -116,8 +117,8 @@ class Reinforcement(Task):
                 f"task.id={self.id}: statistics of {len(self.statistics.mean)} numbers, observations of {spaces.inputs}"
             )
 
-    def check_model(self, module: nn.Module) -> None:
-        """Ask ``module`` about an observation of zeros. Raises UserError when it does not fit the environment."""
+    def misfit(self, module: nn.Module) -> str | None:
+        """None: asks ``module`` about an observation of zeros. Raises UserError when it does not fit the environment."""
         if any(isinstance(part, _BatchNorm) for part in module.modules()):
             raise UserError("model: batch norm would mix episodes; task.normalise=true normalises observations")
         parameter = next(module.parameters(), None)
@@ -127,6 +128,7 @@ class Reinforcement(Task):
         if made.shape[1] != self.output_size:
             what = "one for each choice" if self.spaces.actions else "the numbers of an action"
             raise UserError(f"model: it has {made.shape[1]} outputs, task.id={self.id} needs {self.output_size} ({what})")
+        return None
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         """Episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""

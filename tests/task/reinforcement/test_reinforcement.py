@@ -184,7 +184,7 @@ def task_of_nothing(option: str) -> Reinforcement:
 )
 def test_a_model_that_does_not_fit_is_refused(policy, line):
     with pytest.raises(UserError, match=line):
-        cart_pole().check_model(policy)
+        cart_pole().misfit(policy)
 
 
 @pytest.mark.parametrize(

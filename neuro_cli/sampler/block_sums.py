@@ -1,0 +1,161 @@
+"""Weighted sums over directions, worked out on their factors first (associative property).
+
+One small matrix product a block, whatever the population is, so every rank can afford all of it. Three hooks say how: a
+block's partial sum begins as zeros, accumulates directions, and is assembled to the sum with the noise that the
+directions share.
+
+Legend: D directions, M columns, K rows of weights.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.noise import Noise
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.blocks import PIECE, Address, Block, BlockSum, blocks_of, row_spans
+
+CHUNK = 1024  # directions of a list: a thread holds the factors of one list at once
+FACTORS = 2**28  # values of factors that a GPU holds at once for a sum: few launches count for more than memory there
+
+
+class BlockSums(Sampler):
+    """Sampler with factors for every block. ``factors``: whatever :meth:`factors` gives for some directions."""
+
+    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
+        super().bind(noise, population, layout)
+        self.blocks, self._columns = blocks_of(layout, self.factor_columns)
+
+    @abstractmethod
+    def factor_columns(self, block: Block) -> int:
+        """Columns of factors that a block takes in a direction."""
+
+    @abstractmethod
+    def factors(self, generation: int, directions: Sequence[int]) -> Any:
+        """Random factors of the directions, drawn at once."""
+
+    @abstractmethod
+    def partial_zeros(self, target: BlockSum) -> Tensor:
+        """Zeros (lines, ..) for what directions add up to before it meets the shared noise."""
+
+    @abstractmethod
+    def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Any, weights: Tensor) -> None:
+        """Add some directions with their ``weights`` (D,) float64 to ``lines``, the partial sum from line ``first`` on."""
+
+    @abstractmethod
+    def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
+        """The sum (high - low, inner, spatial) for rows [low, high) of the block, from the whole partial sum."""
+
+    def sums(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
+    ) -> Tensor:
+        out = torch.zeros(len(weights), stop - start, device=self.noise.device)
+        spans = list(row_spans(self.blocks.values(), start, stop))
+        for period, first, last in self._periods(directions):
+            own = slice(first - directions.start, last - directions.start)
+            chosen = own.start + np.flatnonzero(weights[:, own].any(axis=0))  # what weighs nothing is not even drawn
+            if not len(chosen):
+                continue
+            self.prepare(generation, range(first, last))
+            address = Address(generation, period)
+            sums = [_RowSum(self, BlockSum(*span, moment, address), row) for span in spans for row, moment in enumerate(moments)]
+            self._accumulate(sums, weights, directions, chosen)
+            for each in sums:
+                # moment 2 is eps**2 - 1, and the hooks sum eps**2
+                excess = float(weights[each.row, chosen].sum()) if each.target.moment == 2 else 0.0
+                self.noise.threads.map(partial(each.add_to, out, start, excess), each.pieces())
+        return out
+
+    def _periods(self, directions: range) -> Iterator[tuple[int, int, int]]:
+        """Number, first direction and end of each period that ``directions`` lie in."""
+        length = self.noise_period or len(directions) + directions.start
+        for period in range(directions.start // length, (directions[-1]) // length + 1):
+            yield period, max(period * length, directions.start), min((period + 1) * length, directions.stop)
+
+    def _accumulate(self, sums: list["_RowSum"], weights: np.ndarray, directions: range, chosen: np.ndarray) -> None:
+        """Let the directions in, a list of CHUNK a thread at a time.
+
+        Every list is summed from zero and lists are added in their order: so the number of threads changes no bit.
+        """
+        threads, generation = self.noise.threads, sums[0].target.address.generation
+        tasks = [task for each in sums for task in each.tasks()]
+        length = CHUNK if self.noise.device.type == "cpu" else max(CHUNK, FACTORS // max(self._columns, 1))
+        lists = [chosen[low : low + length] for low in range(0, len(chosen), length)]
+        for low in range(0, len(lists), threads.count):
+            part = lists[low : low + threads.count]
+            drawn = self._drawn(generation, [places + directions.start for places in part])
+            shares = [torch.from_numpy(np.ascontiguousarray(weights[:, places])).to(self.noise.device) for places in part]
+            threads.map(
+                lambda job, drawn=drawn, shares=shares: tasks[job[0]].accumulate(job[1], drawn[job[1]], shares[job[1]]),  # type: ignore[misc]
+                list(product(range(len(tasks)), range(len(part)))),
+            )
+            threads.map(lambda task: task.merge(), tasks)
+
+    def _drawn(self, generation: int, lists: list[np.ndarray]) -> list[Any]:
+        """The factors of some lists of directions, drawn side by side."""
+        drawn: list[Any] = [None] * len(lists)
+
+        def draw(place: int) -> None:
+            drawn[place] = self.factors(generation, _range_of(lists[place]))
+
+        self.noise.threads.map(draw, range(len(lists)))
+        return drawn
+
+
+class _RowSum:
+    """The partial sum of one row of weights."""
+
+    def __init__(self, sampler: BlockSums, target: BlockSum, row: int) -> None:
+        self.sampler, self.target, self.row = sampler, target, row
+        self._partial = sampler.partial_zeros(target)
+
+    def tasks(self) -> Iterator["_LineTask"]:
+        """Parts that threads can fill side by side."""
+        for first in range(0, len(self._partial), PIECE):
+            yield _LineTask(self, self._partial[first : first + PIECE], first)
+
+    def pieces(self) -> range:
+        """First rows of the pieces that are assembled one by one."""
+        return range(self.target.low, self.target.high, PIECE)
+
+    def add_to(self, out: Tensor, start: int, excess: float, low: int) -> None:
+        """Add the sum for rows [low, low + PIECE), less ``excess``, to ``out`` (K, n), which begins at column ``start``."""
+        block, high = self.target.block, min(low + PIECE, self.target.high)
+        whole = self.sampler.assemble(self._partial, self.target, low, high)
+        first = block.place.start + low * block.width
+        a, b = max(start, first), min(start + out.shape[1], block.place.start + high * block.width)
+        if a < b:
+            out[self.row, a - start : b - start] += block.flat(whole)[a - first : b - first] - excess
+
+
+class _LineTask:
+    """Some lines of a partial sum, and what each list of directions adds to them."""
+
+    def __init__(self, owner: _RowSum, lines: Tensor, first: int) -> None:
+        self._owner, self._lines, self._first = owner, lines, first
+        self._added: dict[int, Tensor] = {}
+
+    def accumulate(self, place: int, factors: Any, weights: Tensor) -> None:
+        """Sum up list number ``place``."""
+        lines, owner = torch.zeros_like(self._lines), self._owner
+        owner.sampler.accumulate(lines, self._first, owner.target, factors, weights[owner.row])
+        self._added[place] = lines
+
+    def merge(self) -> None:
+        """Add the lists in their order."""
+        for place in sorted(self._added):
+            self._lines += self._added[place]
+        self._added.clear()
+
+
+def _range_of(directions: np.ndarray) -> Sequence[int]:
+    """The directions as a range where they follow each other: a device makes that by itself."""
+    first, last = int(directions[0]), int(directions[-1])
+    return range(first, last + 1) if last - first + 1 == len(directions) else directions.tolist()

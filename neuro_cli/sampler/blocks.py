@@ -1,0 +1,109 @@
+"""Parameters as structured samplers see them, and the values that their hooks take.
+
+A parameter is a *block*: a matrix of (rows, inner, spatial) for the weight of a layer (rows: outputs; inner: inputs of
+one group; spatial: taps of the kernel), or a vector of rows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from neuro_cli.core.layout import ParameterLayout, Place
+
+PIECE = 256  # rows of a block that are summed at once; pieces start at multiples of it, so slices share their bits
+
+
+@dataclass(frozen=True)
+class Block:
+    """One parameter. ``first``: where its factors begin in the columns of a direction."""
+
+    place: Place
+    rows: int
+    inner: int
+    spatial: int
+    vector: bool
+    first: int
+
+    @property
+    def width(self) -> int:
+        return self.inner * self.spatial
+
+    @property
+    def columns(self) -> slice:
+        """Columns of the flat vector of all parameters."""
+        return slice(self.place.start, self.place.stop)
+
+    def cube(self, piece: Tensor) -> Tensor:
+        """A flat ``piece`` (.., n * width) of whole rows as (.., n, inner, spatial)."""
+        if self.inner_last:
+            return piece.unflatten(-1, (-1, self.spatial, self.inner)).transpose(-1, -2)
+        return piece.unflatten(-1, (-1, self.inner, self.spatial))
+
+    def flat(self, cube: Tensor) -> Tensor:
+        """The inverse of :meth:`cube`."""
+        return (cube.transpose(-1, -2) if self.inner_last else cube).flatten(-3)
+
+    def line(self, inner: np.ndarray) -> np.ndarray:
+        """Positions or factors of the inputs (inner,), repeated for every tap in the order of a flat row: (width,)."""
+        return np.tile(inner, self.spatial) if self.inner_last else np.repeat(inner, self.spatial)
+
+    @property
+    def inner_last(self) -> bool:
+        return len(self.place.shape) == 4 and self.place.channels_last
+
+
+@dataclass(frozen=True)
+class Address:
+    """Noise that the directions of one period share in one generation."""
+
+    generation: int
+    period: int
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Values of both sides of a direction, float32 and written in place; an empty side is left out."""
+
+    plus: np.ndarray
+    minus: np.ndarray
+
+
+@dataclass(frozen=True)
+class BlockSum:
+    """A sum of eps (``moment`` 1) or eps**2 (2) over directions of one address, for rows [low, high) of a block.
+
+    ``low`` is a multiple of PIECE.
+    """
+
+    block: Block
+    low: int
+    high: int
+    moment: int
+    address: Address
+
+
+def blocks_of(layout: ParameterLayout, factors: Callable[[Block], int]) -> tuple[dict[str, Block], int]:
+    """The blocks of a layout by name, and the columns that the factors of all of them take."""
+    blocks, first = {}, 0
+    for place in layout.places:
+        vector = len(place.shape) < 2
+        rows = place.shape[0] if place.shape else 1
+        inner = 1 if vector else place.shape[1]
+        size = place.stop - place.start
+        block = Block(place, rows, inner, size // (rows * inner) if size else 0, vector, first)
+        blocks[place.name] = block
+        first += factors(block)
+    return blocks, first
+
+
+def row_spans(blocks: Iterable[Block], start: int, stop: int) -> Iterator[tuple[Block, int, int]]:
+    """Rows [low, high) of blocks that cover columns [start, stop): whole rows, ``low`` a multiple of PIECE."""
+    for block in blocks:
+        low, high = max(start, block.place.start), min(stop, block.place.stop)
+        if low >= high:
+            continue
+        first = (low - block.place.start) // block.width // PIECE * PIECE
+        last = -(-(high - block.place.start) // block.width)
+        yield block, first, min(-(-last // PIECE) * PIECE, block.rows)

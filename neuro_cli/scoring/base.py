@@ -1,0 +1,92 @@
+"""The contract of a scorer: sums of scores of a generation's members on this rank.
+
+Which scorer serves a run is chosen in :mod:`neuro_cli.scoring.choice`.
+
+Legend: n members, C score columns, M parameters, B examples.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import Proposal
+from neuro_cli.core.clock import Clock
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.threads import Threads
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.task.base import Batch, Task
+
+
+@dataclass(frozen=True)
+class ScoringSettings:
+    """Parts of a run that a scorer works with. ``module``: a form without parameters of its own, to be copied.
+
+    ``batch_size``: examples of a generation; ``per_example``: each direction has its own share of them.
+    """
+
+    module: nn.Module
+    layout: ParameterLayout
+    task: Task
+    sampler: Sampler
+    device: torch.device
+    precision: torch.dtype
+    threads: Threads
+    clock: Clock
+    batch_size: int
+    per_example: bool
+
+    @property
+    def examples(self) -> int:
+        """Examples that one member is scored on."""
+        return self.batch_size // self.sampler.directions if self.per_example else self.batch_size
+
+    def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
+        """A copy of the module for parameters of its own, or for those of ``shared``."""
+        return Candidate(self.module, self.layout, self.precision, self.device, blocked, shared)
+
+
+class Scorer(ABC):
+    """Scores members. A subclass takes ``settings`` and the initial centre (M,), which it tries but does not keep."""
+
+    def __init__(self, settings: ScoringSettings) -> None:
+        self.settings = settings
+
+    @property
+    def task(self) -> Task:
+        return self.settings.task
+
+    @property
+    def module(self) -> nn.Module:
+        return self.settings.module
+
+    @property
+    def examples(self) -> int:
+        """Examples (or episodes) that one member is scored on."""
+        return self.settings.examples
+
+    @abstractmethod
+    def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
+        """Sums (n, C) float64 over each member's examples; ``part`` [start, stop) of them, None for all.
+
+        A row has the same bits whatever the other members are.
+        """
+
+    def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
+        """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss."""
+        candidate = self.settings.candidate()
+        candidate.flat.copy_(centre)
+        module = candidate.ready()
+        loss = self.task.loss(module, batch.to(self.settings.precision))
+        loss.backward()
+        gradient = torch.empty_like(centre)
+        parameters = dict(module.named_parameters())
+        for place in self.settings.layout.places:
+            grad = parameters[place.name].grad
+            view = place.view(gradient)
+            # a layer that took no part in the loss has no gradient, which counts as zero
+            view.zero_() if grad is None else view.copy_(grad)
+        return loss.item(), gradient

@@ -28,7 +28,7 @@ def submit(channel: grpc.Channel) -> str:
 
 
 def ways(address: str, server: str | None) -> dict[str, str]:
-    """Submit in plaintext, by TLS without a certificate, and with a certificate of an authority made here; give the answers by way."""
+    """Submit in plaintext, by TLS without a certificate, and with one of an authority made here; give the answers by way."""
     answers = {"plaintext": submit(grpc.insecure_channel(address))}
     trusted = server.encode() if server else None
     answers["tls"] = submit(grpc.secure_channel(address, grpc.ssl_channel_credentials(trusted)))

@@ -6,11 +6,10 @@ from typing import Any
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.settings import Security
+from neuro_cli.broker.worker.kinds import SEARCHING
 from neuro_cli.core.checks import integer, number
 from neuro_cli.pool.base import WorkResult, WorkUnit
 from neuro_cli.pool.broker import BrokerPool
-
-OWN_KINDS = ("noop", "candidate")  # a search has no other tasks
 
 
 class EmbeddedPool(BrokerPool):
@@ -58,4 +57,4 @@ class EmbeddedPool(BrokerPool):
         self._nameserver = self._cluster.start_nameserver()
         self._cluster.start_broker("broker", peering=False)
         for count in range(self._workers):
-            self._cluster.start_worker(f"worker-{count + 1}", kinds=list(OWN_KINDS), memory=self._memory)
+            self._cluster.start_worker(f"worker-{count + 1}", kinds=list(SEARCHING), memory=self._memory)

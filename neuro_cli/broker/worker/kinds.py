@@ -13,6 +13,7 @@ KINDS = {
     "candidate": "neuro_cli.search.candidate:train_candidate",
     "hydra_job": "neuro_cli.launch.sweep_job:run_job",
 }
+SEARCHING = ("noop", "candidate")  # what the processes of a search of its own do: it has no other tasks
 ON_REQUEST = ("hydra_job",)  # done by a worker with worker.kinds that names it only: a job's overrides may name much
 
 

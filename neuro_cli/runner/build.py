@@ -22,6 +22,7 @@ from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.memory import keep_freed_memory
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.distribution.ensemble.base import EnsembleMethod
@@ -192,8 +193,7 @@ def threads_of(config: dict[str, Any], world: World, device: torch.device) -> in
 
 def make_model(config: dict[str, Any]) -> nn.Module:
     """The model with initial weights that depend on the seed only; the global generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config["seed"] & 0x7FFFFFFFFFFFFFFF)
+    with seeded(model_seed(config["seed"])):
         model: nn.Module = make(config, "model", nn.Module)
     return model
 

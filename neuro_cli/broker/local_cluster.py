@@ -12,6 +12,7 @@ from typing import Any
 
 from neuro_cli.broker.certificates import make_certificates
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import config_folder
 from neuro_cli.core.process import exit_text, kill_group, start, stop
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,5 @@ def cluster_config() -> dict[str, Any]:
     """The sections of ``conf/broker_cluster.yaml`` with their defaults."""
     import yaml
 
-    installed = Path(__file__).parents[1] / "conf"
-    folder = installed if installed.is_dir() else Path(__file__).parents[2] / "conf"
-    config: dict[str, Any] = yaml.safe_load((folder / "broker_cluster.yaml").read_text())
+    config: dict[str, Any] = yaml.safe_load((config_folder() / "broker_cluster.yaml").read_text())
     return config

@@ -7,8 +7,8 @@
     text_address    what is addressed by a text and no seed: members of a peer, in the ledger of `neuro evolve`
     model_seed      the weights of a run's model: the seed itself
 
-One law would do for all of them. They differ because saved runs, searches and ledgers hold numbers that each has drawn: where a law
-changes, a config makes another run. tests/core/test_seeds.py holds the bits.
+One law would do for all of them. They differ because saved runs, searches and ledgers hold numbers that each has drawn: with
+another law a config makes another run. tests/core/test_seeds.py holds the bits.
 """
 
 import hashlib

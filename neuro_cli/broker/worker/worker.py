@@ -18,7 +18,7 @@ from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.server.consumer import Key, key_of, task_key
 from neuro_cli.broker.settings import Security, WorkerSettings
-from neuro_cli.broker.wire import open_channel, payload_limit, reason
+from neuro_cli.broker.wire import BATCH_BYTES, open_channel, payload_limit, reason
 from neuro_cli.broker.worker.attempt import Attempt
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.errors import UserError
@@ -33,7 +33,6 @@ LONG_SECONDS = 0.5  # of a task at work, behind which no other should wait
 MOST_AHEAD = 256  # tasks
 AVOID_SECONDS = 3.0  # a broker that did not answer is left alone for
 GOODBYE_SECONDS = 10.0  # in which a drained worker must be rid of its last results
-BATCH_BYTES = 2**20
 
 
 class TaskWorker:

@@ -1,4 +1,4 @@
-"""A cluster on this machine: role processes as children of this one, started again when they end, ended with it."""
+"""Cluster on this machine: role processes as children of this one, started again when they end, ended with it."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ STOP_SECONDS = 5.0
 
 @dataclass
 class ClusterProcess:
-    """A process of the cluster and the config to start it with again."""
+    """Process of the cluster, and the config to start it again with."""
 
     config: dict[str, Any]
     process: "subprocess.Popen[str]"
@@ -62,7 +62,7 @@ class Cluster:
         self._start(name, "worker", {"name": name, **settings})
 
     def revive(self) -> list[str]:
-        """Start what has ended again. Returns its names."""
+        """Start processes that have ended again. Returns their names."""
         ended = [name for name, member in self.members.items() if member.process.poll() is not None]
         for name in ended:
             member = self.members[name]
@@ -96,7 +96,7 @@ class Cluster:
         return self._launch(name, config | {"role": role})
 
     def _launch(self, name: str, config: dict[str, Any]) -> str:
-        """Start a process. Returns the line by which it says that it is there. Raises UserError."""
+        """Start a process. Returns the first line that it prints, once it serves. Raises UserError."""
         command = [sys.executable, "-P", "-m", "neuro_cli.broker", json.dumps(config)]
         process = start(command, signal.SIGKILL, stdout=subprocess.PIPE, text=True)
         self.members[name] = ClusterProcess(config, process)
@@ -109,7 +109,7 @@ class Cluster:
 
 
 def cluster_config() -> dict[str, Any]:
-    """The sections of ``conf/broker_cluster.yaml`` with their defaults."""
+    """Return the sections of ``conf/broker_cluster.yaml`` with their defaults."""
     import yaml
 
     config: dict[str, Any] = yaml.safe_load((config_folder() / "broker_cluster.yaml").read_text())

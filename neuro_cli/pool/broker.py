@@ -1,4 +1,4 @@
-"""A pool that is a cluster: tasks go to a broker that the nameserver knows, results come back on a stream.
+"""Pool on a cluster: tasks go to a broker that the nameserver knows, results come back on a stream.
 
 Tasks stay in this process until their result is here. When their broker is lost for longer than it takes to start it
 again, they go to another one; of a result that comes twice, the second is dropped.
@@ -68,12 +68,12 @@ class BrokerPool(Pool):
         self._ask(lambda brokers: brokers.submit(packed, self._patience))
 
     def results(self, timeout: float) -> list[WorkResult]:
-        """Results since the last call. Raises UserError when the cluster is lost for longer than ``patience``."""
+        """Return the results since the last call. Raises UserError when the cluster is lost for longer than ``patience``."""
         found = self._ask(lambda brokers: brokers.results(timeout, self._patience))
         return [_unpacked(result) for result in found]
 
     def facts(self) -> dict[str, Any]:
-        """``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, ``broker`` that this pool uses."""
+        """Return ``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, and the ``broker`` that this pool uses."""
         facts: dict[str, Any] = self._ask(lambda brokers: brokers.facts())
         return facts
 
@@ -87,7 +87,7 @@ class BrokerPool(Pool):
             self._loop.close()
 
     def _ask(self, work: Callable[[Submitter], Coroutine[Any, Any, Any]]) -> Any:
-        """What the cluster answers; it is looked for at the first time. Raises UserError."""
+        """Ask the cluster, connecting at the first time. Raises UserError."""
         if self._closed:
             raise UserError("this pool was closed")
         if self._submitter is None:

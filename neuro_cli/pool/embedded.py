@@ -1,4 +1,4 @@
-"""The pool of a search on one machine: a whole cluster of its own, by the same processes as one of many machines."""
+"""Pool of a search on one machine: a cluster of its own, by the same processes as one of many machines."""
 
 import os
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from neuro_cli.pool.broker import BrokerPool
 
 
 class EmbeddedPool(BrokerPool):
-    """A nameserver, a broker and ``workers`` workers (None: the usable cores), which end with this process.
+    """Nameserver, broker and ``workers`` workers (None: the usable cores), which end with this process.
 
     They take no connection without the certificate that was made for them, in a folder that this user alone can read.
     ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.

@@ -1,4 +1,4 @@
-"""A command of ``neuro`` as a process of its own, which ends with the one that started it, and cleanly where it can."""
+"""Command of ``neuro`` as a process of its own, which ends with the one that started it, and cleanly where it can."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ POLL = 0.1
 
 
 class StoppedError(Exception):
-    """The command was asked to stop: what is finished is kept."""
+    """Raised when the command was asked to stop; what is finished is kept."""
 
 
 def run_command(arguments: Sequence[str], terminal: Path) -> int:
@@ -36,5 +36,5 @@ def run_command(arguments: Sequence[str], terminal: Path) -> int:
 
 
 def last_words(terminal: Path) -> str:
-    """The last line that a command printed."""
+    """Return the last line that a command printed."""
     return last_line(terminal).removeprefix("neuro: error: ") or "it said nothing"

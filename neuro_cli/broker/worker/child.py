@@ -1,4 +1,4 @@
-"""The process in which tasks run, one after the other: tasks on its standard input, what became of them on its standard output.
+"""Process in which tasks run, one after the other: tasks on its standard input, what became of them on its standard output.
 
 python -m neuro_cli.broker.worker.child '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000}'
 

@@ -1,4 +1,4 @@
-"""The worker: takes tasks from one broker after the other and runs each in a process of its own."""
+"""Worker of a cluster: takes tasks from one broker after the other and runs each in a process of its own."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ GOODBYE_SECONDS = 10.0  # in which a drained worker must be rid of its last resu
 
 
 class TaskWorker:
-    """A worker of the running event loop."""
+    """Worker of the running event loop."""
 
     def __init__(self, settings: WorkerSettings, security: Security) -> None:
         self._settings, self._security = settings, security
@@ -61,7 +61,7 @@ class TaskWorker:
         self.draining = False
 
     async def work(self) -> None:
-        """Until :meth:`drain` was called and all is done. Raises UserError without a nameserver."""
+        """Work until :meth:`drain` was called and all is done. Raises UserError without a nameserver."""
         channel = open_channel(self._settings.nameserver, self._security)
         stub = NameserverStub(channel)
         await brokers(stub, self._settings.nameserver, self._security)
@@ -85,7 +85,7 @@ class TaskWorker:
         self._wake.set()
 
     async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
-        """A broker with as few workers as any, once there is one."""
+        """Choose a broker with as few workers as any, once there is one."""
         told = False
         while True:
             try:
@@ -202,7 +202,7 @@ class TaskWorker:
                 process.abandon()
 
     def _leave(self) -> None:
-        """What the broker of the session gave is others' now; but for what runs, which it may still want if it comes back."""
+        """Drop what the broker of the session gave, except what runs: the broker may still want that if it comes back."""
         self._pending.clear()
         self._session_keys.clear()
         self._started.clear()
@@ -233,7 +233,7 @@ class TaskWorker:
         )  # fmt: skip
 
     def _news(self) -> list[messages.WorkerMessage]:
-        """What there is to tell, in as few messages as hold it."""
+        """Pack what there is to report into as few messages as hold it."""
         first = messages.WorkerMessage(capacity=self._capacity(), started=self._started, returned=self._returned)
         self._started, self._returned = [], []
         results, self._results = self._results, []
@@ -248,7 +248,7 @@ class TaskWorker:
         return news
 
     def _capacity(self) -> int:
-        """How many tasks of the present broker to hold: one for each process it can have, and a little work ahead."""
+        """Count the tasks of the present broker to hold: one for each process it can have, and a little work ahead."""
         if self.draining:
             return 0
         others = sum(process.task is not None and key_of(process.task) not in self._session_keys for process in self._processes)

@@ -29,8 +29,10 @@ from rich.table import Table
 
 from neuro_cli.bench.generation import BenchProcess
 from neuro_cli.bench.table import processor
-from neuro_cli.cli.overrides import config_folder, option_of
+from neuro_cli.cli.overrides import option_of
 from neuro_cli.core.errors import UserError, report
+from neuro_cli.core.files import config_folder
+from neuro_cli.core.process import start
 from neuro_cli.model import mnist
 from neuro_cli.run_folder.summary import git_revision, versions
 
@@ -56,9 +58,8 @@ class Peer(BenchProcess):
         command = [str(python), str(Path(__file__).parent / "peers" / f"{name}_worker.py"), json.dumps(setting)]
         environment = os.environ | {"OMP_NUM_THREADS": str(setting["threads"])} | VARIABLES.get(name, {})
         with log.open("w") as words:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, text=True, env=environment
-            )
+            pipe = subprocess.PIPE
+            self._process = start(command, stdin=pipe, stdout=pipe, stderr=words, text=True, env=environment)
 
     def generation(self, counted: bool) -> None:
         try:

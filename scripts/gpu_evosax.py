@@ -18,7 +18,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from neuro_cli.bench.generation import BenchProcess
-from neuro_cli.cli.overrides import config_folder
+from neuro_cli.core.files import config_folder
 from neuro_cli.model.mnist import MNIST_3M
 
 

@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.overrides import config_folder
+from neuro_cli.core.files import config_folder
 
 SAMPLERS = sorted(path.stem for path in (config_folder() / "sampler").glob("*.yaml"))  # a new option is tested as it is there
 SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an option is small enough for a test

@@ -102,6 +102,14 @@ def descendants(pid: int) -> list[int]:
     return [found for child in children for found in (child, *descendants(child))]
 
 
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended and waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
     """Until ``metrics.csv`` has more than ``rows`` lines: the head and ``rows`` generations. Fails when the run ends before."""
     deadline = time.monotonic() + 120

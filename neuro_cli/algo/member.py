@@ -6,19 +6,16 @@ parameters, since its backward pass needs them as they were (weight stashing: Ha
 """
 
 import copy
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.optimizer import ScheduledOptimizer
-
-RANDOM = threading.Lock()  # torch has one generator for all threads: who seeds it must have it alone
+from neuro_cli.core.seeds import number_seed, seeded
 
 
 class Member:
@@ -91,9 +88,7 @@ class Member:
         if not self._draws:
             yield
             return
-        words = np.random.SeedSequence([self._seed, self.number, iteration, piece]).generate_state(1, np.uint64)
-        with RANDOM, torch.random.fork_rng():
-            torch.manual_seed(int(words[0] >> 1))
+        with seeded(number_seed(self._seed, self.number, iteration, piece), gpus=True):
             yield
 
     def state(self) -> State:

@@ -10,6 +10,7 @@ import os
 import statistics
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from neuro_cli.bench.generation_worker import FAILED, REFUSED
 from neuro_cli.bench.table import machine, wide_console
 from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.process import exit_text, start, stop
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import device_of, threads_of
 
+GONE_SECONDS = 30.0  # for a process without input to end
 SPLIT = ("sample", "perturb", "forward", "communicate", "update")
 
 
@@ -33,7 +36,7 @@ class BenchProcess:
         self.rows: list[dict[str, float]] = []
         command = [sys.executable, "-P", "-m", "neuro_cli.bench.generation_worker", name, json.dumps(config)]
         environment = os.environ | {"OMP_NUM_THREADS": str(config["threads"])}
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self._process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def generation(self, counted: bool) -> None:
         """Make one generation. Raises UserError when the process ended or refused its config, RuntimeError when it failed."""
@@ -46,7 +49,8 @@ class BenchProcess:
         except BrokenPipeError:
             answer = ""
         if not answer:
-            raise UserError(f"bench: the process of {self.name} ended with code {self._process.wait()}")
+            (code,) = stop(self._process, patience=GONE_SECONDS, ask=False)
+            raise UserError(f"bench: the process of {self.name} ended with {exit_text(code)}")
         row = json.loads(answer)
         if REFUSED in row:
             raise UserError(row[REFUSED])
@@ -56,12 +60,11 @@ class BenchProcess:
             self.rows.append(row)
 
     def close(self) -> None:
+        """End the process."""
         if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+            with suppress(BrokenPipeError):  # a line that it did not read any more
+                self._process.stdin.close()  # asks for its end
+        stop(self._process, patience=GONE_SECONDS, ask=False)
 
     def median(self, key: str) -> float:
         return statistics.median(row[key] for row in self.rows)

@@ -4,19 +4,15 @@ The clock is that of the watching process and begins with the command, so start,
 themselves are in it, whatever the command.
 """
 
-import contextlib
 import csv
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.process import last_line, start, stop
 
 POLL = 0.1  # seconds between two glances at metrics.csv: what times can be wrong by
 PATIENCE = 90.0  # seconds to end after being asked: the generation under way, a last look, a checkpoint
@@ -52,14 +48,7 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
     terminal.parent.mkdir(parents=True, exist_ok=True)
     with terminal.open("wb") as output:
         begun = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            preexec_fn=partial(die_with_parent, signal.SIGTERM),
-        )
+        process = start(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         while seen.ended == "itself":
             over = process.poll() is not None  # before the rows are read: none can come after that
@@ -73,8 +62,8 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
     finally:
         asked = _end(process, PATIENCE if seen.ended == "goal" else 0.0)
     if process.returncode and not asked:
-        said = terminal.read_text(errors="replace").strip().splitlines()
-        raise UserError(f"{' '.join(command[1:])}: exit code {process.returncode}: {said[-1] if said else 'it said nothing'}")
+        said = last_line(terminal) or "it said nothing"
+        raise UserError(f"{' '.join(command[1:])}: exit code {process.returncode}: {said}")
     return seen
 
 
@@ -90,21 +79,13 @@ def _note(seen: Timed, rows: "MetricsTail", goal: float) -> None:
 
 
 def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
-    """Wait ``patience`` seconds for the end, which the goal brings by itself; then ask for it, then enforce it.
-
-    Returns whether it had to be asked.
-    """
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(patience)
-        return False
-    process.send_signal(signal.SIGTERM)
+    """Wait ``patience`` seconds for the end, which the goal brings by itself; then stop it. Returns whether that was needed."""
     try:
-        process.wait(PATIENCE)
+        process.wait(patience)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its own session, so its group and no other
-        process.wait()
-    return True
+        stop(process, patience=PATIENCE)
+        return True
+    return False
 
 
 class MetricsTail:

@@ -1,7 +1,8 @@
-"""A cluster on this machine: role processes as children of this one, started again when they end, ended with it."""
+"""Cluster on this machine: role processes as children of this one, started again when they end, ended with it."""
 
 import json
 import logging
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,8 @@ from typing import Any
 
 from neuro_cli.broker.certificates import make_certificates
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import config_folder
+from neuro_cli.core.process import exit_text, kill_group, start, stop
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +22,7 @@ STOP_SECONDS = 5.0
 
 @dataclass
 class ClusterProcess:
-    """A process of the cluster and the config to start it with again."""
+    """Process of the cluster, and the config to start it again with."""
 
     config: dict[str, Any]
     process: "subprocess.Popen[str]"
@@ -59,26 +62,27 @@ class Cluster:
         self._start(name, "worker", {"name": name, **settings})
 
     def revive(self) -> list[str]:
-        """Start what has ended again. Returns its names."""
+        """Start processes that have ended again. Returns their names."""
         ended = [name for name, member in self.members.items() if member.process.poll() is not None]
         for name in ended:
             member = self.members[name]
-            log.warning("%s ended with exit code %s: it is started again", name, member.process.returncode)
+            log.warning("%s ended with %s: it is started again", name, exit_text(member.process.returncode))
+            stop(member.process, patience=0.0)
             self._launch(name, member.config)
         return ended
 
     def stop(self, name: str) -> int:
         """Ask a process to end, and wait for it. Returns its exit code."""
-        process = self.members.pop(name).process
-        process.terminate()
-        return _waited(process)
+        (code,) = stop(self.members.pop(name).process, patience=STOP_SECONDS)
+        return code
 
     def close(self) -> None:
         """End all of them."""
-        for member in self.members.values():
-            member.process.kill()  # its own children end with it
-        for member in self.members.values():
-            _waited(member.process)
+        processes = [member.process for member in self.members.values()]
+        for process in processes:
+            if process.poll() is None:
+                kill_group(process.pid)  # a worker's task processes, groups of their own, end with it
+        stop(*processes, patience=STOP_SECONDS, ask=False)
         self.members.clear()
         if self._temporary is not None:
             self._temporary.cleanup()
@@ -89,37 +93,24 @@ class Cluster:
         config["broker"] |= {"folder": str(self.folder / name)}
         config["security"] |= self._security
         config[role] |= settings
-        return self._launch(name, config | {"role": role, "with_parent": True})
+        return self._launch(name, config | {"role": role})
 
     def _launch(self, name: str, config: dict[str, Any]) -> str:
-        """Start a process. Returns the line by which it says that it is there. Raises UserError."""
+        """Start a process. Returns the first line that it prints, once it serves. Raises UserError."""
         command = [sys.executable, "-P", "-m", "neuro_cli.broker", json.dumps(config)]
-        # a group of its own: Ctrl-C in a terminal is for this process, which ends the cluster when it is done
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
+        process = start(command, signal.SIGKILL, stdout=subprocess.PIPE, text=True)
         self.members[name] = ClusterProcess(config, process)
         assert process.stdout is not None
         said = process.stdout.readline().strip()
         if not said:
-            raise UserError(f"{name} did not start: exit code {_waited(process)}")
+            (code,) = stop(process, patience=STOP_SECONDS, ask=False)
+            raise UserError(f"{name} did not start: {exit_text(code)}")
         return said
 
 
 def cluster_config() -> dict[str, Any]:
-    """The sections of ``conf/broker_cluster.yaml`` with their defaults."""
+    """Return the sections of ``conf/broker_cluster.yaml`` with their defaults."""
     import yaml
 
-    installed = Path(__file__).parents[1] / "conf"
-    folder = installed if installed.is_dir() else Path(__file__).parents[2] / "conf"
-    config: dict[str, Any] = yaml.safe_load((folder / "broker_cluster.yaml").read_text())
+    config: dict[str, Any] = yaml.safe_load((config_folder() / "broker_cluster.yaml").read_text())
     return config
-
-
-def _waited(process: "subprocess.Popen[str]") -> int:
-    try:
-        code = process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        code = process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-    return code

@@ -3,7 +3,7 @@
     python -m neuro_cli.broker '{"role": "broker", "broker": {...}, ...}'
 
 The second way takes the same config as JSON. It costs a fraction of the first one's start and is how a cluster on one
-machine is made; with "with_parent" true the process ends when the one that started it does.
+machine is made.
 """
 
 import asyncio

@@ -15,9 +15,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.overrides import checked, config_folder, groups_help, with_members
+from neuro_cli.cli.overrides import checked, groups_help, with_members
 from neuro_cli.cli.sweep import swept
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, report
+from neuro_cli.core.files import config_folder
 from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
 from neuro_cli.runner import stop

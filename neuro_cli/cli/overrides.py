@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.files import config_folder
 from neuro_cli.launch import slurm, slurm_sweep
 
 # what tells a folder that a run or a sweep has written to
@@ -29,12 +30,6 @@ RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.y
 
 # folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
 NO_GROUPS = ("hydra", "table")
-
-
-def config_folder() -> Path:
-    """``conf/`` inside the installed package, else the checkout's."""
-    installed = Path(__file__).parents[1] / "conf"
-    return installed if installed.is_dir() else Path(__file__).parents[2] / "conf"
 
 
 def groups() -> dict[str, list[str]]:

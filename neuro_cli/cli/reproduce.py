@@ -4,9 +4,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.cli.overrides import config_folder, parse_plain
+from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.files import config_folder
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, read_entry
 

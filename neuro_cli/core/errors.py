@@ -44,6 +44,12 @@ def no_exit() -> Iterator[None]:
         raise RuntimeError(f"the code of a model or a task ended the process (SystemExit: {ended.code})") from ended
 
 
+def headline(error: str) -> str:
+    """The line of an error's text that says most: the last of a traceback, the first of any other."""
+    lines = error.strip().splitlines() or [""]
+    return lines[-1 if lines[0].startswith("Traceback") else 0]
+
+
 def interrupted() -> int:
     """Print that Ctrl-C ended the command, and return the exit code."""
     print("neuro: interrupted", file=sys.stderr, flush=True)

@@ -1,9 +1,16 @@
-"""Files of a run folder, written so that a kill leaves the old or the new one, and never through a symbolic link."""
+"""Files: ``conf/``, and those of a run folder, written so that a kill leaves the old or the new one, and through no link."""
 
 import os
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
+
+
+def config_folder() -> Path:
+    """The folder ``conf/``, inside the installed package or else of the checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "conf"
+    return installed if installed.is_dir() else package.parent / "conf"
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from neuro_cli.core import gpu, philox
 from neuro_cli.core import noise_kernels as kernels
+from neuro_cli.core.seeds import key_of
 from neuro_cli.core.threads import Threads
 
 log = logging.getLogger(__name__)
@@ -23,11 +24,6 @@ LAW = "philox4x32-10, quantile table, 1"
 # what the fourth word of an address stands for
 NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
 EPISODE_STREAM, EVALUATION_STREAM = 7, 8
-
-
-def key_of(seed: int) -> tuple[int, int]:
-    """The two 32-bit halves of a seed in [0, 2**64)."""
-    return seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
 
 
 def random_words(seed: int, generation: int, direction: int, stream: int, count: int) -> np.ndarray:

@@ -2,17 +2,14 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.process import last_line, start, stop
 from neuro_cli.evolve.network.secret import VARIABLE
 
 log = logging.getLogger(__name__)
@@ -35,33 +32,19 @@ class LocalPeers:
             OmegaConf.save(OmegaConf.create({**config, "cluster": cluster}), folder / ".hydra" / "config.yaml")
             with (folder / TERMINAL).open("wb") as terminal:
                 self._processes.append(
-                    subprocess.Popen(
+                    start(
                         [sys.executable, "-P", "-m", "neuro_cli", "peer", str(folder)],
                         env=environment | {VARIABLE: secret},
                         stdin=subprocess.DEVNULL,
                         stdout=terminal,
                         stderr=terminal,
-                        start_new_session=True,  # the terminal's Ctrl-C reaches them through us
-                        preexec_fn=partial(die_with_parent, signal.SIGTERM),
                     )
                 )
 
     def end(self, finished: bool) -> None:
         """Ask them to end (unless they do by themselves, all being done) and wait for it."""
-        if not finished:
-            for process in self._processes:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + PATIENCE
-        for number, process in enumerate(self._processes, 1):
-            try:
-                code = process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
+        for number, code in enumerate(stop(*self._processes, patience=PATIENCE, ask=not finished), 1):
             if code:
-                log.warning("local peer %d ended with exit code %d: %s", number, code, self._last_words(number))
-
-    def _last_words(self, number: int) -> str:
-        lines = (self._folder / str(number) / TERMINAL).read_text(errors="replace").splitlines()
-        return lines[-1] if lines else f"see {self._folder / str(number)}"
+                folder = self._folder / str(number)
+                said = last_line(folder / TERMINAL) or f"see {folder}"
+                log.warning("local peer %d ended with exit code %d: %s", number, code, said)

@@ -1,6 +1,5 @@
 """The model that a cluster moves: what a committed record does to it, and how it is put back to an earlier state."""
 
-import hashlib
 import logging
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.runner.build import Parts
@@ -56,7 +56,7 @@ def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
 def first_member(peer: str, iteration: int, parts: Parts) -> int:
     """Where a peer's members of an iteration begin: an address out of 2**32, a function of its name and the iteration."""
     sampler = parts.distribution.job.sampler
-    drawn = int.from_bytes(hashlib.sha256(f"{peer} {iteration}".encode()).digest()[:4], "little")
+    drawn = text_address(f"{peer} {iteration}")
     # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
     drawn = min(drawn, 2**32 - 2 * sampler.directions)
     drawn -= drawn % (sampler.noise_period or 1)

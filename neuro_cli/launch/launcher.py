@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.process import start
 from neuro_cli.fabric.emulation import PORT
 from neuro_cli.fabric.emulation.hosts import MOST, address
 from neuro_cli.fabric.mpi import FIX
@@ -92,8 +92,8 @@ class Start:
         SIGTERM, SIGINT and SIGUSR2 are noted and passed on, as the request for a clean stop that the launcher knows; a
         second SIGTERM or SIGINT as it is.
         """
-        # a session of its own: the terminal's Ctrl-C must reach the ranks once, through us
-        process = subprocess.Popen(self.command, env=self.environment, start_new_session=True, preexec_fn=self._end_with_us)
+        # when this process is killed the world is asked to stop: no ranks go on for a command that is gone
+        process = start(self.command, self.launcher.passed_on(signal.SIGTERM), env=self.environment)
 
         def forward(number: int, frame: FrameType | None) -> None:
             again = heard() and number != signal.SIGUSR2
@@ -108,10 +108,6 @@ class Start:
         finally:
             for name, handler in before.items():
                 signal.signal(name, handler)
-
-    def _end_with_us(self) -> None:
-        """The world is asked to stop when the process that waits for it is killed: no ranks that nobody waits for."""
-        die_with_parent(self.launcher.passed_on(signal.SIGTERM))
 
 
 def launcher() -> str:

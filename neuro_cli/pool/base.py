@@ -1,4 +1,4 @@
-"""What a model of the search sees of the cluster: tasks go in, each task's one result comes out."""
+"""Pool of a search: tasks go in, each task's one result comes out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class WorkUnit:
 
 @dataclass(frozen=True)
 class WorkResult:
-    """What became of a task: `payload` when `error` is empty, else the error's text (a traceback for a task that raised)."""
+    """Result of a task: `payload` when `error` is empty, else the error's text (a traceback for a task that raised)."""
 
     id: str
     payload: dict[str, Any]
@@ -30,25 +30,25 @@ class WorkResult:
 
 
 class Pool(ABC):
-    """A place where tasks are run: child processes of this one, or brokers and their workers.
+    """Place where tasks run: child processes of this one, or brokers and their workers.
 
-    ``own_workers``: they come and go with the pool; otherwise they belong to a cluster that serves others too.
+    ``own_workers``: the workers come and go with the pool; otherwise they belong to a cluster that serves others too.
     """
 
     own_workers = True
 
     @abstractmethod
     def submit(self, tasks: Sequence[WorkUnit]) -> None:
-        """Queue tasks; an id that was submitted before is not run again (its result comes when it is there)."""
+        """Queue tasks. An id that was submitted before is not run again; its result comes once."""
 
     @abstractmethod
     def results(self, timeout: float) -> list[WorkResult]:
-        """Results that arrived since the last call, each exactly once; waits up to `timeout` seconds for the first."""
+        """Return the results that arrived since the last call, each once; wait up to `timeout` seconds for the first."""
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What the view shows: workers, tasks waiting and running, brokers."""
+        """Return what the display shows: workers, tasks waiting and running, brokers."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the pool; tasks still in it may go on or be dropped."""
+        """Release the pool. Tasks still in it may go on or be dropped."""

@@ -1,14 +1,12 @@
-"""A pool that is a cluster: tasks go to a broker that the nameserver knows, results come back on a stream.
+"""Pool on a cluster: tasks go to a broker that the nameserver knows, results come back on a stream.
 
 Tasks stay in this process until their result is here. When their broker is lost for longer than it takes to start it
 again, they go to another one; of a result that comes twice, the second is dropped.
 """
 
-import asyncio
 import json
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from neuro_cli.broker.wire import payload_limit
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import UserError
 from neuro_cli.pool.base import Pool, WorkResult, WorkUnit
+from neuro_cli.pool.loop import LoopThread
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class BrokerPool(Pool):
         self._named = bool(run)
         self._token = b""
         self._known: set[str] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = LoopThread()
         self._submitter: Submitter | None = None
         self._closed = False
 
@@ -69,57 +68,33 @@ class BrokerPool(Pool):
         self._ask(lambda brokers: brokers.submit(packed, self._patience))
 
     def results(self, timeout: float) -> list[WorkResult]:
-        """Results since the last call. Raises UserError when the cluster is lost for longer than ``patience``."""
+        """Return the results since the last call. Raises UserError when the cluster is lost for longer than ``patience``."""
         found = self._ask(lambda brokers: brokers.results(timeout, self._patience))
         return [_unpacked(result) for result in found]
 
     def facts(self) -> dict[str, Any]:
-        """``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, ``broker`` that this pool uses."""
+        """Return ``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, and the ``broker`` that this pool uses."""
         facts: dict[str, Any] = self._ask(lambda brokers: brokers.facts())
         return facts
 
     def close(self) -> None:
         """Drop what is still at the broker."""
         self._closed = True
-        loop, self._loop = self._loop, None
-        if loop is None:
-            return
         try:
-            if self._submitter is not None:
-                self._call(loop, self._submitter.close())
-            self._call(loop, _rest())
+            if self._submitter is not None and self._loop.running:
+                self._loop.call(self._submitter.close())
         finally:
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
+            self._loop.close()
 
     def _ask(self, work: Callable[[Submitter], Coroutine[Any, Any, Any]]) -> Any:
-        """What the cluster answers; it is looked for at the first time. Raises UserError."""
+        """Ask the cluster, connecting at the first time. Raises UserError."""
         if self._closed:
             raise UserError("this pool was closed")
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="brokers", daemon=True)
-            self._thread.start()
         if self._submitter is None:
             self._security = self._security or security_of(self._config)
             self._token = run_token(self.run) if self._named else secrets.token_bytes(RUN_TOKEN)
-            self._submitter = self._call(self._loop, _connected(self._nameserver, self.run, self._token, self._security))
-        return self._call(self._loop, work(self._submitter))
-
-    def _call(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Any:
-        """The outcome of ``work`` on the thread of ``loop``; what interrupts this thread ends it there."""
-        future = asyncio.run_coroutine_threadsafe(work, loop)
-        try:
-            while True:
-                try:
-                    return future.result(timeout=1.0)  # signal handlers run in between
-                except TimeoutError:
-                    if future.done():
-                        raise
-        except BaseException:
-            future.cancel()
-            raise
+            self._submitter = self._loop.call(_connected(self._nameserver, self.run, self._token, self._security))
+        return self._loop.call(work(self._submitter))
 
     def _packed(self, task: WorkUnit) -> messages.Task:
         payload = json.dumps(task.payload).encode()
@@ -136,14 +111,6 @@ async def _connected(nameserver: str, run: str, token: bytes, security: Security
         await submitter.close()
         raise
     return submitter
-
-
-async def _rest() -> None:
-    """End what gRPC has left to do on this loop."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _unpacked(result: messages.Result) -> WorkResult:

@@ -1,4 +1,4 @@
-"""The pool of a search on one machine: a whole cluster of its own, by the same processes as one of many machines."""
+"""Pool of a search on one machine: a cluster of its own, by the same processes as one of many machines."""
 
 import os
 from collections.abc import Sequence
@@ -6,15 +6,14 @@ from typing import Any
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.settings import Security
+from neuro_cli.broker.worker.kinds import SEARCHING
 from neuro_cli.core.checks import integer, number
 from neuro_cli.pool.base import WorkResult, WorkUnit
 from neuro_cli.pool.broker import BrokerPool
 
-OWN_KINDS = ("noop", "candidate")  # a search has no other tasks
-
 
 class EmbeddedPool(BrokerPool):
-    """A nameserver, a broker and ``workers`` workers (None: the usable cores), which end with this process.
+    """Nameserver, broker and ``workers`` workers (None: the usable cores), which end with this process.
 
     They take no connection without the certificate that was made for them, in a folder that this user alone can read.
     ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
@@ -58,4 +57,4 @@ class EmbeddedPool(BrokerPool):
         self._nameserver = self._cluster.start_nameserver()
         self._cluster.start_broker("broker", peering=False)
         for count in range(self._workers):
-            self._cluster.start_worker(f"worker-{count + 1}", kinds=list(OWN_KINDS), memory=self._memory)
+            self._cluster.start_worker(f"worker-{count + 1}", kinds=list(SEARCHING), memory=self._memory)

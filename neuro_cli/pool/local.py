@@ -1,50 +1,50 @@
 """Tasks in child processes of this one: no network, and nothing outlives the process that owns them.
 
-A child does one task at a time and lives as long as the pool. One that dies takes its task with it: that is tried once more, in a
-new child, and then has an error for a result.
+The processes are those of a cluster's worker (``broker.worker.process``), and so are the bounds on what a task may take and the
+words for how it failed. A process does one task at a time and lives as long as the pool. One that dies takes its task with it:
+that is tried once more, in a new process, and then has an error for a result.
 """
 
+import asyncio
 import json
 import logging
 import os
-import selectors
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import Any
 
+from neuro_cli.broker.worker.attempt import SAME_AGAIN, Attempt, Ending
+from neuro_cli.broker.worker.kinds import KINDS, SEARCHING
+from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.checks import integer, number
+from neuro_cli.core.errors import headline
 from neuro_cli.pool.base import Pool, WorkResult, WorkUnit
+from neuro_cli.pool.loop import LoopThread
 
 log = logging.getLogger(__name__)
 
 TRIES = 2
-GONE_SECONDS = 5.0  # for a child to end when it is asked to
-BLOCK = 1 << 16
+PAYLOAD_BYTES = 2**26  # of a result: a candidate's is a few hundred
+
+
+@dataclass(frozen=True)
+class LocalTask:
+    """A unit of work as a `TaskProcess` takes it."""
+
+    id: str
+    kind: str
+    payload: bytes
+    timeout_seconds: float = 0.0
 
 
 @dataclass
-class Child:
-    """A child process, what it does, and what it has written since its last whole line."""
+class LocalWorker:
+    """A process of the pool. ``name`` is that of the present process, empty before the first; another one has another name."""
 
-    name: str
-    process: "subprocess.Popen[bytes]"
-    errors: IO[bytes]
-    task: WorkUnit | None = None
-    begun: float = 0.0
-    written: bytearray = field(default_factory=bytearray)
-
-    def last_words(self) -> str:
-        """The last line that it wrote to its standard error."""
-        self.errors.seek(0)
-        lines = self.errors.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    process: TaskProcess[LocalTask]
+    name: str = ""
 
 
 class LocalPool(Pool):
@@ -53,126 +53,101 @@ class LocalPool(Pool):
     def __init__(self, workers: int | None, memory: float | None) -> None:
         self.workers = len(os.sched_getaffinity(0)) if workers is None else integer("pool.workers", workers, 1, 1024)
         self.memory = None if memory is None else number("pool.memory", memory, above=0.0)
-        self._waiting: deque[WorkUnit] = deque()
+        limit = None if self.memory is None else MemoryLimit(int(self.memory * 1e9), f"pool.memory={self.memory:g} GB")
+        kinds = {name: KINDS[name] for name in SEARCHING}
+        self._idle = [LocalWorker(TaskProcess[LocalTask](kinds, PAYLOAD_BYTES, limit)) for _ in range(self.workers)]
+        self._all = tuple(self._idle)
+        self._waiting: deque[LocalTask] = deque()
         self._submitted: set[str] = set()
         self._tries: dict[str, int] = {}
-        self._children: list[Child] = []
         self._ready: list[WorkResult] = []
-        self._selector = selectors.DefaultSelector()
+        self._arrived = asyncio.Event()
         self._started = 0
+        self._working: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+        self._loop = LoopThread()
 
     def submit(self, tasks: Sequence[WorkUnit]) -> None:
-        for task in tasks:
-            if task.id not in self._submitted:
-                self._submitted.add(task.id)
-                self._waiting.append(task)
-        self._dispatch()
+        new = [task for task in tasks if task.id not in self._submitted]
+        self._submitted.update(task.id for task in new)
+        self._loop.call(self._queue([LocalTask(task.id, task.kind, json.dumps(task.payload).encode()) for task in new]))
 
     def results(self, timeout: float) -> list[WorkResult]:
-        deadline = time.monotonic() + timeout
-        while not self._ready:
-            left = deadline - time.monotonic()
-            if left < 0 and timeout > 0:
-                break
-            for key, _ in self._selector.select(max(0.0, left)):
-                self._read(key.data)
-            self._dispatch()
-            if timeout <= 0:
-                break
-        ready, self._ready = self._ready, []
-        return ready
+        return self._loop.call(self._take(timeout))
 
     def facts(self) -> dict[str, Any]:
-        busy = {child.name: child.task.id for child in self._children if child.task is not None}
+        busy = {worker.name: task.id for worker in self._all if (task := worker.process.task) is not None}
         return {"workers": self.workers, "waiting": len(self._waiting), "running": len(busy), "tasks": busy}
 
     def close(self) -> None:
-        for child in self._children:
-            child.process.terminate()
-        for child in self._children:
-            self._bury(child)
-            child.errors.close()
-        self._children = []
+        if self._loop.running:
+            try:
+                self._loop.call(self._end())
+            finally:
+                self._loop.close()
+
+    async def _queue(self, tasks: list[LocalTask]) -> None:
+        self._waiting.extend(tasks)
+        self._dispatch()
+
+    async def _take(self, timeout: float) -> list[WorkResult]:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._arrived.wait(), max(0.0, timeout))
+        self._arrived.clear()
+        if self._failure is not None:
+            raise self._failure
+        ready, self._ready = self._ready, []
+        return ready
+
+    async def _end(self) -> None:
         self._waiting.clear()
-        self._selector.close()
+        for work in self._working:
+            work.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
+        await asyncio.gather(*(worker.process.close() for worker in self._all))
 
     def _dispatch(self) -> None:
-        """Hand waiting tasks to idle children; start children while there are fewer than workers."""
-        while self._waiting:
-            child = next((child for child in self._children if child.task is None), None)
-            if child is None:
-                if len(self._children) >= self.workers:
-                    return
-                child = self._start()
-            self._hand(child, self._waiting.popleft())
+        """Hand waiting tasks to idle workers, those that have a process before those that would start one."""
+        while self._waiting and self._idle:
+            worker = next((worker for worker in self._idle if worker.name), self._idle[0])
+            self._idle.remove(worker)
+            work = asyncio.create_task(self._run(worker, self._waiting.popleft()))
+            self._working.add(work)
+            work.add_done_callback(self._note)
 
-    def _hand(self, child: Child, task: WorkUnit) -> None:
-        child.task, child.begun = task, time.monotonic()
-        self._tries[task.id] = self._tries.get(task.id, 0) + 1
-        line = json.dumps({"id": task.id, "kind": task.kind, "payload": task.payload}) + "\n"
-        assert child.process.stdin is not None
-        try:
-            child.process.stdin.write(line.encode())
-            child.process.stdin.flush()
-        except BrokenPipeError:
-            self._lost(child)
+    def _note(self, work: asyncio.Task[None]) -> None:
+        """Keep a failure of the pool's own for the caller: a task without a result would let it wait for ever."""
+        self._working.discard(work)
+        if not work.cancelled() and (error := work.exception()) is not None:
+            self._failure = error
+            self._arrived.set()
 
-    def _start(self) -> Child:
-        self._started += 1
-        command = [sys.executable, "-P", "-m", "neuro_cli.pool.child", str(os.getpid())]
-        command += [str(int(self.memory * 1e9))] if self.memory is not None else []
-        errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
-        # a thread an operator: the workers share the cores
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment)
-        child = Child(f"local-{self._started}", process, errors)
-        assert process.stdout is not None
-        self._selector.register(process.stdout, selectors.EVENT_READ, child)
-        self._children.append(child)
-        return child
-
-    def _read(self, child: Child) -> None:
-        assert child.process.stdout is not None
-        piece = os.read(child.process.stdout.fileno(), BLOCK)
-        if not piece:
-            self._lost(child)
-            return
-        child.written += piece
-        while b"\n" in child.written:
-            line, _, rest = bytes(child.written).partition(b"\n")
-            child.written = bytearray(rest)
-            fields = json.loads(line)
-            self._ready.append(WorkResult(fields["id"], fields["payload"], fields["error"], child.name, fields["seconds"]))
-            child.task = None
-
-    def _lost(self, child: Child) -> None:
-        """A child has ended by itself: its task is queued again, or has failed."""
-        self._children.remove(child)
-        code = self._bury(child)
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        words = child.last_words()
-        reason = f"its worker process ended with {how}" + (f": {words}" if words else "")
-        task = child.task
-        if task is None:
-            log.warning("an idle worker process ended with %s", how)
-        elif self._tries[task.id] < TRIES:
-            log.warning("task %s is tried again: %s", task.id, reason)
-            self._waiting.appendleft(task)
+    async def _run(self, worker: LocalWorker, task: LocalTask) -> None:
+        """Run one task, and put its result with the ready ones or the task back in the queue."""
+        if not worker.name:
+            self._started += 1
+            worker.name = f"local-{self._started}"
+        tries = self._tries[task.id] = self._tries.get(task.id, 0) + 1
+        attempt = await worker.process.run(task)
+        assert attempt is not None  # none is abandoned
+        if attempt.ending == Ending.DONE or attempt.ending in SAME_AGAIN or tries >= TRIES:
+            self._ready.append(_result(task, attempt, worker.name))
+            self._arrived.set()
         else:
-            self._ready.append(WorkResult(task.id, {}, reason, child.name, time.monotonic() - child.begun))
-        child.errors.close()
+            log.warning("task %s is tried again: %s", task.id, headline(attempt.error))
+            self._waiting.appendleft(task)
+        if worker.process.pid is None:  # the next task has a process of another name
+            worker.name = ""
+        self._idle.append(worker)
+        self._dispatch()
 
-    def _bury(self, child: Child) -> int:
-        """Wait for a child that has ended or was told to, and let go of its pipes. Returns its exit code."""
-        assert child.process.stdin is not None
-        assert child.process.stdout is not None
-        self._selector.unregister(child.process.stdout)
+
+def _result(task: LocalTask, attempt: Attempt, worker: str) -> WorkResult:
+    payload: dict[str, Any] = {}
+    error = attempt.error
+    if attempt.ending == Ending.DONE:
         try:
-            code = child.process.wait(GONE_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.process.kill()
-            code = child.process.wait()
-        with suppress(BrokenPipeError):  # of what it did not read any more
-            child.process.stdin.close()
-        child.process.stdout.close()
-        return code
+            payload = json.loads(attempt.payload)
+        except (ValueError, RecursionError):  # not what a child writes: the task did
+            error = "the task wrote into the pipe of its worker"
+    return WorkResult(task.id, payload, error, worker, attempt.seconds)

@@ -1,16 +1,12 @@
-"""A command of ``neuro`` as a process of its own, which ends with the one that started it, and cleanly where it can."""
+"""Command of ``neuro`` as a process of its own, which ends with the one that started it, and cleanly where it can."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
-from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.process import last_line, start, stop
 from neuro_cli.runner.stop import StopRequest
 
 PATIENCE = 90.0  # seconds to end after being asked
@@ -18,47 +14,27 @@ POLL = 0.1
 
 
 class StoppedError(Exception):
-    """The command was asked to stop: what is finished is kept."""
+    """Raised when the command was asked to stop; what is finished is kept."""
 
 
 def run_command(arguments: Sequence[str], terminal: Path) -> int:
-    """The exit code of ``neuro ARGUMENTS``, whose output is added to ``terminal``.
+    """Run ``neuro ARGUMENTS`` with its output added to ``terminal``. Returns the exit code.
 
     Raises StoppedError when this process is asked to stop meanwhile.
     """
-    with StopRequest(None) as stop, terminal.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "neuro_cli", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            preexec_fn=partial(die_with_parent, signal.SIGTERM),
-        )
+    with StopRequest(None) as request, terminal.open("ab") as output:
+        command = [sys.executable, "-P", "-m", "neuro_cli", *arguments]
+        process = start(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
-            while process.poll() is None and not stop.wanted():
+            while process.poll() is None and not request.wanted():
                 time.sleep(POLL)
         finally:
-            _end(process)
-        if stop.wanted():
+            (code,) = stop(process, patience=PATIENCE)
+        if request.wanted():
             raise StoppedError
-        return process.returncode
+        return code
 
 
 def last_words(terminal: Path) -> str:
-    """The last line that a command printed."""
-    lines = terminal.read_text(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("neuro: error: ") if lines else "it said nothing"
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ask for its end if it goes on, then enforce it: its own session, so its group and no other."""
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    """Return the last line that a command printed."""
+    return last_line(terminal).removeprefix("neuro: error: ") or "it said nothing"

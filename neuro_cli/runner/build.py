@@ -14,6 +14,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.memory import keep_freed_memory
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.fabric.base import World
@@ -70,8 +71,7 @@ def threads_of(configured: int | None, world: World, device: torch.device) -> in
 
 def make_model(config: dict[str, Any]) -> nn.Module:
     """The model with initial weights that depend on the seed only; the global generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config["seed"] & 0x7FFFFFFFFFFFFFFF)
+    with seeded(model_seed(config["seed"])):
         model: nn.Module = make(config, "model", nn.Module)
     return model
 

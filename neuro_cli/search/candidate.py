@@ -15,6 +15,7 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.memory import give_back_memory, keep_freed_memory
+from neuro_cli.core.seeds import seeded
 from neuro_cli.runner.build import device_of
 from neuro_cli.runner.instantiate import make, value_of
 from neuro_cli.runner.trust import refuse_foreign
@@ -59,8 +60,7 @@ def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.de
         json.dumps(payload["task"], sort_keys=True), tuple(payload["model"]["input_shape"]), training["validation"]
     )
     task = make(payload, "task", Classification)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(payload["seed"])
+    with seeded(payload["seed"]):
         model: nn.Module = make(payload, "model", nn.Module)
     model = model.to(device).to(memory_format=torch.channels_last)
     optimizer = make(training, "optimizer", partial)

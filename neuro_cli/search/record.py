@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, headline
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
@@ -58,7 +58,7 @@ class SearchRecord:
         told = outcome.error or f"validation accuracy {outcome.fitness:.4f}"
         log.info("candidate %d (%s) on %s: %s", number, text_of(outcome.module), outcome.worker, told)
         if outcome.error:
-            log.warning("candidate %d (%s) failed: %s", number, text_of(outcome.module), outcome.error.splitlines()[-1])
+            log.warning("candidate %d (%s) failed: %s", number, text_of(outcome.module), headline(outcome.error))
         self.save(engine, seconds)
         self.candidates(engine, tested=False)
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, headline
 from neuro_cli.pool.base import Pool, WorkResult
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.identity import refuse_difference
@@ -113,7 +113,7 @@ class _Session:
         """Raise UserError when a population's worth of candidates have failed and none was trained."""
         outcomes = list(self._engine.archive.outcomes.values())
         if len(outcomes) >= self._engine.strategy.population and all(outcome.error for outcome in outcomes):
-            raise UserError(f"all {len(outcomes)} candidates failed, the last by: {outcomes[-1].error.splitlines()[-1]}")
+            raise UserError(f"all {len(outcomes)} candidates failed, the last by: {headline(outcomes[-1].error)}")
 
     def _seconds(self) -> float:
         return self._before + time.perf_counter() - self._begun

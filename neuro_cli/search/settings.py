@@ -12,6 +12,7 @@ from neuro_cli.algo.optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.seeds import text_seed
 from neuro_cli.model.module_cnn import LAYERS, ModuleCNN, check_layers
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.run_folder.identity import flatten
@@ -106,5 +107,4 @@ def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:
 
 def training_seed(seed: int, module: Module) -> int:
     """The seed of a candidate's weights and batches: of the search's seed and the architecture, not of who trains it or when."""
-    digest = hashlib.sha256(f"{seed}: {text_of(module)}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
+    return text_seed(f"{seed}: {text_of(module)}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.seeds import numbers_of
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module, Space
 
@@ -54,7 +55,7 @@ class Strategy(ABC):
 
     def random_numbers(self, number: int, attempt: int = 0) -> np.random.Generator:
         """The generator of a brood, by (seed, brood, attempt): no stream whose position matters."""
-        return np.random.default_rng([self._seed, number, attempt])
+        return numbers_of(self._seed, number, attempt)
 
     @abstractmethod
     def ready(self, under_way: int) -> bool:

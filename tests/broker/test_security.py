@@ -29,7 +29,7 @@ from neuro_cli.pool.broker import BrokerPool
 
 def refused(role: str, **sections: dict) -> str:
     """What a role process says that does not start: one line, exit code 2."""
-    config = cluster_config() | {"role": role, "with_parent": True}
+    config = cluster_config() | {"role": role}
     for name, settings in sections.items():
         config[name] |= settings
     command = [sys.executable, "-m", "neuro_cli.broker", json.dumps(config)]

@@ -190,8 +190,7 @@ def test_a_model_that_comes_back_takes_up_its_run(cluster):
     cluster.start_broker("broker")
     first = pool_of(cluster, run="mine")
     first.submit(noops(5))
-    first._loop.call_soon_threadsafe(first._loop.stop)  # as if it were killed: nothing is said to the broker
-    first._thread.join()
+    first._loop.stop()  # as if it were killed: nothing is said to the broker
     cluster.start_worker("worker")
     address = cluster.members["broker"].config["broker"]["address"]
     until(lambda: status(cluster, address).undelivered == 5)

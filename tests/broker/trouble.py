@@ -2,11 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-TROUBLE = {name: f"trouble:{name}" for name in ("crash", "crash_once", "grow", "nap", "large", "chatty", "count")}
+NAMES = ("crash", "crash_once", "grow", "grow_elsewhere", "nap", "large", "chatty", "count", "leave", "leave_by_exit", "forge")
+TROUBLE = {name: f"trouble:{name}" for name in NAMES}
 
 
 def crash(payload: dict[str, Any]) -> dict[str, Any]:
@@ -30,6 +34,33 @@ def grow(payload: dict[str, Any]) -> dict[str, Any]:
     held = bytearray(payload["mib"] * 2**20)
     time.sleep(payload["seconds"])
     return {"held": len(held)}
+
+
+def grow_elsewhere(payload: dict[str, Any]) -> dict[str, Any]:
+    """Takes ``mib`` of memory in a process that it starts, and waits for that."""
+    code = f"import time; held = bytearray({payload['mib']} * 2**20); time.sleep(600)"
+    return {"code": subprocess.run([sys.executable, "-c", code]).returncode}
+
+
+def leave(payload: dict[str, Any]) -> dict[str, Any]:
+    """Its process ends and leaves another one behind, in a session of its own, that holds standard error."""
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    os.write(2, str(left.pid).encode())
+    os._exit(3)
+
+
+def leave_by_exit(payload: dict[str, Any]) -> dict[str, Any]:
+    """Raises what ends a process that does not catch it."""
+    sys.exit(3)
+
+
+def forge(payload: dict[str, Any]) -> dict[str, Any]:
+    """Writes the bytes ``words`` wherever it can, the pipe of its results included, and sleeps."""
+    for descriptor in range(3, 20):
+        with suppress(OSError):
+            os.write(descriptor, bytes.fromhex(payload["words"]))
+    time.sleep(600)
+    return {}
 
 
 def nap(payload: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inside import neuro_inside, one_line
 
-from neuro_cli.cli.overrides import config_folder
+from neuro_cli.core.files import config_folder
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluate.every=1")
 

@@ -9,8 +9,9 @@ from scipy import stats
 from scipy.special import ndtri
 
 from neuro_cli.core import philox
-from neuro_cli.core.noise import NOISE_STREAM, Noise, key_of, random_permutation, random_words
+from neuro_cli.core.noise import NOISE_STREAM, Noise, random_permutation, random_words
 from neuro_cli.core.quantile import BASE, MANTISSA_BITS, SLOPE
+from neuro_cli.core.seeds import key_of
 from neuro_cli.core.threads import Threads
 
 SIZE = 5000

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from configs import composed
 
 from neuro_cli.core import philox
-from neuro_cli.core.noise import NOISE_STREAM, key_of
+from neuro_cli.core.noise import NOISE_STREAM
+from neuro_cli.core.seeds import key_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build, make_model
 from neuro_cli.runner.options import Options

@@ -20,11 +20,12 @@ from torch import nn
 
 from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli import overrides
-from neuro_cli.cli.overrides import checked, config_folder, parse_plain, with_members
+from neuro_cli.cli.overrides import checked, parse_plain, with_members
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.ensemble.single_graph import SingleGraph
 from neuro_cli.distribution.local import Local
 from neuro_cli.distribution.method import Method

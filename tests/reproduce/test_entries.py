@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from neuro_cli.cli.overrides import checked, config_folder
+from neuro_cli.cli.overrides import checked
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import config_folder
 from neuro_cli.reproduce.entry import SIZES, entries_in, read_entry
 from neuro_cli.reproduce.requirements import missing
 from neuro_cli.reproduce.run import EntryRun

@@ -15,7 +15,7 @@ from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import open_channel, reason
+from neuro_cli.broker.wire import BATCH_BYTES, open_channel, reason
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,6 @@ RETURN_SECONDS = 3.0  # in which a broker that was lost may come back with all i
 RETRY_SECONDS = 0.2
 FULL_SECONDS = 0.05  # after which a full queue is asked again
 BATCH = 500
-BATCH_BYTES = 2**20
 CLOSE_SECONDS = 2.0
 
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.server.store import Store, StoreError
+from neuro_cli.broker.wire import BATCH_BYTES
 
 WINDOW = 2000  # results sent and not yet acknowledged
 BATCH = 200
 GATHER_SECONDS = 0.002  # in which results gather, for a message costs as much as many of them
-BATCH_BYTES = 2**20
 
 
 class Delivery:

@@ -14,14 +14,13 @@ from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.server.consumer import Key, Lender, key_of, task_key
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import open_channel, reason
+from neuro_cli.broker.wire import BATCH_BYTES, open_channel, reason
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5  # between two looks for a broker that needs help
 TELL_SECONDS = 0.1  # after which a change of the capacity is told at the latest
 STAY_SECONDS = 2.0  # with one that has no more tasks
-BATCH_BYTES = 2**20
 
 
 class Helper:

@@ -15,12 +15,12 @@ from neuro_cli.broker.server.store import Owned, Store, StoreError
 from neuro_cli.broker.server.waiting import Waiting
 from neuro_cli.broker.settings import BrokerSettings
 from neuro_cli.broker.tokens import Deliveries
+from neuro_cli.broker.wire import BATCH_BYTES
 from neuro_cli.broker.worker.kinds import ON_REQUEST
 
 log = logging.getLogger(__name__)
 
 BATCH = 64  # tasks of one message
-BATCH_BYTES = 2**20  # payloads of one message, if it has more than one
 TIMEOUT_GRACE = 5.0  # seconds in which a worker itself ends a task that takes too long
 
 

@@ -9,10 +9,11 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.server.consumer import Held, Key, key_of
 from neuro_cli.broker.server.store import Outcomes, Owned, Store, StoreError
 from neuro_cli.broker.settings import BrokerSettings
+from neuro_cli.broker.worker import attempt
 
 log = logging.getLogger(__name__)
 
-SAME_AGAIN = (messages.RAISED, messages.UNKNOWN_KIND, messages.TOO_LARGE, messages.OUT_OF_MEMORY)  # so would be the next attempt
+SAME_AGAIN = tuple(map(messages.Outcome.Value, attempt.SAME_AGAIN))
 Pair = tuple[Held, messages.Result]
 
 

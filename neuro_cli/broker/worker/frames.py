@@ -1,20 +1,58 @@
-"""Messages on the pipes between a worker and its children: four bytes of length, then the message."""
+"""Messages on the pipes between a task process and its owner: a head in JSON and a payload of bytes, both of bounded length.
 
+    length of the head (4 bytes, big-endian), length of the payload (4 bytes), head, payload
+
+JSON and not protobuf: `pool=local` works without the packages of a cluster. The payload stands beside the head because it is the
+submitter's, passed on as it is.
+"""
+
+import asyncio
+import json
 import struct
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-LENGTH = struct.Struct(">I")
+LENGTHS = struct.Struct(">II")
+HEAD_BYTES = 2**17
+
+Frame = tuple[dict[str, Any], bytes]
 
 
-def framed(text: bytes) -> bytes:
-    return LENGTH.pack(len(text)) + text
+class FrameError(ValueError):
+    """Bytes that are no message: longer than allowed, or with a head that is no JSON object."""
 
 
-def read_frame(file: BinaryIO) -> bytes | None:
-    """The next message; None at the end of the stream."""
-    head = file.read(LENGTH.size)
-    if len(head) < LENGTH.size:
+def framed(head: dict[str, Any], payload: bytes) -> bytes:
+    """The bytes of a message."""
+    text = json.dumps(head).encode()
+    return LENGTHS.pack(len(text), len(payload)) + text + payload
+
+
+def read_frame(file: BinaryIO) -> Frame | None:
+    """Wait for the next message, the owner's; None at the end of the stream."""
+    lengths = file.read(LENGTHS.size)
+    if len(lengths) < LENGTHS.size:
         return None
-    (length,) = LENGTH.unpack(head)
-    text = file.read(length)
-    return text if len(text) == length else None
+    head, payload = LENGTHS.unpack(lengths)
+    text = file.read(head + payload)
+    return (_head(text[:head]), text[head:]) if len(text) == head + payload else None
+
+
+async def next_frame(reader: asyncio.StreamReader, payload_limit: int) -> Frame:
+    """Wait for the next message of a task process, where a task may write what it likes.
+
+    Raises FrameError before anything longer than allowed is read, IncompleteReadError at the end of the stream.
+    """
+    head, payload = LENGTHS.unpack(await reader.readexactly(LENGTHS.size))
+    if head > HEAD_BYTES or payload > payload_limit:
+        raise FrameError(f"a message of {head} and {payload} bytes, {HEAD_BYTES} and {payload_limit} are allowed")
+    return _head(await reader.readexactly(head)), await reader.readexactly(payload)
+
+
+def _head(text: bytes) -> dict[str, Any]:
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FrameError("a head that is no JSON") from error
+    if not isinstance(head, dict):
+        raise FrameError("a head that is no JSON object")
+    return head

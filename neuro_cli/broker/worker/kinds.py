@@ -1,4 +1,4 @@
-"""The registry of task kinds: a name is a function from JSON data to JSON data, found without running anything a message says."""
+"""Registry of task kinds: a name is a function from JSON data to JSON data, found without running anything a message says."""
 
 import importlib
 import time
@@ -13,13 +13,14 @@ KINDS = {
     "candidate": "neuro_cli.search.candidate:train_candidate",
     "hydra_job": "neuro_cli.launch.sweep_job:run_job",
 }
+SEARCHING = ("noop", "candidate")  # what the processes of a search of its own do: it has no other tasks
 ON_REQUEST = ("hydra_job",)  # done by a worker with worker.kinds that names it only: a job's overrides may name much
 
 
 def function_of(kind: str, kinds: Mapping[str, str] = KINDS) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The function behind a kind of task, of those in ``kinds``.
+    """Return the function of a kind of task, of those in ``kinds``.
 
-    Raises UserError for a kind that is not registered, or whose function is not there.
+    Raises UserError for a kind that is not registered, or has no function here.
     """
     if kind not in kinds:
         raise UserError(f"the task's type {kind!r} is unknown to this worker; it knows {', '.join(sorted(kinds))}")

@@ -1,4 +1,4 @@
-"""A worker's handle of the process in which its tasks run: made when needed, killed when a task takes too much of anything."""
+"""Process in which tasks run, seen from its owner: made when needed, killed when a task takes too much of anything."""
 
 import asyncio
 import json
@@ -8,22 +8,46 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from google.protobuf.message import DecodeError
-
-from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.worker.frames import LENGTH, framed
+from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of, failed
+from neuro_cli.broker.worker.frames import FrameError, framed, next_frame
 from neuro_cli.broker.worker.kinds import OWNER_VARIABLE
+from neuro_cli.broker.worker.tail import Tail
+from neuro_cli.core.process import ended_with_us, exit_text, kill_group, resident_bytes
 
-TAIL_BYTES = 4096  # of what it wrote last to its standard error
-PAGE = os.sysconf("SC_PAGE_SIZE")
+TAIL_SECONDS = 1.0  # for that to come when it has ended; a process that a task left behind may hold the pipe open
+MEMORY_SECONDS = 0.1  # between two measurements of a task's memory
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-class TaskProcess:
-    """Runs one task at a time. ``memory``: MiB that it and the processes it starts may take, None for no limit.
+class ProcessTask(Protocol):
+    """Task for a process of its own. ``payload``: JSON; ``timeout_seconds``: with the start of the process, 0 for no limit."""
 
+    @property
+    def kind(self) -> str: ...
+    @property
+    def payload(self) -> bytes: ...
+    @property
+    def timeout_seconds(self) -> float: ...
+
+
+T = TypeVar("T", bound=ProcessTask)
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """Resident ``bytes`` of a task's processes together. ``setting``: key and value, for the error of a task that needs more."""
+
+    bytes: int
+    setting: str
+
+
+class TaskProcess(Generic[T]):
+    """Process that runs one task at a time, and ends with its owner.
+
+    ``memory``: what a task and the processes it starts may take, None for no limit. ``threads``: of its numerical libraries.
     ``allows``: what its owner allows a `hydra_job`.
     """
 
@@ -31,114 +55,121 @@ class TaskProcess:
         self,
         kinds: Mapping[str, str],
         payload_limit: int,
-        memory: int | None,
-        threads: int,
+        memory: MemoryLimit | None,
+        threads: int = 1,
         allows: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        self._told = json.dumps({"kinds": dict(kinds), "payload_limit": payload_limit})
+        self._settings = json.dumps({"kinds": dict(kinds), "payload_limit": payload_limit})
         self._allows = json.dumps({name: list(values) for name, values in (allows or {}).items()})
-        self._memory, self._threads = memory, threads
+        self._payload_limit, self._memory, self._threads = payload_limit, memory, threads
         self._process: asyncio.subprocess.Process | None = None
-        self._tail = b""
-        self._drain: asyncio.Task[None] | None = None
-        self._verdict: tuple[messages.Outcome, str] | None = None
-        self.task: messages.Task | None = None
+        self._tail = Tail()
+        self._watch: asyncio.Task[None] | None = None
+        self._verdict: tuple[Ending | None, str] | None = None
+        self.task: T | None = None
         self._began = 0.0
 
-    async def run(self, task: messages.Task) -> messages.Result | None:
-        """The task's result, whatever becomes of the process; None if :meth:`abandon` ended it."""
+    async def run(self, task: T) -> Attempt | None:
+        """Run a task. Returns what became of it, whatever becomes of the process; None if :meth:`abandon` ended it."""
         self._began, self._verdict = time.perf_counter(), None
         self.task = task
         try:
-            return await self._outcome(task)
+            return await self._attempt(task)
         finally:
             self.task = None
 
-    async def _outcome(self, task: messages.Task) -> messages.Result | None:
-        result = await self._answer(task)
-        if self._verdict is not None:
-            await self.close()
-        if self._verdict is not None and self._verdict[0] == messages.OUTCOME_UNSPECIFIED:
+    async def _attempt(self, task: T) -> Attempt | None:
+        answer = await self._answer(task)
+        if self._verdict is None:
+            return answer or failed(Ending.CRASHED, await self._obituary(), self.elapsed)
+        ending, text = self._verdict
+        await self.close()
+        if ending is None:
             return None
-        if result is None:
-            outcome, text = self._verdict or (messages.CRASHED, await self._obituary())
-            result = messages.Result(run=task.run, id=task.id, outcome=outcome, error=text, seconds=self.elapsed)
-        return result
+        return answer or failed(ending, text, self.elapsed)
 
     @property
     def elapsed(self) -> float:
         """Seconds that the present task has taken; 0 without one."""
         return 0.0 if self.task is None else time.perf_counter() - self._began
 
-    def abandon(self) -> None:
-        """End the present task: nobody wants its result."""
-        self._end(messages.OUTCOME_UNSPECIFIED, "")
+    @property
+    def pid(self) -> int | None:
+        """Id of the process; None before the first task, and while there is none."""
+        return None if self._process is None else self._process.pid
 
-    def check_memory(self) -> None:
-        """End the present task if it has grown too large. A few times a second."""
-        if self._memory is None or self._process is None or self.task is None:
-            return
-        if resident_bytes(self._process.pid) > self._memory * 2**20:
-            self._end(messages.OUT_OF_MEMORY, f"the task needed more than worker.memory={self._memory} MiB")
+    def abandon(self) -> None:
+        """End the present task, which has no taker any more."""
+        self._end(None, "")
 
     async def close(self) -> None:
         """Kill the process, and what it started."""
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process.pid)
         await process.wait()
-        if self._drain is not None:
-            await self._drain
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._tail.ended.wait(), TAIL_SECONDS)
+        self._tail.close()
+        if self._watch is not None:
+            self._watch.cancel()
 
-    async def _answer(self, task: messages.Task) -> messages.Result | None:
-        """What the process answers; None if it ended or was ended."""
+    async def _answer(self, task: T) -> Attempt | None:
+        """The process's answer; None if it ended or was ended."""
         try:
             process = await self._alive()
         except OSError as error:
-            self._verdict = messages.CRASHED, f"no process could be started for the task: {error}"
+            self._verdict = Ending.CRASHED, f"no process could be started for the task: {error}"
             return None
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(framed(task.SerializeToString()))
+            process.stdin.write(framed({"kind": task.kind}, task.payload))
             async with asyncio.timeout(task.timeout_seconds or None):
                 await process.stdin.drain()
-                (length,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
-                return messages.Result.FromString(await process.stdout.readexactly(length))
+                return attempt_of(await next_frame(process.stdout, self._payload_limit))
         except TimeoutError:
-            self._end(messages.TIMED_OUT, f"the task took longer than its {task.timeout_seconds:g} s")
+            self._end(Ending.TIMED_OUT, f"the task took longer than its {task.timeout_seconds:g} s")
         except (OSError, asyncio.IncompleteReadError):
             pass  # it has ended
-        except DecodeError:
-            self._end(messages.CRASHED, "the task wrote into the pipe of its worker")
+        except FrameError:
+            self._end(Ending.CRASHED, "the task wrote into the pipe of its worker")
         return None
 
     async def _alive(self) -> asyncio.subprocess.Process:
+        """The process, started if there is none. Raises OSError."""
         if self._process is not None and self._process.returncode is None:
             return self._process
         await self.close()
+        command = [sys.executable, "-P", "-m", "neuro_cli.broker.worker.child", self._settings]
         environment = os.environ | {name: str(self._threads) for name in THREADS} | {OWNER_VARIABLE: self._allows}
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "neuro_cli.broker.worker.child", self._told,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            start_new_session=True, env=environment,
-        )  # fmt: skip
-        self._tail = b""
-        self._drain = asyncio.create_task(self._keep_tail(self._process))
+        pipe = asyncio.subprocess.PIPE
+        self._tail = Tail()
+        errors = await self._tail.open()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *ended_with_us(command, signal.SIGKILL),
+                stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True, env=environment,
+            )  # fmt: skip
+        finally:
+            os.close(errors)
+        if self._memory is not None:
+            self._watch = asyncio.create_task(self._watch_memory(self._process, self._memory))
         return self._process
 
-    def _end(self, outcome: messages.Outcome, text: str) -> None:
-        self._verdict = outcome, text
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+    async def _watch_memory(self, process: asyncio.subprocess.Process, limit: MemoryLimit) -> None:
+        # what is resident, and no RLIMIT of the child: that would count what is reserved and never used, each process alone,
+        # and fail wherever the process happens to ask next
+        while process.returncode is None:
+            await asyncio.sleep(MEMORY_SECONDS)
+            if self.task is not None and resident_bytes(process.pid) > limit.bytes:
+                self._end(Ending.OUT_OF_MEMORY, f"the task needed more than {limit.setting}")
 
-    async def _keep_tail(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr is not None
-        while chunk := await process.stderr.read(65536):
-            self._tail = (self._tail + chunk)[-TAIL_BYTES:]
+    def _end(self, ending: Ending | None, text: str) -> None:
+        self._verdict = ending, text
+        if self._process is not None:
+            kill_group(self._process.pid)
 
     async def _obituary(self) -> str:
         """How the process ended, in words."""
@@ -146,20 +177,6 @@ class TaskProcess:
         assert process is not None
         await self.close()
         code = process.returncode or 0
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        if code == -signal.SIGKILL:
-            how += " (perhaps the machine was out of memory)"
-        last = self._tail.decode(errors="replace").strip()
+        how = exit_text(code) + (" (perhaps the machine was out of memory)" if code == -signal.SIGKILL else "")
+        last = self._tail.text.decode(errors="replace").strip()
         return f"the task's process ended with {how}" + (f"; it last wrote: {last}" if last else "")
-
-
-def resident_bytes(pid: int) -> int:
-    """Memory of a process and its descendants; 0 where /proc does not tell."""
-    total = 0
-    try:
-        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            total += sum(resident_bytes(int(child)) for child in children.read_text().split())
-    except (OSError, IndexError, ValueError):
-        pass  # it has ended meanwhile
-    return total

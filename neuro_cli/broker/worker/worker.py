@@ -1,4 +1,4 @@
-"""The worker: takes tasks from one broker after the other and runs each in a process of its own."""
+"""Worker of a cluster: takes tasks from one broker after the other and runs each in a process of its own."""
 
 import asyncio
 import logging
@@ -18,8 +18,9 @@ from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.server.consumer import Key, key_of, task_key
 from neuro_cli.broker.settings import Security, WorkerSettings
-from neuro_cli.broker.wire import open_channel, payload_limit, reason
-from neuro_cli.broker.worker.process import TaskProcess
+from neuro_cli.broker.wire import BATCH_BYTES, open_channel, payload_limit, reason
+from neuro_cli.broker.worker.attempt import Attempt
+from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -30,22 +31,22 @@ BEAT_SECONDS = 1.0  # between two signs of life, or less if the broker wants it
 SHORTEST_BEAT = 0.01
 LONG_SECONDS = 0.5  # of a task at work, behind which no other should wait
 MOST_AHEAD = 256  # tasks
-MEMORY_SECONDS = 0.1  # between two looks at the memory of tasks
 AVOID_SECONDS = 3.0  # a broker that did not answer is left alone for
 GOODBYE_SECONDS = 10.0  # in which a drained worker must be rid of its last results
-BATCH_BYTES = 2**20
 
 
 class TaskWorker:
-    """A worker of the running event loop."""
+    """Worker of the running event loop."""
 
     def __init__(self, settings: WorkerSettings, security: Security) -> None:
         self._settings, self._security = settings, security
         self.name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
         limit = payload_limit(security)
         allows = {"trust": settings.trust, "folders": settings.folders}
+        memory = settings.memory and MemoryLimit(settings.memory * 2**20, f"worker.memory={settings.memory} MiB")
         self._processes = [
-            TaskProcess(settings.kinds, limit, settings.memory, settings.threads, allows) for _ in range(settings.children)
+            TaskProcess[messages.Task](settings.kinds, limit, memory or None, settings.threads, allows)
+            for _ in range(settings.children)
         ]
         self._pending: deque[messages.Task] = deque()
         self._arrived = asyncio.Condition()
@@ -60,14 +61,13 @@ class TaskWorker:
         self.draining = False
 
     async def work(self) -> None:
-        """Until :meth:`drain` was called and all is done. Raises UserError without a nameserver."""
+        """Work until :meth:`drain` was called and all is done. Raises UserError without a nameserver."""
         channel = open_channel(self._settings.nameserver, self._security)
         stub = NameserverStub(channel)
         await brokers(stub, self._settings.nameserver, self._security)
         try:
             async with asyncio.TaskGroup() as group:  # what goes wrong in one of them ends the worker
                 background = [group.create_task(self._run_tasks(process)) for process in self._processes]
-                background.append(group.create_task(self._watch_memory()))
                 while not (self.draining and self._done()):
                     await self._visit(await self._choose(stub))
                 for task in background:
@@ -85,7 +85,7 @@ class TaskWorker:
         self._wake.set()
 
     async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
-        """A broker with as few workers as any, once there is one."""
+        """Choose a broker with as few workers as any, once there is one."""
         told = False
         while True:
             try:
@@ -202,13 +202,13 @@ class TaskWorker:
                 process.abandon()
 
     def _leave(self) -> None:
-        """What the broker of the session gave is others' now; but for what runs, which it may still want if it comes back."""
+        """Drop what the broker of the session gave, except what runs: the broker may still want that if it comes back."""
         self._pending.clear()
         self._session_keys.clear()
         self._started.clear()
         self._returned.clear()
 
-    async def _run_tasks(self, process: TaskProcess) -> None:
+    async def _run_tasks(self, process: TaskProcess[messages.Task]) -> None:
         """Run tasks in one process, for ever."""
         while True:
             async with self._arrived:
@@ -218,23 +218,22 @@ class TaskWorker:
                 self._started.append(task_key(key_of(task)))
                 self._wake.set()
             began = time.perf_counter()
-            result = await process.run(task)
+            attempt = await process.run(task)
             # a task that the machine held up for once says nothing about the next ones
             self._seconds += 0.2 * (min(time.perf_counter() - began, 4.0 * self._seconds) - self._seconds)
             self._session_keys.discard(key_of(task))
-            if result is not None:
-                result.worker, result.delivery = self.name, task.delivery
-                self._results.append(result)
+            if attempt is not None:
+                self._results.append(self._result(task, attempt))
             self._wake.set()
 
-    async def _watch_memory(self) -> None:
-        while True:
-            await asyncio.sleep(MEMORY_SECONDS)
-            for process in self._processes:
-                process.check_memory()
+    def _result(self, task: messages.Task, attempt: Attempt) -> messages.Result:
+        return messages.Result(
+            run=task.run, id=task.id, outcome=messages.Outcome.Value(attempt.ending), payload=attempt.payload,
+            error=attempt.error, worker=self.name, seconds=attempt.seconds, delivery=task.delivery,
+        )  # fmt: skip
 
     def _news(self) -> list[messages.WorkerMessage]:
-        """What there is to tell, in as few messages as hold it."""
+        """Pack what there is to report into as few messages as hold it."""
         first = messages.WorkerMessage(capacity=self._capacity(), started=self._started, returned=self._returned)
         self._started, self._returned = [], []
         results, self._results = self._results, []
@@ -249,7 +248,7 @@ class TaskWorker:
         return news
 
     def _capacity(self) -> int:
-        """How many tasks of the present broker to hold: one for each process it can have, and a little work ahead."""
+        """Count the tasks of the present broker to hold: one for each process it can have, and a little work ahead."""
         if self.draining:
             return 0
         others = sum(process.task is not None and key_of(process.task) not in self._session_keys for process in self._processes)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.ensemble import DTYPES, Ensemble
-from neuro_cli.algo.member import RANDOM, Member
+from neuro_cli.algo.member import Member
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.seeds import number_seed, seeded
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.runner.build import check_fit, load_data
@@ -80,9 +80,7 @@ def kind_of(kinds: Iterable[Kind], number: int) -> Kind:
 
 def make_module(kind: Kind, seed: int, number: int) -> nn.Module:
     """The network of member ``number`` with initial weights of its own, a function of (seed, number)."""
-    words = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-    with RANDOM, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(words[0] >> 1))
+    with seeded(number_seed(seed, number)):
         module: nn.Module = make({"model": kind.model}, "model", nn.Module)
     return module
 

@@ -1,0 +1,56 @@
+"""Attempt at a task in a process of its own: how it ended, and with what."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from neuro_cli.broker.worker.frames import Frame, FrameError
+
+ERROR_BYTES = 16384  # of an error's text, its end
+
+
+class Ending(StrEnum):
+    """Names of the contract's `Outcome` (`broker.proto`), as far as a task process can give them."""
+
+    DONE = "DONE"
+    RAISED = "RAISED"
+    CRASHED = "CRASHED"
+    TIMED_OUT = "TIMED_OUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    UNKNOWN_KIND = "UNKNOWN_KIND"
+    TOO_LARGE = "TOO_LARGE"
+
+
+# the next attempt would end the same way: it is for the others that a task is tried again
+SAME_AGAIN = (Ending.RAISED, Ending.UNKNOWN_KIND, Ending.TOO_LARGE, Ending.OUT_OF_MEMORY)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """``payload``: JSON, with DONE; ``error`` with any other ending: one line, or a traceback; ``seconds``: how long it took."""
+
+    ending: Ending
+    payload: bytes = b""
+    error: str = ""
+    seconds: float = 0.0
+
+    def frame(self) -> Frame:
+        """Head and payload of the message that carries it."""
+        return {"ending": self.ending, "error": self.error, "seconds": self.seconds}, self.payload
+
+
+def failed(ending: Ending, error: str, seconds: float) -> Attempt:
+    """An attempt without a payload; of a long ``error`` the end is kept, in characters that UTF-8 has."""
+    text = error.encode(errors="replace")[-ERROR_BYTES:].decode(errors="ignore")
+    return Attempt(ending, error=text, seconds=seconds)
+
+
+def attempt_of(frame: Frame) -> Attempt:
+    """The attempt that a message of :meth:`Attempt.frame` carries. Raises FrameError for any other message."""
+    head, payload = frame
+    ending, error, seconds = head.get("ending"), head.get("error"), head.get("seconds")
+    if ending not in tuple(Ending) or not isinstance(error, str):
+        raise FrameError("a message without an ending and its error")
+    if not isinstance(seconds, float) or not math.isfinite(seconds):
+        raise FrameError("a message without seconds")
+    return Attempt(Ending.DONE, payload, "", seconds) if ending == Ending.DONE else failed(Ending(ending), error, seconds)

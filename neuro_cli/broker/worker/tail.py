@@ -1,0 +1,35 @@
+"""Tail of what a task process writes to its standard error, where all that a task prints goes."""
+
+import asyncio
+import os
+
+TAIL_BYTES = 4096
+
+
+class Tail(asyncio.Protocol):
+    """The last bytes that came through a pipe: ``text``, complete when ``ended`` is set.
+
+    A pipe of its own and not one of asyncio's process, which counts as running while a process that a task left behind holds it.
+    """
+
+    def __init__(self) -> None:
+        self.text = b""
+        self.ended = asyncio.Event()
+        self._transport: asyncio.ReadTransport | None = None
+
+    async def open(self) -> int:
+        """Make the pipe. Returns its end to write to, which is the caller's to close. Raises OSError."""
+        reading, writing = os.pipe()
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, os.fdopen(reading, "rb", 0))
+        return writing
+
+    def data_received(self, data: bytes) -> None:
+        self.text = (self.text + data)[-TAIL_BYTES:]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.ended.set()
+
+    def close(self) -> None:
+        """Let go of the pipe, whoever still writes to it."""
+        if self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,65 @@
+"""Numbers derived from a run's seed: every place that needs random numbers has an address, and none a stream with a position.
+
+    key_of          the noise of a run, its examples and its episodes: Philox addresses (``core.noise``)
+    number_seed     what is addressed by numbers and drawn by torch: members of an ensemble, their dropout
+    numbers_of      what is addressed by numbers and drawn by numpy: broods of a search
+    text_seed       what is addressed by a text and drawn by torch: candidates of a search
+    text_address    what is addressed by a text and no seed: members of a peer, in the ledger of `neuro evolve`
+    model_seed      the weights of a run's model: the seed itself
+
+One law would do for all of them. They differ because saved runs, searches and ledgers hold numbers that each has drawn: with
+another law a config makes another run. tests/core/test_seeds.py holds the bits.
+"""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+_TORCH = threading.RLock()  # torch has one generator for all threads: what seeds it must have it alone
+_SIGNED = 2**63 - 1  # largest seed of torch's that is the same for all its generators
+
+
+def key_of(seed: int) -> tuple[int, int]:
+    """The two 32-bit halves of a seed in [0, 2**64): the key of Philox."""
+    return seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+
+
+def number_seed(seed: int, *address: int) -> int:
+    """A seed in [0, 2**63) for ``address``, integers >= 0, by numpy's SeedSequence."""
+    return int(np.random.SeedSequence([seed, *address]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def numbers_of(seed: int, *address: int) -> np.random.Generator:
+    """The generator of ``address``, integers >= 0, by numpy's SeedSequence."""
+    return np.random.default_rng([seed, *address])
+
+
+def text_seed(text: str) -> int:
+    """A seed in [0, 2**63) for a text, by SHA-256: the same in every process and on every machine, which ``hash`` is not."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def text_address(text: str) -> int:
+    """A number in [0, 2**32) for a text, by SHA-256. Little-endian, as the ledgers of earlier clusters have it."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
+
+
+def model_seed(seed: int) -> int:
+    """A seed in [0, 2**63) for a run's own in [0, 2**64): its lower 63 bits."""
+    return seed & _SIGNED
+
+
+@contextmanager
+def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
+    """Let torch draw from ``seed`` inside, as if nothing had been drawn before; outside nothing has happened.
+
+    ``gpus``: for draws on GPUs too, which starts their runtime. One thread at a time.
+    """
+    import torch
+
+    with _TORCH, torch.random.fork_rng(devices=None if gpus else []):
+        torch.manual_seed(seed)
+        yield

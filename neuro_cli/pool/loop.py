@@ -1,0 +1,67 @@
+"""Event loop of a pool: asynchronous work for a caller that is not."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A loop in a thread of its own, which begins with the first call and lasts until :meth:`close`.
+
+    Processes that are started on it end with that thread (``core.process.die_with_parent``).
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether there was a call, and no close since."""
+        return self._loop is not None
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` on the loop. Returns what it returns, raises what it raises; what interrupts the caller cancels it."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="pool", daemon=True)
+            self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            while True:
+                try:
+                    return future.result(timeout=1.0)  # signal handlers run in between
+                except TimeoutError:
+                    if future.done():
+                        raise
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Cancel what still runs on the loop, and end the thread."""
+        if self._loop is None:
+            return
+        try:
+            self.call(_rest())
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """End the thread at once; what runs on the loop stands still."""
+        loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+
+async def _rest() -> None:
+    """Cancel all tasks of the loop but this one, and wait for their end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

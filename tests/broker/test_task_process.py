@@ -1,0 +1,205 @@
+"""The process of a task: what passes between it and its owner, and its ends."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+from trouble import TROUBLE
+from worlds import alive, descendants
+
+from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.worker.attempt import ERROR_BYTES, SAME_AGAIN, Attempt, Ending, attempt_of, failed
+from neuro_cli.broker.worker.child import run
+from neuro_cli.broker.worker.frames import HEAD_BYTES, LENGTHS, FrameError, framed, next_frame
+from neuro_cli.broker.worker.kinds import KINDS
+from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
+
+LIMIT = 10**6
+
+
+@dataclass(frozen=True)
+class Given:
+    """A task of the tests."""
+
+    kind: str
+    payload: bytes = b"{}"
+    timeout_seconds: float = 60.0
+
+
+def run_all(work: Callable[[TaskProcess[Given]], Awaitable[None]], memory: MemoryLimit | None = None) -> None:
+    """Run ``work`` with a process of the tests' kinds, which is closed at the end."""
+
+    async def whole() -> None:
+        process = TaskProcess[Given](KINDS | TROUBLE, LIMIT, memory)
+        try:
+            async with asyncio.timeout(120):
+                await work(process)
+        finally:
+            await process.close()
+
+    asyncio.run(whole())
+
+
+def test_a_process_that_a_task_leaves_behind_does_not_keep_its_end_from_the_owner():
+    """It holds the pipe of the errors open, in a session of its own that the owner's SIGKILL does not reach."""
+
+    async def work(process: TaskProcess[Given]) -> None:
+        attempt = await process.run(Given("leave"))
+        assert attempt is not None
+        text, _, left = attempt.error.partition("; it last wrote: ")
+        assert (attempt.ending, text) == (Ending.CRASHED, "the task's process ended with exit code 3")
+        try:
+            assert alive(int(left))
+            done = await process.run(Given("noop"))
+            assert done is not None
+            assert done.ending == Ending.DONE
+        finally:
+            os.kill(int(left), signal.SIGKILL)
+
+    run_all(work)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"\xff" * LENGTHS.size,  # a message of 8 GB
+        LENGTHS.pack(HEAD_BYTES + 1, 0),
+        LENGTHS.pack(2, LIMIT + 1),
+        LENGTHS.pack(2, 0) + b"[]",
+        LENGTHS.pack(2, 0) + b"{}",
+        LENGTHS.pack(5000, 0) + b"[" * 5000,
+        framed({"ending": "LOST", "error": "", "seconds": 0.0}, b""),
+        framed({"ending": "DONE", "error": "", "seconds": float("inf")}, b""),
+        b"Traceback (most recent call last)",
+    ],
+)
+def test_what_a_task_writes_into_the_pipe_is_bounded_and_ends_it(words):
+    async def work(process: TaskProcess[Given]) -> None:
+        attempt = await process.run(Given("forge", words.hex().join('""').encode().join((b'{"words": ', b"}"))))
+        assert attempt is not None
+        assert (attempt.ending, attempt.error) == (Ending.CRASHED, "the task wrote into the pipe of its worker")
+        assert process.pid is None
+
+    run_all(work)
+
+
+def test_memory_counts_the_processes_that_a_task_starts():
+    async def work(process: TaskProcess[Given]) -> None:
+        attempt = await process.run(Given("grow_elsewhere", b'{"mib": 300}'))
+        assert attempt is not None
+        assert (attempt.ending, attempt.error) == (Ending.OUT_OF_MEMORY, "the task needed more than some.key=200 MiB")
+
+    run_all(work, MemoryLimit(200 * 2**20, "some.key=200 MiB"))
+
+
+def test_an_abandoned_task_has_no_attempt_and_leaves_no_process():
+    async def work(process: TaskProcess[Given]) -> None:
+        task = asyncio.create_task(process.run(Given("nap", b'{"seconds": 600}')))
+        while process.pid is None:
+            await asyncio.sleep(0.01)
+        pid = process.pid
+        process.abandon()
+        assert await task is None
+        assert not alive(pid)
+
+    run_all(work)
+
+
+def test_a_process_ends_with_its_killed_owner():
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    (child,) = descendants(int(owner.stdout.readline()))
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    deadline = time.monotonic() + 20
+    while alive(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(child)
+
+
+OWNER = """
+import asyncio, os
+from dataclasses import dataclass
+from neuro_cli.broker.worker.kinds import KINDS
+from neuro_cli.broker.worker.process import TaskProcess
+
+@dataclass(frozen=True)
+class Given:
+    kind: str
+    payload: bytes
+    timeout_seconds: float = 0.0
+
+async def work():
+    process = TaskProcess(KINDS, 1000, None)
+    await process.run(Given("noop", b"{}"))
+    print(os.getpid(), flush=True)
+    await process.run(Given("noop", b'{"seconds": 600}'))
+
+asyncio.run(work())
+"""
+
+
+def test_an_attempt_is_the_same_on_the_other_side():
+    for attempt in (
+        Attempt(Ending.DONE, b"\xff{}", seconds=1.5),
+        failed(Ending.RAISED, "x" * 2 * ERROR_BYTES, 0.0),
+        failed(Ending.RAISED, "\ud800 \x00 \u20ac" * ERROR_BYTES, 0.0),
+    ):
+        assert asyncio.run(read(framed(*attempt.frame()))) == attempt
+        assert len(attempt.error.encode()) <= ERROR_BYTES
+
+
+async def read(text: bytes) -> Attempt:
+    reader = asyncio.StreamReader()
+    reader.feed_data(text)
+    reader.feed_eof()
+    return attempt_of(await next_frame(reader, LIMIT))
+
+
+def test_a_torn_message_is_the_end_of_the_stream():
+    text = framed(*Attempt(Ending.DONE, b"{}", seconds=1.5).frame())
+    for length in range(len(text)):
+        with pytest.raises(asyncio.IncompleteReadError):
+            asyncio.run(read(text[:length]))
+
+
+def test_a_head_that_is_too_long_is_refused_before_it_is_read():
+    with pytest.raises(FrameError, match=f"{HEAD_BYTES} and {LIMIT} are allowed"):
+        asyncio.run(read(LENGTHS.pack(HEAD_BYTES + 1, 0)))
+
+
+def test_endings_are_those_of_the_contract():
+    lost_by_brokers = {"OUTCOME_UNSPECIFIED", "LOST"}
+    assert {*Ending, *lost_by_brokers} == set(messages.Outcome.keys())
+    assert set(SAME_AGAIN) < set(Ending)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "ending", "error"),
+    [
+        ("noop", b"[]", Ending.RAISED, "the task's payload must be a JSON object, not list"),
+        ("nosuch", b"{}", Ending.UNKNOWN_KIND, "the task's type 'nosuch' is unknown to this worker; it knows candidate"),
+        ("noop", b"{", Ending.RAISED, "Traceback"),
+        ("large", b'{"bytes": 1000001}', Ending.TOO_LARGE, "the result has 1000013 bytes, 1000000 are allowed"),
+        ("leave_by_exit", b"{}", Ending.RAISED, "Traceback"),
+    ],
+)
+def test_what_a_task_raises_is_in_its_attempt(kind, payload, ending, error):
+    attempt = run(kind, payload, KINDS | TROUBLE, LIMIT)
+    assert attempt.ending == ending
+    assert attempt.error.startswith(error)
+
+
+def test_nothing_of_a_cluster_is_imported_for_local_processes():
+    """`pool=local` works without the packages of the extra `search`."""
+    names = "{'grpc', 'google.protobuf', 'cryptography', 'torch'}"
+    code = f"import sys, neuro_cli.broker.worker.child, neuro_cli.pool.local; sys.exit(str({names} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == "set()"

@@ -55,10 +55,14 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
     return Done(ended.value.code, out.getvalue(), err.getvalue())
 
 
-def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int) -> list[Done]:
-    """``neuro LINE`` for each of ``lines``, one after the other, by the same ranks under mpiexec."""
-    file = cwd / "commands.json"
-    world = program(COMMANDS, str(file), json.dumps(lines), cwd=cwd, ranks=ranks)
+def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int | Sequence[int]) -> list[Done]:
+    """``neuro LINE`` for each of ``lines``, one after the other, by the same ranks under mpiexec.
+
+    ``ranks``: of all lines or of each; the first ones of a larger world are a world of their own.
+    """
+    file, on = cwd / "commands.json", [ranks] * len(lines) if isinstance(ranks, int) else ranks
+    work = json.dumps(list(zip(on, lines, strict=True)))
+    world = program(COMMANDS, str(file), work, cwd=cwd, ranks=max(on))
     assert world.returncode == 0, world.stderr
     return [Done(*left) for left in json.loads(file.read_text())]
 

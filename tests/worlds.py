@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,6 +101,15 @@ def descendants(pid: int) -> list[int]:
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         children += [int(child) for child in task.read_text().split()]
     return [found for child in children for found in (child, *descendants(child))]
+
+
+def wait_for_end(pids: Iterable[int]) -> None:
+    """Until none of the processes runs any more: one that was killed holds its files and locks for a moment."""
+    deadline, left = time.monotonic() + 120, list(pids)
+    while left and time.monotonic() < deadline:
+        left = [pid for pid in left if Path(f"/proc/{pid}/exe").exists()]
+        time.sleep(0.02)
+    assert not left, f"processes {left} do not end"
 
 
 def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:

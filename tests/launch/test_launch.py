@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from inside import one_line
+from inside import Done, neuro_inside, one_line
 from worlds import AS_ROOT, MPIS, Mpi, clean_environment, descendants, neuro, wait_for_rows
 
 from neuro_cli.core.errors import UserError
@@ -92,7 +92,9 @@ def test_a_signal_ends_the_generation_and_writes_a_checkpoint(folder, start, num
     assert "\x1b" not in (folder / "output").read_text(), "a file is no terminal"
 
 
+@pytest.mark.parametrize("mpi", ["openmpi", pytest.param("own", marks=pytest.mark.slow)], indirect=True)
 def test_a_killed_rank_ends_the_world(folder, start):
+    """On the other MPI by default tests/cli/test_endings.py kills one of three."""
     process = start()
     wait_for_rows(folder / "run", 3, process)
     world = descendants(process.pid)
@@ -118,8 +120,16 @@ def test_root_is_told_what_open_mpi_wants(folder, mpi):
     assert f"fix: {openmpi.ROOT_FIX}\n" in told
 
 
+def ran(*arguments: str, folder: Path, mpi: Mpi) -> Done | subprocess.CompletedProcess[str]:
+    """``neuro ARGUMENTS`` with ``mpi``, inside this process where that is its MPI."""
+    temporary = {"TMPDIR": str(folder / "tmp")}
+    if mpi.name == "own":
+        return neuro_inside(*arguments, cwd=folder, **temporary)
+    return neuro(*arguments, cwd=folder, mpi=mpi, **temporary)
+
+
 def test_the_doctor_finds_what_train_needs_and_names_the_mpi(folder, mpi):
-    done = neuro("doctor", cwd=folder, mpi=mpi, TMPDIR=str(folder / "tmp"))
+    done = ran("doctor", folder=folder, mpi=mpi)
     assert done.returncode == 0
     assert "digits" in done.stdout
     name = {"mpich": "MPICH Version: ", "openmpi": "Open MPI v"}[mpi.kind]
@@ -130,7 +140,7 @@ def test_the_doctor_finds_what_train_needs_and_names_the_mpi(folder, mpi):
 
 def test_one_process_starts_no_world(folder, mpi):
     setting = ("distribution=chromosome_updates", "generations=2", "hydra.run.dir=alone")
-    done = neuro("train", *SETTING, *setting, cwd=folder, mpi=mpi, TMPDIR=str(folder / "tmp"))
+    done = ran("train", *SETTING, *setting, folder=folder, mpi=mpi)
     assert done.returncode == 0, done.stderr
     assert "MPI: " + {"mpich": "MPICH", "openmpi": "Open MPI"}[mpi.kind] in (folder / "alone" / "log.txt").read_text()
     assert left_in(folder / "tmp") == []

@@ -134,7 +134,7 @@ def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finis
     process.kill()
     process.wait()
     assert read_job(run, "killed").state == "failed"
-    done = neuro_inside("resume", str(run), "pool.workers=2", cwd=folder)
+    done = neuro_inside("resume", str(run), cwd=folder)
     assert done.returncode == 0, done.stderr
     assert result(run) == result(finished)
     assert children

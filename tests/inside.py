@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import runpy
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -53,6 +54,20 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
     close_logs()
     assert isinstance(ended.value.code, int)
     return Done(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def script_inside(path: Path, *arguments: str, cwd: Path) -> Done:
+    """``python PATH ARGUMENTS`` in the folder ``cwd``: a process of its own would import torch once more."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", [str(path), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(path), run_name="__main__")
+    code = ended.value.code
+    if isinstance(code, str):  # as Python ends with it
+        return Done(1, out.getvalue(), err.getvalue() + code + "\n")
+    return Done(code or 0, out.getvalue(), err.getvalue())
 
 
 def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int | Sequence[int]) -> list[Done]:

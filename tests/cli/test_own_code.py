@@ -164,10 +164,16 @@ def test_an_installed_package_comes_before_one_in_the_current_folder(tmp_path):
     assert not (tmp_path / TRACE).exists()
 
 
+BENCH = ("population=4", "batch_size=8", "repeats=1", "threads=1", "reference=none", "roof=false")
+
+
+@pytest.mark.slow  # in a process of its own; by default tests/bench/test_bench.py takes a user's network to bench correlation
 def test_bench_finds_the_users_package(tmp_path):
     (tmp_path / "my_net.py").write_text(NET)
-    setting = ("population=4", "batch_size=8", "repeats=1", "threads=1", "reference=none", "roof=false")
-    done = neuro_inside("bench", "generation", *setting, "model._target_=my_net.Net", cwd=tmp_path)
+    done = neuro_inside("bench", "generation", *BENCH, "model._target_=my_net.Net", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    said = one_line(neuro_inside("bench", "generation", *setting, "model._target_=nowhere.Net", cwd=tmp_path))
+
+
+def test_bench_names_a_package_that_is_not_there(tmp_path):
+    said = one_line(neuro_inside("bench", "generation", *BENCH, "model._target_=nowhere.Net", cwd=tmp_path))
     assert said.startswith("model._target_=nowhere.Net: ")

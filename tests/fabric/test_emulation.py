@@ -130,6 +130,7 @@ class TestTraining:
         assert one["parameters_sha256"] == other["parameters_sha256"]
         assert one["ranks"] == 2
 
+    @pytest.mark.slow  # the exit code passes the network as that of a run that ends well or without its switch does
     def test_bad_input_behind_the_network_is_one_line_and_exit_code_2(self, tmp_path, nothing_left):
         done = neuro("train", *EMULATED, *SMALL, "algo.sigma=-1", cwd=tmp_path)
         assert done.returncode == 2
@@ -163,6 +164,7 @@ class TestTraining:
         assert process.returncode == 1
         assert "the switch between the ranks has ended" in errors
 
+    @pytest.mark.slow  # by default the runner and the switch are killed here, and ranks without a network in tests/launch
     def test_killing_a_rank_ends_the_run(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
         wait_for_rows(tmp_path / "run", 4, process)

@@ -82,7 +82,7 @@ def test_a_signal_ends_the_generation_and_writes_a_checkpoint(folder, start, num
     world = descendants(process.pid)
     time.sleep(0.2)  # into the next generation
     process.send_signal(number)
-    assert process.wait(60) == 0, (folder / "output").read_text()
+    assert process.wait(240) == 0, (folder / "output").read_text()
     done = CheckpointStore(folder / "run", 1).generations()[-1]
     assert 1 <= done <= 3
     assert f"stopped after generation {done}" in (folder / "run" / "log.txt").read_text()
@@ -101,8 +101,8 @@ def test_a_killed_rank_ends_the_world(folder, start):
     ranks = ranks_of(world)
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)
-    assert process.wait(30) not in (0, 2)
-    deadline = time.monotonic() + 10
+    assert process.wait(240) not in (0, 2)
+    deadline = time.monotonic() + 240
     while alive(world) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert alive(world) == []
@@ -152,7 +152,7 @@ def test_the_mpiexec_of_another_mpi_is_named(folder):
         pytest.skip(own.missing or other.missing or "one MPI only")
     mixed = Mpi("mixed", other.python, own.mpiexec)
     tidy = {"TMPDIR": str(folder / "tmp"), "OMPI_MCA_btl": "self"}  # ranks that Open MPI's own mpiexec did not start leave files
-    done = neuro("train", *SETTING, cwd=folder, ranks=2, mpi=mixed, timeout=60, **tidy)
+    done = neuro("train", *SETTING, cwd=folder, ranks=2, mpi=mixed, **tidy)
     lines = [line for line in done.stderr.splitlines() if line.startswith("neuro:")]
     assert done.returncode == 2, done.stderr
     (line,) = lines

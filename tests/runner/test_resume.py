@@ -114,7 +114,7 @@ def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed, ranks
     process = start(folder, name, ranks, own_mpi())
     wait_for_rows(folder / name, 9, process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(240) == 0
     stopped = outcome(folder / name)[1]
     assert 9 <= len(stopped) < GENERATIONS
     assert f"checkpoint of generation {len(stopped)}:" in (folder / name / "log.txt").read_text()

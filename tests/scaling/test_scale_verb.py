@@ -87,15 +87,15 @@ def test_ctrl_c_ends_the_worlds_too(tmp_path):
     environment = clean_environment() | {"NEURO_TEST_MARK": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-m", "neuro_cli", "scale", *setting], cwd=tmp_path, env=environment,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not (tmp_path / "run" / "worlds" / "round_1").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(4)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode not in (0, 2)
     assert "ended with exit code" in errors
-    deadline = time.monotonic() + 20  # mpiexec ends a moment before the last of its ranks
+    deadline = time.monotonic() + 240  # mpiexec ends a moment before the last of its ranks
     while (left := _marked(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == []

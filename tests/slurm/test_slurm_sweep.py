@@ -50,7 +50,7 @@ def start(folder, slurm) -> Iterator[Start]:
 
 def jobs_left(slurm: dict[str, str], sweep: Path) -> list[str]:
     """Those that SLURM still lists after half a minute: a job that has ended is completing for a moment."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while (left := jobs_of(slurm, sweep)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return left
@@ -96,7 +96,7 @@ def processes_of(folder: Path) -> list[str]:
 
 def processes_left(folder: Path) -> list[str]:
     """Those that still live after half a minute."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while (left := processes_of(folder)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return left

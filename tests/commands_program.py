@@ -1,6 +1,8 @@
 """Runs on every rank: command lines of neuro one after the other in one world; rank 0 writes what each left.
 
-mpiexec -n 2 python commands_program.py RESULTS.json '[["train", "population=8"], ["resume", "run"]]'
+mpiexec -n 3 python commands_program.py RESULTS.json '[[3, ["train", "population=8"]], [2, ["resume", "run"]]]'
+
+The number before a command line: by so many of the ranks, which are a world of their own.
 """
 
 import io
@@ -8,6 +10,8 @@ import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+
+from part_of_world import first_ranks
 
 from neuro_cli.cli.main import main
 from neuro_cli.fabric.mpi import mpi_world
@@ -25,7 +29,10 @@ def left_by(line: list[str]) -> tuple[object, str, str]:
     raise AssertionError("a command ends with an exit code")
 
 
-file, lines = Path(sys.argv[1]), json.loads(sys.argv[2])
-results = [left_by(line) for line in lines]
+file, lines, results = Path(sys.argv[1]), json.loads(sys.argv[2]), []
+for ranks, line in lines:
+    with first_ranks(ranks) as takes_part:
+        if takes_part:
+            results.append(left_by(line))
 if mpi_world().rank == 0:
     file.write_text(json.dumps(results))

@@ -15,8 +15,11 @@ from worlds import MPIS, Mpi
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# most of their time is of processes that they start, and SLURM's mostly wait: the other worker has the rest meanwhile
-LONG = ("slurm", "runner", "launch", "run_folder", "bench", "scaling", "broker", "mpi", "cli", "fabric", "pool", "scripts")
+# most of their time is of processes that they start, and SLURM's mostly wait: the other workers have the rest meanwhile
+LONG = (
+    "slurm", "election", "runner", "evolve", "search", "launch", "fabric", "broker", "mpi", "scaling", "cli", "bench", "report",
+    "docs", "reproduce", "scripts", "run_folder", "pool",
+)  # fmt: skip
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

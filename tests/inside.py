@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import runpy
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -55,10 +56,28 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
     return Done(ended.value.code, out.getvalue(), err.getvalue())
 
 
-def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int) -> list[Done]:
-    """``neuro LINE`` for each of ``lines``, one after the other, by the same ranks under mpiexec."""
-    file = cwd / "commands.json"
-    world = program(COMMANDS, str(file), json.dumps(lines), cwd=cwd, ranks=ranks)
+def script_inside(path: Path, *arguments: str, cwd: Path) -> Done:
+    """``python PATH ARGUMENTS`` in the folder ``cwd``: a process of its own would import torch once more."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", [str(path), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(path), run_name="__main__")
+    code = ended.value.code
+    if isinstance(code, str):  # as Python ends with it
+        return Done(1, out.getvalue(), err.getvalue() + code + "\n")
+    return Done(code or 0, out.getvalue(), err.getvalue())
+
+
+def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int | Sequence[int]) -> list[Done]:
+    """``neuro LINE`` for each of ``lines``, one after the other, by the same ranks under mpiexec.
+
+    ``ranks``: of all lines or of each; the first ones of a larger world are a world of their own.
+    """
+    file, on = cwd / "commands.json", [ranks] * len(lines) if isinstance(ranks, int) else ranks
+    work = json.dumps(list(zip(on, lines, strict=True)))
+    world = program(COMMANDS, str(file), work, cwd=cwd, ranks=max(on))
     assert world.returncode == 0, world.stderr
     return [Done(*left) for left in json.loads(file.read_text())]
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,10 +62,11 @@ def open_mpi() -> Mpi:
     """Open MPI: NEURO_OPENMPI_PYTHON, else the environment that scripts/openmpi_env.sh puts beside this one."""
     python = os.environ.get("NEURO_OPENMPI_PYTHON") or f"{sys.prefix}-openmpi/bin/python"
     mpi = Mpi("openmpi", python, _mpiexec(python) or "")
-    asking = "import neuro_cli, torch, sys; from mpi4py import MPI; sys.exit(MPI.get_vendor()[0] != 'Open MPI')"
+    asking = "import neuro_cli, sys; from importlib.util import find_spec; from mpi4py import MPI\n"
+    asking += "sys.exit(MPI.get_vendor()[0] != 'Open MPI' or find_spec('torch') is None)"
     if not Path(python).exists():
         why = f"no {python}: scripts/openmpi_env.sh {sys.prefix} makes it"
-    elif subprocess.run(mpi.command(1, "-c", asking), env=clean_environment(), capture_output=True, timeout=60).returncode:
+    elif subprocess.run(mpi.command(1, "-c", asking), env=clean_environment(), capture_output=True, timeout=240).returncode:
         why = f"{python} does not run neuro_cli on Open MPI"
     else:
         return mpi
@@ -110,9 +112,18 @@ def alive(pid: int) -> bool:
         return False
 
 
+def wait_for_end(pids: Iterable[int]) -> None:
+    """Until none of the processes runs any more: one that was killed holds its files and locks for a moment."""
+    deadline, left = time.monotonic() + 240, list(pids)
+    while left and time.monotonic() < deadline:
+        left = [pid for pid in left if Path(f"/proc/{pid}/exe").exists()]
+        time.sleep(0.02)
+    assert not left, f"processes {left} do not end"
+
+
 def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
     """Until ``metrics.csv`` has more than ``rows`` lines: the head and ``rows`` generations. Fails when the run ends before."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline and process.poll() is None:
         if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
             return

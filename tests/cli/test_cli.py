@@ -83,16 +83,30 @@ def test_a_sweep_gives_a_folder_a_job(folder):
     assert len(hashes) == 4
 
 
+ON_RANKS = (*SMALL, "distribution=chromosome_updates")
+
+
 @mostly_own
-def test_a_sweep_under_mpi_and_a_world_started_by_ranks(folder, mpi):
-    swept, started = f"swept-{mpi.name}", f"started-{mpi.name}"
-    setting = (*SMALL, "distribution=chromosome_updates")
-    done = neuro("train", *setting, "-m", "seed=1,2", f"hydra.sweep.dir={swept}", cwd=folder, ranks=2, mpi=mpi)
+def test_a_sweep_under_mpi(folder, mpi):
+    swept, alone = f"swept-{mpi.name}", f"alone-{mpi.name}"
+    done = neuro("train", *ON_RANKS, "-m", "seed=1,2", f"hydra.sweep.dir={swept}", cwd=folder, ranks=2, mpi=mpi)
     assert done.returncode == 0, done.stderr
-    done = neuro("train", *setting, "seed=2", "ranks=2", f"hydra.run.dir={started}", cwd=folder, mpi=mpi)
+    done = neuro_inside("train", *ON_RANKS, "seed=2", f"hydra.run.dir={alone}", cwd=folder)
     assert done.returncode == 0, done.stderr
-    summaries = [json.loads((folder / run / "summary.json").read_text()) for run in (f"{swept}/1", started)]
-    assert [summary["ranks"] for summary in summaries] == [2, 2]
+    summaries = [json.loads((folder / run / "summary.json").read_text()) for run in (f"{swept}/1", alone)]
+    assert [summary["ranks"] for summary in summaries] == [2, 1]
+    assert summaries[0]["parameters_sha256"] == summaries[1]["parameters_sha256"]
+
+
+@pytest.mark.slow  # by default tests/fabric/test_emulation.py starts such a world, and tests/cli/test_own_code.py one to resume
+def test_a_world_started_by_ranks(folder, mpi):
+    started, alone = f"started-{mpi.name}", f"as-started-{mpi.name}"
+    done = neuro("train", *ON_RANKS, "seed=2", "ranks=2", f"hydra.run.dir={started}", cwd=folder, mpi=mpi)
+    assert done.returncode == 0, done.stderr
+    done = neuro_inside("train", *ON_RANKS, "seed=2", f"hydra.run.dir={alone}", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    summaries = [json.loads((folder / run / "summary.json").read_text()) for run in (started, alone)]
+    assert [summary["ranks"] for summary in summaries] == [2, 1]
     assert summaries[0]["parameters_sha256"] == summaries[1]["parameters_sha256"]
 
 

@@ -26,7 +26,7 @@ def folder(tmp_path) -> Path:
 def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
     """Rank 1 never comes to the point where the ranks wait for the download of rank 0."""
     setting = ("model._target_=one_rank_nets.Refused", "task=mnist", "task.download=true")
-    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, timeout=60, mpi=mpi)
+    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, mpi=mpi)
     assert done.returncode == 2, done.stderr
     text = "neuro: error: rank 1: model._target_=one_rank_nets.Refused: no licence on this machine"
     lines = done.stderr.splitlines()
@@ -37,6 +37,6 @@ def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
 @mostly_own
 def test_a_rank_that_leaves_ends_the_others(folder, mpi):
     setting = ("model._target_=one_rank_nets.Leaving", "generations=100000", "hydra.run.dir=run")
-    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, timeout=60, mpi=mpi)
+    done = neuro("train", *SMALL, *setting, cwd=folder, ranks=2, mpi=mpi)
     assert done.returncode != 0
     assert done.stderr.count("neuro: error: SystemExit: 0") == 1

@@ -103,7 +103,13 @@ def test_a_user_types_or_trusts_an_environment_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "verb", [("resume", ".", "generations=3"), ("evaluate", "."), ("report", "."), ("train", *SMALL, "hydra.run.dir=new")]
+    "verb",
+    [
+        pytest.param(("resume", ".", "generations=3"), marks=pytest.mark.slow),  # imports what evaluate and train import
+        pytest.param(("evaluate", "."), marks=pytest.mark.slow),
+        ("report", "."),
+        ("train", *SMALL, "hydra.run.dir=new"),
+    ],
 )
 def test_the_current_folder_stands_in_for_no_installed_package(verb, runs, tmp_path):
     """D5, as a process: what this one has imported already would not be imported again."""
@@ -130,14 +136,21 @@ def test_a_saved_run_finds_nothing_in_the_current_folder(runs, tmp_path):
 @needs_mpi
 @pytest.mark.parametrize("ranks", [(), ("ranks=2", "distribution=replicated")])
 def test_a_users_package_in_the_current_folder_trains(ranks, tmp_path):
-    """The README's `neuro train model._target_=my_package.Net`, also on ranks, and resumed where it is trusted."""
+    """The README's `neuro train model._target_=my_package.Net`, and resumed where it is trusted, also on ranks.
+
+    What tests/runner/test_ensemble_runs.py starts trains such a network on ranks.
+    """
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "__init__.py").write_text("from my_helper import NUMBER\n" + NET)
     (tmp_path / "my_helper.py").write_text("NUMBER = 1\n")
-    done = neuro("train", *SMALL, "model._target_=my_package.Net", *ranks, "hydra.run.dir=run", cwd=tmp_path)
+    done = neuro_inside("train", *SMALL, "model._target_=my_package.Net", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    done = neuro("resume", "run", "generations=3", "trust=my_package", cwd=tmp_path)
+    sys.modules.pop("my_package")
+    sys.modules.pop("my_helper")
+    how = neuro if ranks else neuro_inside
+    done = how("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["ranks"] == (2 if ranks else 1)
 
 
 def test_an_installed_package_comes_before_one_in_the_current_folder(tmp_path):
@@ -151,10 +164,16 @@ def test_an_installed_package_comes_before_one_in_the_current_folder(tmp_path):
     assert not (tmp_path / TRACE).exists()
 
 
+BENCH = ("population=4", "batch_size=8", "repeats=1", "threads=1", "reference=none", "roof=false")
+
+
+@pytest.mark.slow  # in a process of its own; by default tests/bench/test_bench.py takes a user's network to bench correlation
 def test_bench_finds_the_users_package(tmp_path):
     (tmp_path / "my_net.py").write_text(NET)
-    setting = ("population=4", "batch_size=8", "repeats=1", "threads=1", "reference=none", "roof=false")
-    done = neuro_inside("bench", "generation", *setting, "model._target_=my_net.Net", cwd=tmp_path)
+    done = neuro_inside("bench", "generation", *BENCH, "model._target_=my_net.Net", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    said = one_line(neuro_inside("bench", "generation", *setting, "model._target_=nowhere.Net", cwd=tmp_path))
+
+
+def test_bench_names_a_package_that_is_not_there(tmp_path):
+    said = one_line(neuro_inside("bench", "generation", *BENCH, "model._target_=nowhere.Net", cwd=tmp_path))
     assert said.startswith("model._target_=nowhere.Net: ")

@@ -90,7 +90,7 @@ def test_the_first_steps_of_the_readme(tmp_path, monkeypatch):
     try:
         wait_for_rows(tmp_path / "outputs" / "first", 3, process)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
     finally:
         process.kill()
     rows = (tmp_path / "outputs" / "first" / "metrics.csv").read_text().count("\n") - 1

@@ -39,7 +39,7 @@ def imported(*arguments: str, cwd, among: tuple[str, ...] = HEAVY) -> str:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1].strip()

@@ -211,7 +211,7 @@ def test_a_report_of_which_no_record_can_be_made_is_dropped_with_its_senders_nam
 
 @pytest.mark.parametrize("what", ["reports", "elections"])
 def test_a_hostile_member_stalls_nobody(learning, what, tmp_path):
-    attacked(learning, tmp_path, what, 1, 1_000)
+    attacked(learning, tmp_path, what, 1, 500)
 
 
 @pytest.mark.slow

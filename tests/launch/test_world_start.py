@@ -48,7 +48,7 @@ def test_a_killed_runner_leaves_no_ranks(tmp_path):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
     wait_for_rows(tmp_path / "run", 3, process)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)  # the pipes are closed when the last rank has ended
+    process.communicate(timeout=240)  # the pipes are closed when the last rank has ended
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     state = json.loads((tmp_path / "run" / "checkpoints" / "state.json").read_text())
     assert str(summary["generations"]) in json.dumps(state)

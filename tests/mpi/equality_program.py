@@ -1,20 +1,25 @@
 """Runs on every rank: three generations of some algorithms with some distributions; rank 0 saves the centres.
 
-mpiexec -n 3 python equality_program.py FOLDER openai_es,snes replicated,chromosome_updates-int8
+mpiexec -n 3 python equality_program.py FOLDER 1:snes:local 3:openai_es,snes:replicated,chromosome_updates-int8
+
+The number before a colon: by so many of the ranks, which are a world of their own.
 """
 
+import json
 import sys
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 from configs import SAMPLERS, composed, sampler_of
+from part_of_world import first_ranks
 
 from neuro_cli.distribution import chromosome_updates
-from neuro_cli.fabric.mpi import mpi_world
+from neuro_cli.fabric.mpi import MpiWorld, mpi_world
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 
@@ -60,29 +65,44 @@ def settings_of(distribution: str) -> list[str]:
     return [f"distribution={method}", *(SETTINGS[name] for name in names)]
 
 
+def handed_out(world: MpiWorld, overrides: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """The composed configs, by name: composing one takes longer than training on it, so rank 0 does it for all."""
+    made = {name: composed(*words) for name, words in overrides.items()} if world.rank == 0 else {}
+    return json.loads(world.broadcast(json.dumps(made).encode()))
+
+
+def saved(world: MpiWorld, folder: Path, name: str, config: dict[str, Any]) -> None:
+    """Train and save the centre, and the bytes that rank 0 sent in a generation."""
+    parts = build(Options(config), world)
+    before = world.traffic.sent
+    for generation in range(GENERATIONS):
+        parts.distribution.step(generation)
+    sent = (world.traffic.sent - before) // GENERATIONS
+    centre = parts.algo.centre.numpy()
+    same = world.all_gather(centre, [centre.size] * world.size).reshape(world.size, -1)
+    assert (same == same[0]).all(), f"{name}: the ranks differ"
+    if world.rank == 0:
+        np.save(folder / f"{name}-{world.size}.npy", centre)
+        (folder / f"{name}-{world.size}.sent").write_text(str(sent))
+    parts.threads.close()
+
+
 def main() -> None:
     world, folder = mpi_world(), Path(sys.argv[1])
     chromosome_updates.PIECE = 4096  # several pieces of a small network
-    # composing a config takes longer than training on it: each algorithm and each distribution once
-    distributions = {name: composed(*settings_of(name))["distribution"] for name in sys.argv[3].split(",")}
-    for algorithm in sys.argv[2].split(","):
-        overrides = ALGORITHMS[algorithm]
-        base = composed(*COMMON, *overrides)
-        for distribution, chosen in distributions.items():
-            if distribution == "data_parallel" and "layout=per_example" in overrides:
-                continue
-            parts = build(Options({**deepcopy(base), "distribution": chosen}), world)
-            before = world.traffic.sent
-            for generation in range(GENERATIONS):
-                parts.distribution.step(generation)
-            sent = (world.traffic.sent - before) // GENERATIONS
-            centre = parts.algo.centre.numpy()
-            same = world.all_gather(centre, [centre.size] * world.size).reshape(world.size, -1)
-            assert (same == same[0]).all(), f"{algorithm} {distribution}: the ranks differ"
-            if world.rank == 0:
-                np.save(folder / f"{algorithm}-{distribution}-{world.size}.npy", centre)
-                (folder / f"{algorithm}-{distribution}-{world.size}.sent").write_text(str(sent))
-            parts.threads.close()
+    work = []
+    for word in sys.argv[2:]:
+        size, algorithms, distributions = word.split(":")
+        work += [(int(size), algorithm, name) for algorithm in algorithms.split(",") for name in distributions.split(",")]
+    bases = handed_out(world, {algorithm: [*COMMON, *ALGORITHMS[algorithm]] for _, algorithm, _ in work})
+    methods = handed_out(world, {name: settings_of(name) for _, _, name in work})
+    for size in sorted({size for size, _, _ in work}):
+        with first_ranks(size) as takes_part:
+            for its, algorithm, name in work:
+                refused = name == "data_parallel" and "layout=per_example" in ALGORITHMS[algorithm]
+                if takes_part and its == size and not refused:
+                    chosen = methods[name]["distribution"]
+                    saved(world, folder, f"{algorithm}-{name}", {**deepcopy(bases[algorithm]), "distribution": chosen})
 
 
 main()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from configs import SAMPLERS
-from worlds import Mpi, program
+from worlds import Mpi, own_mpi, program
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
@@ -26,17 +26,22 @@ DISTRIBUTIONS = ("replicated", "chromosome_updates", "semi_updates", "data_paral
 RANKS = (1, 2, 3, 4)
 QUICK_ALGORITHMS = ("openai_es", "snes", "sign_flip")
 
+# what one world of each MPI trains for the default tests: algorithms by the number of ranks
+DEFAULT = {
+    "own": {1: QUICK_ALGORITHMS, 2: QUICK_ALGORITHMS, 3: ALGORITHMS, 4: QUICK_ALGORITHMS},
+    "openmpi": {3: QUICK_ALGORITHMS},
+}
+
 Centres = Callable[[Mpi, str, str, int], np.ndarray]
 
 
 def cases() -> list:
     """(MPI, algorithm, ranks), those marked slow that are not of the default tests."""
     found = []
-    for name in ("own", "openmpi"):
+    for name, default in DEFAULT.items():
         for algorithm in ALGORITHMS:
             for ranks in RANKS:
-                some = algorithm in QUICK_ALGORITHMS
-                quick = (some or ranks == 3) if name == "own" else (some and ranks == 3)
+                quick = algorithm in default.get(ranks, ())
                 found.append(pytest.param(name, algorithm, ranks, marks=[] if quick else pytest.mark.slow))
     return found
 
@@ -45,32 +50,33 @@ each_case = pytest.mark.parametrize(("mpi", "algorithm", "ranks"), cases(), indi
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory) -> Callable[[str], np.ndarray]:
-    """The centre of an algorithm after three generations in one process."""
-    folder = tmp_path_factory.mktemp("local")
-    done = program(PROGRAM, str(folder), ",".join(ALGORITHMS), "local", cwd=folder, ranks=0)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return lambda algorithm: np.load(folder / f"{algorithm}-local-1.npy")
-
-
-@pytest.fixture(scope="module")
 def centres(tmp_path_factory) -> Centres:
-    """The centre of (MPI, algorithm, distribution, ranks) after three generations; algorithms of one kind run together."""
-    rest = tuple(name for name in ALGORITHMS if name not in QUICK_ALGORITHMS)
+    """The centre of (MPI, algorithm, distribution, ranks) after three generations; one world trains all of the default tests."""
     folder = tmp_path_factory.mktemp("centres")
 
     def centre(mpi: Mpi, algorithm: str, distribution: str, ranks: int) -> np.ndarray:
-        place = folder / mpi.name
-        file = place / f"{algorithm}-{distribution}-{ranks}.npy"
+        file = folder / mpi.name / f"{algorithm}-{distribution}-{ranks}.npy"
         if not file.exists():
-            place.mkdir(exist_ok=True)
-            kinds = (ALGORITHMS,) if mpi.name == "own" and ranks == 3 else (QUICK_ALGORITHMS, rest)
-            kind = next(kind for kind in kinds if algorithm in kind)
-            done = program(PROGRAM, str(place), ",".join(kind), ",".join(DISTRIBUTIONS), cwd=place, ranks=ranks, mpi=mpi)
+            file.parent.mkdir(exist_ok=True)
+            plan = DEFAULT[mpi.name]
+            if distribution != "local" and algorithm not in plan.get(ranks, ()):  # of the slow tests
+                plan = {size: [name for name in ALGORITHMS if name not in plan.get(size, ())] for size in RANKS}
+                plan = {size: names for size, names in plan.items() if names}
+            words = [f"{size}:{','.join(names)}:{','.join(DISTRIBUTIONS)}" for size, names in plan.items()]
+            local = [f"1:{','.join(ALGORITHMS)}:local"] if distribution == "local" else []
+            done = program(PROGRAM, str(file.parent), *local, *words, cwd=file.parent, ranks=max(plan), mpi=mpi)
             assert done.returncode == 0, done.stderr[-3000:]
         return np.load(file)
 
     return centre
+
+
+@pytest.fixture(scope="module")
+def local(centres) -> Callable[[str], np.ndarray]:
+    """The centre of an algorithm after three generations on one rank with ``distribution=local``."""
+    if own_mpi().missing:
+        pytest.skip(own_mpi().missing)
+    return lambda algorithm: centres(own_mpi(), algorithm, "local", 1)
 
 
 @each_case

@@ -9,7 +9,7 @@ from worlds import Mpi, program
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 ALGORITHMS = ("snes", "tiny")
-RANKS = (1, 2, pytest.param(3, marks=pytest.mark.slow), 4)
+RANKS = (1, 2, 3, 4)
 CU = ("chromosome_updates", "chromosome_updates-bfloat16", "chromosome_updates-int8", "chromosome_updates-overlap",
       "chromosome_updates-int8-overlap")  # fmt: skip
 SU = ("semi_updates", "semi_updates-bfloat16", "semi_updates-int8")
@@ -22,11 +22,13 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("rounded")
 
 
-def made(folder: Path, mpi: Mpi, ranks: int, distributions: tuple[str, ...]) -> Path:
-    place = folder / f"{mpi.name}-{ranks}"
+def made(folder: Path, mpi: Mpi, sizes: tuple[int, ...]) -> Path:
+    """A folder with all that one world of ``mpi`` trains, by as many of its ranks as ``sizes`` say."""
+    place = folder / mpi.name
     if not place.exists():
         place.mkdir()
-        done = program(PROGRAM, str(place), ",".join(ALGORITHMS), ",".join(distributions), cwd=place, ranks=ranks, mpi=mpi)
+        words = [f"{size}:{','.join(ALGORITHMS)}:{','.join((*CU, *SU, *(('local',) if size == 1 else ())))}" for size in sizes]
+        done = program(PROGRAM, str(place), *words, cwd=place, ranks=max(sizes), mpi=mpi)
         assert done.returncode == 0, done.stderr[-3000:]
     return place
 
@@ -36,8 +38,7 @@ def centre(folder, mpi) -> Results:
     """The centre of (algorithm, distribution, ranks) after three generations."""
 
     def centre_of(algorithm: str, distribution: str, ranks: int) -> np.ndarray:
-        place = made(folder, mpi, ranks, (*(("local",) if ranks == 1 else ()), *CU, *SU))
-        return np.load(place / f"{algorithm}-{distribution}-{ranks}.npy")
+        return np.load(made(folder, mpi, RANKS if mpi.name == "own" else (3,)) / f"{algorithm}-{distribution}-{ranks}.npy")
 
     return centre_of
 
@@ -83,7 +84,7 @@ def test_bytes_that_rank_0_hands_over(centre, folder, ranks, wire, share):
     scores = 10 // ranks * 4
 
     def sent(name: str) -> int:
-        return int((folder / f"own-{ranks}" / f"snes-{name}-{ranks}.sent").read_text())
+        return int((folder / "own" / f"snes-{name}-{ranks}.sent").read_text())
 
     assert sent("chromosome_updates") == 2 * (columns // ranks) * 4 + scores
     for method, whole in (("chromosome_updates", 2 * columns / ranks * 4), ("semi_updates", 2 * columns * 4)):

@@ -46,17 +46,16 @@ def runs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def resumed(runs, tmp_path_factory) -> tuple[Path, dict[str, Done]]:
-    """Copies of the runs, resumed from generation 3 as ``RESUMED`` says: those on as many ranks by one world."""
-    folder, left = tmp_path_factory.mktemp("resumed"), {}
+    """Copies of the runs, resumed from generation 3 as ``RESUMED`` says."""
+    folder = tmp_path_factory.mktemp("resumed")
     for name, (source, _, _) in RESUMED.items():
         shutil.copytree(runs / source, folder / name)
         (folder / name / "summary.json").unlink()
     forget_what_was_kept_back(folder / "without")
     say_nothing_of_a_distribution(folder / "old")
-    for ranks in (2, 3):
-        lines = {name: ("resume", name, "checkpoint=3", *change) for name, (_, on, change) in RESUMED.items() if on == ranks}
-        left |= dict(zip(lines, neuro_in_one_world(*lines.values(), cwd=folder, ranks=ranks), strict=True))
-    return folder, left
+    lines = [("resume", name, "checkpoint=3", *change) for name, (_, _, change) in RESUMED.items()]
+    left = neuro_in_one_world(*lines, cwd=folder, ranks=[on for _, on, _ in RESUMED.values()])
+    return folder, dict(zip(RESUMED, left, strict=True))
 
 
 def forget_what_was_kept_back(run: Path) -> None:

@@ -28,7 +28,7 @@ def lines(run: Path) -> list[dict[str, str]]:
 def test_methods_are_measured_on_two_networks_and_projected(tmp_path):
     methods = "methods=[semi_updates,chromosome_updates,replicated_sign_flip]"
     setting = (*SMALL, methods, "fabrics=[native,ethernet_1g]", "projected_ranks=[2,64]", "hydra.run.dir=run")
-    done = neuro("scale", *setting, cwd=tmp_path)
+    done = neuro_inside("scale", *setting, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = lines(tmp_path / "run")
     assert len(found) == 2 * 3 * (3 + 2)  # 8 members in all cannot serve 64 ranks
@@ -61,7 +61,7 @@ def test_ensembles_are_measured_like_populations(tmp_path):
 
 
 def test_project_alone_starts_no_ranks_and_needs_no_rights(tmp_path):
-    setting = (*SMALL, "methods=[chromosome_updates]", "fabrics=[ethernet_1g,infiniband_fdr]", "projected_ranks=[96]")
+    setting = (*SMALL, "methods=[chromosome_updates]", "fabrics=[ethernet_1g,infiniband_fdr]", "projected_ranks=[2]")
     done = neuro_inside("scale", *setting, "project=true", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = lines(tmp_path / "run")
@@ -87,15 +87,15 @@ def test_ctrl_c_ends_the_worlds_too(tmp_path):
     environment = clean_environment() | {"NEURO_TEST_MARK": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-m", "neuro_cli", "scale", *setting], cwd=tmp_path, env=environment,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not (tmp_path / "run" / "worlds" / "round_1").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(4)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode not in (0, 2)
     assert "ended with exit code" in errors
-    deadline = time.monotonic() + 20  # mpiexec ends a moment before the last of its ranks
+    deadline = time.monotonic() + 240  # mpiexec ends a moment before the last of its ranks
     while (left := _marked(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == []

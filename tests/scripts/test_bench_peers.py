@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inside import script_inside
 from worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_peers.py"
@@ -67,7 +68,7 @@ def test_neuro_alone_is_timed_and_written(tmp_path):
 def test_a_peer_that_cannot_be_installed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
-    done = bench_peers("--systems", "evosax", *SMALL, cwd=tmp_path)
+    done = script_inside(SCRIPT, "--systems", "evosax", *SMALL, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("neuro: error: evosax: its environment could not be made: ")
     assert done.stderr.count("\n") == 1

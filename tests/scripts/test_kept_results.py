@@ -2,12 +2,10 @@
 
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from worlds import clean_environment
+from inside import Done, script_inside
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "results.py"
@@ -61,6 +59,5 @@ def test_a_folder_is_kept_and_a_stale_table_is_found(tmp_path):
     assert "no entry of neuro reproduce there" in script(tmp_path, "docs").stderr
 
 
-def script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(folder / "scripts" / "results.py"), *arguments]
-    return subprocess.run(command, cwd=folder, env=clean_environment(), capture_output=True, text=True)
+def script(folder: Path, *arguments: str) -> Done:
+    return script_inside(folder / "scripts" / "results.py", *arguments, cwd=folder)

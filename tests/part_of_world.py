@@ -1,0 +1,25 @@
+"""The first ranks of an MPI world as a world of their own: one start of processes serves worlds of several sizes."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from neuro_cli.fabric.mpi import mpi_world
+
+
+@contextmanager
+def first_ranks(size: int) -> Iterator[bool]:
+    """Whether this rank is one of the first ``size``, meanwhile the whole of ``mpi_world()``; the others wait, without work."""
+    world = mpi_world()
+    whole, before = world._comm, (world._comm, world.rank, world.size, world.local_size)
+    takes_part = world.rank < size
+    part = whole.Split(int(takes_part), world.rank)
+    world._comm, world.rank, world.size, world.local_size = part, part.rank, part.size, part.size
+    try:
+        yield takes_part
+        done = whole.Ibarrier()
+        while not done.Test():
+            time.sleep(0.01)
+    finally:
+        part.Free()
+        world._comm, world.rank, world.size, world.local_size = before

@@ -15,6 +15,7 @@ from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedErr
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of
+from neuro_cli.evolve.removal import RemovalDetector
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import StateTransfer
 
@@ -22,23 +23,27 @@ log = logging.getLogger(__name__)
 
 TICK = 0.02  # seconds
 ENTRY = 10.0  # seconds in which a newcomer is let in, or asks again
+END = 4.0  # seconds in which leaving, or waiting for the others, must succeed
 
 
-class Joining(Protocol):
-    """What joining and leaving need of the node. ``known``: names of peers met so far; ``finished``: whether it is to stop."""
+class MembershipNode(Protocol):
+    """The part of a node that joining and leaving need. ``known``: names of peers met so far; ``finished``: set when it stops."""
 
     me: str
     cluster: str
     known: set[str]
     settings: Settings
-    ledger: Ledger
     election: Election
     connections: Connections
     heartbeat: Heartbeat
+    removal: RemovalDetector
     state_transfer: StateTransfer
     traffic: ChannelTraffic
     entered: threading.Event
     finished: asyncio.Event
+
+    @property
+    def ledger(self) -> Ledger: ...
 
     def tls(self) -> ssl.SSLContext: ...
 
@@ -46,15 +51,13 @@ class Joining(Protocol):
 
     def enter(self, members: list[str], term: int, newcomer: bool) -> None: ...
 
-    def admitted(self) -> None: ...
-
     def withdraw(self) -> None: ...
 
 
 class Membership:
     """Joins and leaves for a node, on its thread."""
 
-    def __init__(self, node: Joining) -> None:
+    def __init__(self, node: MembershipNode) -> None:
         self._node = node
 
     async def join(self, addresses: list[str], timeout: float = float("inf")) -> None:
@@ -75,7 +78,7 @@ class Membership:
                     self._node.withdraw()
                 self._node.cluster = answer["cluster"]
                 if await self._ask_in(address):
-                    self._node.admitted()
+                    self._node.removal.clear()
                     count = len(self._node.election.members)
                     log.info("joined cluster %s of %d peers at iteration %d", self._node.cluster, count, self._node.ledger.next)
                     return
@@ -131,13 +134,23 @@ class Membership:
         heard.cancel()
         return False
 
-    async def come_back(self) -> None:
+    async def rejoin(self) -> None:
         """We were removed while we could not be heard: join again, as somebody new who happens to know the history."""
         log.warning("the cluster has removed this peer: it joins again")
         self._node.withdraw()
         # by address: they may have new names too
         addresses = sorted({address_of(peer) for peer in self._node.known} - {self._node.settings.address})
         await self.join(addresses)
+
+    async def end(self, leave: bool) -> None:
+        """Leave, or (``leave`` false) :meth:`linger`; either is given up after a few seconds."""
+        try:
+            if not leave:
+                await asyncio.wait_for(self.linger(), END)
+            elif len(self._node.election.members) > 1:
+                await asyncio.wait_for(self.leave(), END)
+        except (TimeoutError, RefusedError, ConnectionError) as error:
+            log.info("left without a farewell: %s", error or type(error).__name__)
 
     async def leave(self) -> None:
         if self._node.election.leader == self._node.me:
@@ -153,6 +166,6 @@ class Membership:
         """Wait until those who are there have all iterations: their last ones may come from us."""
         while any(
             self._node.heartbeat.progress.get(peer, 0) < self._node.ledger.next
-            for peer in self._node.connections.there & set(self._node.election.members)
+            for peer in self._node.connections.connected & set(self._node.election.members)
         ):
             await asyncio.sleep(TICK)

@@ -17,6 +17,7 @@ from neuro_cli.evolve.model import check_model, first_member, snapshot_of, steps
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.replay import newest_snapshot, restore_run
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
@@ -39,12 +40,12 @@ class Peer:
         make_logger(config)  # it is made again when there is something to log; what is wrong with it is told now
         self.parts = build(config, SingleProcess())
         try:
-            self._node = self._made(election, listener, address, secret)
+            self._network = NodeThread(self._node(election, listener, address, secret))
         except BaseException:
             self.parts.threads.close()
             raise
 
-    def _made(self, election: Election, listener: socket, address: str, secret: str) -> Node:
+    def _node(self, election: Election, listener: socket, address: str, secret: str) -> Node:
         parts, config, run = self.parts, self._config, self._run
         check_model(parts)
         steps = steps_of(parts)
@@ -66,30 +67,30 @@ class Peer:
 
     def enter(self, stop: StopRequest) -> None:
         """Found a cluster, or join one. Raises UserError."""
-        self._node.start()
+        self._network.start()
         try:
-            self._node.await_entry(stop.wanted)
+            self._network.await_entry(stop.wanted)
         except BaseException:
-            self._node.stop(leave=False)
+            self._network.stop(leave=False)
             raise
 
     def work(self, stop: StopRequest, address: str, secret: str) -> None:
         """Start the further peers, and work until all iterations are committed or a stop is wanted."""
         config = self._config
-        view = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
+        display = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
         work = SeedPassing(self.parts)
         count = config["cluster"]["local_peers"] - 1
         others = LocalPeers(count, self._run, config, address, secret) if count else None
         finished = False
         try:
-            folder = RunRecord(self._run, work, make_logger(config), None, view)
+            folder = RunRecord(self._run, work, make_logger(config), None, display)
             try:
-                summary = PeerWorker(work, self._node, self._selection, folder, view, self._initial).run(stop)
+                summary = PeerWorker(work, self._network, self._selection, folder, display, self._initial).run(stop)
                 finished = summary["generations"] >= config["generations"]
             finally:
                 folder.close()
         finally:
-            self._node.stop(leave=not finished)
+            self._network.stop(leave=not finished)
             if others is not None:
                 others.end(finished)
 

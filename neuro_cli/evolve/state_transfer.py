@@ -33,7 +33,7 @@ class Snapshot:
 
 
 class Keeper(Protocol):
-    """Who holds a ledger."""
+    """A ledger that takes records, and can be replaced by another."""
 
     ledger: Ledger
     limits: Limits
@@ -188,15 +188,18 @@ log = logging.getLogger(__name__)
 ATTEMPTS, PAUSE = 60, 0.2  # how often others are asked, and seconds between
 
 
-class Fetching(Keeper, Protocol):
-    """What fetching needs of the node, which keeps the ledger."""
+class TransferNode(Protocol):
+    """The part of a node that fetching needs."""
 
     me: str
     settings: Settings
     connections: Connections
     traffic: ChannelTraffic
 
-    def leader(self) -> str | None: ...
+    @property
+    def peer_ledger(self) -> Keeper: ...
+
+    def current_leader(self) -> str | None: ...
 
     def tls(self) -> ssl.SSLContext: ...
 
@@ -206,7 +209,7 @@ class Fetching(Keeper, Protocol):
 class StateTransfer:
     """Fetches for a node, on its thread; one fetch at a time."""
 
-    def __init__(self, node: Fetching) -> None:
+    def __init__(self, node: TransferNode) -> None:
         self._node = node
         self._task: asyncio.Task[None] | None = None
 
@@ -218,12 +221,14 @@ class StateTransfer:
     async def _fetch(self, position: int, source: str | None) -> None:
         node = self._node
         for attempt in range(ATTEMPTS):
-            others = [peer for peer in (source, node.leader(), *sorted(node.connections.there)) if peer and peer != node.me]
+            others = [
+                peer for peer in (source, node.current_leader(), *sorted(node.connections.connected)) if peer and peer != node.me
+            ]
             if others:
                 peer = others[attempt % len(others)]
                 try:
                     await self.fetch_from(peer)
-                    if node.ledger.next >= position:
+                    if node.peer_ledger.ledger.next >= position:
                         return
                 except (RefusedError, ConnectionError) as error:
                     log.info("could not fetch iterations from %s: %s", peer, error)
@@ -233,10 +238,11 @@ class StateTransfer:
     async def fetch_from(self, peer: str) -> dict[str, Any]:
         """Take what a peer (a name, or HOST:PORT) has and we have not; what it says of its cluster."""
         node = self._node
-        hello = {**node.hello("fetch"), "next": node.ledger.next, "head": node.ledger.head}
+        ledger = node.peer_ledger.ledger
+        hello = {**node.hello("fetch"), "next": ledger.next, "head": ledger.head}
         channel, answer = await dial(peer, node.tls(), node.traffic, hello, ("cluster",), node.settings.join_timeout)
         try:
-            await fetch(channel, node)
+            await fetch(channel, node.peer_ledger)
         finally:
             channel.close()
         return answer

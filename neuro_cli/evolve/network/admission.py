@@ -8,7 +8,7 @@ from neuro_cli.evolve.network.channel import Channel
 STRANGERS, OF_ONE, ALL = 64, 8, 512  # connections
 
 
-class Doorway:
+class Admission:
     """Counts the connections that others open. Where there are too many the oldest of that sort is ended, not the newest:
     who is slow to show the secret must not keep out who is quick."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, StrangerError, dial
 from neuro_cli.evolve.network.messages import MalformedError
-from neuro_cli.evolve.network.rate_limit import Rationed
+from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +32,10 @@ class Connections:
         self._tls, self._traffic, self._hello, self._changed, self._refused = tls, traffic, hello, changed, refused
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._open: dict[str, Channel] = {}
-        self._strange = Rationed(log)
+        self._strange = RateLimitedLog(log)
 
     @property
-    def there(self) -> set[str]:
+    def connected(self) -> set[str]:
         return set(self._open)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable
 PERIOD = 60.0  # seconds
 
 
-class Rationed:
+class RateLimitedLog:
     """Lines of one sort through ``log``: ``most`` a period; what comes on top is counted in the next line."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The model of `neuro evolve`: a start, and the steps that its cluster has committed."""
+"""Centre of `neuro evolve`: initial parameters plus the steps that the cluster has committed."""
 
 import torch
 from torch import Tensor
@@ -9,14 +9,14 @@ from neuro_cli.core.layout import ParameterLayout
 
 
 class Everyone:
-    """The parent of every member there may be: the centre."""
+    """Parent index of every possible member, always 0 (the centre)."""
 
     def __getitem__(self, member: int) -> int:
         return 0
 
 
 class SeedSteps(CentreAlgorithm):
-    """Only sums and steps; who scores and who chooses is the cluster's affair. ``sigma``: standard deviation of a member."""
+    """Adds committed steps to the centre; the cluster scores and selects. ``sigma``: standard deviation of a member."""
 
     def __init__(self, sigma: float) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
@@ -30,7 +30,7 @@ class SeedSteps(CentreAlgorithm):
         return self._centre
 
     def proposal(self) -> Proposal:
-        """Any member of the present iteration: the centre plus sigma times its noise."""
+        """Proposal of the present iteration: every member is the centre plus sigma times its noise."""
         scale = torch.tensor([self.sigma], dtype=torch.float32, device=self._centre.device)
         return Proposal(self._centre[None], Everyone(), scale)  # type: ignore[arg-type]
 

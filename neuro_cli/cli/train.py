@@ -1,4 +1,4 @@
-"""``neuro train``, and how a run starts on the ranks that it asks for."""
+"""``neuro train``, which trains on this process's world or starts the ranks that the config asks for."""
 
 import logging
 import sys
@@ -61,7 +61,7 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
 
 
 def _ended(config: dict[str, Any], run: Path, code: int) -> int:
-    """What is left to do for a world that ended with ``code``. Returns the command's exit code."""
+    """Clean up after a world that ended with ``code``. Returns the command's exit code."""
     from neuro_cli.run_folder.log import messages
     from neuro_cli.runner.ensemble.recover import recover
 
@@ -77,7 +77,7 @@ def _ended(config: dict[str, Any], run: Path, code: int) -> int:
 
 
 def start_verb(arguments: list[str]) -> int:
-    """Internal: train the run folder whose config is written but which has not begun (how ``ranks=N`` begins)."""
+    """Internal: train a run folder with a written config that has not begun (rank 0 of ``ranks=N``)."""
     from neuro_cli.launch.lock import take
     from neuro_cli.runner.load import read_config
 

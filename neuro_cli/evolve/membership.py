@@ -1,4 +1,4 @@
-"""How a peer comes into a cluster, comes back when it was removed, and leaves."""
+"""Membership of a peer: joins a cluster, rejoins it after a removal, and leaves."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from neuro_cli.evolve.state_transfer import StateTransfer
 log = logging.getLogger(__name__)
 
 TICK = 0.02  # seconds
-ENTRY = 10.0  # seconds in which a newcomer is let in, or asks again
+ENTRY = 10.0  # seconds in which a newcomer is admitted, or asks again
 END = 4.0  # seconds in which leaving, or waiting for the others, must succeed
 
 
@@ -55,16 +55,16 @@ class MembershipNode(Protocol):
 
 
 class Membership:
-    """Joins and leaves for a node, on its thread."""
+    """Joins and leaves for a node, on the network thread."""
 
     def __init__(self, node: MembershipNode) -> None:
         self._node = node
 
     async def join(self, addresses: list[str], timeout: float = float("inf")) -> None:
-        """Fetch the history from any of the peers at ``addresses``, then ask the leader to be let in.
+        """Fetch the history from any of the peers at ``addresses``, then ask the leader for admission.
 
-        Raises UserError when it cannot be done in ``timeout``, or at once when a peer refuses us; without a ``timeout`` one
-        that refuses is only one of many.
+        Raises UserError when that fails for ``timeout`` seconds, or at once when a peer refuses us; without a ``timeout`` the
+        next peer is tried instead.
         """
         deadline = time.monotonic() + timeout
         why = "no answer"
@@ -94,7 +94,7 @@ class Membership:
             raise UserError(f"cluster.join={addresses[0]}: no peer could be joined in {timeout:g} s: {why}")
 
     async def _ask_in(self, peer: str) -> bool:
-        """Ask the leader, whom a peer (a name, or HOST:PORT) knows, to let us in; False while nobody leads."""
+        """Ask ``peer`` (a name, or HOST:PORT), or the leader that it names, for admission; False while there is no leader."""
         node = self._node
         for _ in range(4):
             channel, answer = await dial(
@@ -111,10 +111,10 @@ class Membership:
         return False
 
     async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
-        """Begin before we are let in: our own word may be needed to commit it. Whether it was committed.
+        """Take part before we are admitted, since our vote may be needed to commit that. Returns whether it was committed.
 
-        Where that is not known we go on taking part, under the same name, and ask again: the entry that makes us a member may
-        stand in others' logs, and without our vote they could lack a majority.
+        Where that is unknown we keep taking part, under the same name, and ask again: the entry that makes us a member may
+        be in others' logs, and without our vote they could lack a majority.
         """
         if self._node.me not in answer["members"]:
             raise MalformedError("members without the newcomer")
@@ -135,7 +135,7 @@ class Membership:
         return False
 
     async def rejoin(self) -> None:
-        """We were removed while we could not be heard: join again, as somebody new who happens to know the history."""
+        """Join again after the cluster has removed us, under a new name and with the history that we have."""
         log.warning("the cluster has removed this peer: it joins again")
         self._node.withdraw()
         # by address: they may have new names too
@@ -163,7 +163,7 @@ class Membership:
         channel.close()
 
     async def linger(self) -> None:
-        """Wait until those who are there have all iterations: their last ones may come from us."""
+        """Wait until all connected members have all iterations, since they may fetch the last ones from us."""
         while any(
             self._node.heartbeat.progress.get(peer, 0) < self._node.ledger.next
             for peer in self._node.connections.connected & set(self._node.election.members)

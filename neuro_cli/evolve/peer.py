@@ -1,4 +1,4 @@
-"""One peer put together: its model, its network, its run folder, and the further peers that it starts."""
+"""Peer of a cluster: its model, its network, its run folder, and the further peers that it starts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,13 +31,13 @@ from neuro_cli.selection.base import Selection
 
 
 class Peer:
-    """Everything is made, and checked, before :meth:`enter` opens a connection. Raises UserError."""
+    """Peer with all parts made and checked before :meth:`enter` opens a connection. Raises UserError."""
 
     def __init__(self, config: dict[str, Any], run: Path, listener: socket, address: str, secret: str, quiet: bool) -> None:
         self._config, self._run, self._quiet = config, run, quiet
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
-        make_logger(config)  # it is made again when there is something to log; what is wrong with it is told now
+        make_logger(config)  # only to raise its errors now; it is made again when there is something to log
         self.parts = build(config, SingleProcess())
         try:
             self._network = NodeThread(self._node(election, listener, address, secret))
@@ -96,7 +96,7 @@ class Peer:
 
 
 def limits_of(parts: Parts, initial: Snapshot) -> Limits:
-    """What messages about the model of ``parts`` may hold; ``initial``: the model before the first iteration."""
+    """Limits of messages about the model of ``parts``; ``initial``: the model before the first iteration."""
     return Limits(
         population=parts.config["population"],
         columns=len(parts.task.score_names),
@@ -117,7 +117,7 @@ def settings_of(config: dict[str, Any], address: str) -> Settings:
 
 @contextmanager
 def peer_of(config: dict[str, Any], run: Path, listener: socket, address: str, secret: str, quiet: bool) -> Iterator[Peer]:
-    """A :class:`Peer`; its threads end with the context."""
+    """Make a :class:`Peer`; its threads end with the context."""
     peer = Peer(config, run, listener, address, secret, quiet)
     try:
         yield peer

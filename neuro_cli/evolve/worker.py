@@ -1,4 +1,4 @@
-"""What a peer does on its main thread: score members, report, apply what is committed, keep its run folder."""
+"""Worker of a peer, on its main thread: scores members, reports, applies committed records, writes the run folder."""
 
 import logging
 import queue
@@ -23,11 +23,11 @@ from neuro_cli.selection.base import Scores, Selection
 
 log = logging.getLogger(__name__)
 
-WAIT = 0.1  # seconds between two looks at signals and the clock
+WAIT = 0.1  # seconds between two checks of signals and the clock
 
 
 class SeedPassing(PopulationTraining):
-    """A peer's part of a cluster's run, for its run folder. ``scored``: members of all peers, ``rate`` of them a second."""
+    """Peer's part of a cluster's run, for its run folder. ``scored``: members of all peers; ``rate``: members per second."""
 
     scored = 0
     rate = 0.0
@@ -37,7 +37,7 @@ class SeedPassing(PopulationTraining):
 
 
 class PeerWorker:
-    """One peer's scoring and bookkeeping. ``initial``: what a replay begins with."""
+    """Scoring and run folder of one peer. ``initial``: the model at the start of a replay."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class PeerWorker:
         self._initial = initial
         self._at = Progression(generation=steps_of(parts).iteration)
         self._begun = self._last = time.perf_counter()
-        self._scored = (-1, "")  # the iteration, and the name under which its members were scored
+        self._scored = (-1, "")  # iteration, and our name when its members were scored
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
         self._goal, self._reached = Target(parts.config), False
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
-        """Work until all iterations are committed or a stop is wanted; the summary. Raises UserError."""
+        """Work until all iterations are committed or a stop is wanted. Returns the summary. Raises UserError."""
         total = self._parts.config["generations"]
         try:
             while self._at.generation < total and not self._reached and not stop.wanted():
@@ -74,7 +74,7 @@ class PeerWorker:
         finally:
             done = self._at.generation >= total
             self._network.stop(leave=not done)
-        self._apply_events(block=False)  # what was committed while we left
+        self._apply_events(block=False)  # records committed while we left
         done = self._at.generation >= total
         if not done:
             again = f"neuro evolve cluster.from_run={self._folder.run}"
@@ -83,7 +83,7 @@ class PeerWorker:
         return self._finish()
 
     def _has_scored(self) -> bool:
-        """Whether there is nothing to score now: who enters again under another name has other members."""
+        """Whether the members of this iteration are scored; a peer that joins again under another name has other members."""
         return self._scored == (self._at.generation, self._node.me)
 
     def _caught_up(self) -> bool:
@@ -91,7 +91,7 @@ class PeerWorker:
         return self._node.entered.is_set() and self._node.events.empty() and self._node.ledger.next == self._at.generation
 
     def _apply_events(self, block: bool) -> None:
-        """Apply what has been committed meanwhile; wait for the first of it when there is nothing else to do."""
+        """Apply all records committed meanwhile; ``block``: wait for the first one."""
         try:
             event = self._node.events.get(timeout=WAIT) if block else self._node.events.get_nowait()
             while not self._reached:

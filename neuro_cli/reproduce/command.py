@@ -1,4 +1,4 @@
-"""A command of ``neuro`` as a process of its own, which ends with the one that started it, and cleanly where it can."""
+"""Runs a command of ``neuro`` as a child process, which is asked to end with this one."""
 
 import os
 import signal
@@ -18,11 +18,11 @@ POLL = 0.1
 
 
 class StoppedError(Exception):
-    """The command was asked to stop: what is finished is kept."""
+    """Request to stop a command; finished work is kept."""
 
 
 def run_command(arguments: Sequence[str], terminal: Path) -> int:
-    """The exit code of ``neuro ARGUMENTS``, whose output is added to ``terminal``.
+    """Run ``neuro ARGUMENTS``, add its output to ``terminal``, and return its exit code.
 
     Raises StoppedError when this process is asked to stop meanwhile.
     """
@@ -46,7 +46,7 @@ def run_command(arguments: Sequence[str], terminal: Path) -> int:
 
 
 def last_words(terminal: Path) -> str:
-    """The last line that a command printed."""
+    """Last line that a command printed."""
     lines = terminal.read_text(errors="replace").strip().splitlines()
     return lines[-1].removeprefix("neuro: error: ") if lines else "it said nothing"
 

@@ -1,4 +1,4 @@
-"""From a config to work: which kind a run is, its algorithm says."""
+"""Assembles the trainable of a config, a population or an ensemble by its algorithm."""
 
 from typing import Any
 
@@ -10,5 +10,5 @@ from neuro_cli.runner.trainable import Trainable
 
 
 def assemble(config: dict[str, Any], world: World) -> Trainable:
-    """All parts of a run, bound to each other. Raises UserError for whatever does not fit."""
+    """Build all parts of a run, bound to each other. Raises UserError where they do not fit."""
     return build_ensemble(config, world) if is_ensemble(config) else PopulationTraining(build(config, world))

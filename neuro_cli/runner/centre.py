@@ -1,4 +1,4 @@
-"""The centre as a module: batch-norm statistics, and scores on the test set."""
+"""Centre of a population as a module: its batch-norm statistics, and its metrics on the test set."""
 
 import copy
 
@@ -17,10 +17,10 @@ STATISTICS_BATCHES = 8
 
 
 def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
-    """The model with parameters ``centre`` (M,), in evaluation mode.
+    """Model with parameters ``centre`` (M,), in evaluation mode.
 
-    Running statistics of batch norm are the mean over the last 8 batches up to ``generation``, taken at this centre: a
-    function of centre and generation, so they need no history and are the same on every rank.
+    Running statistics of batch norm are the mean over the last 8 batches up to ``generation``, computed at this centre. So they
+    are a function of centre and generation, need no history, and are the same on every rank.
     """
     module = copy.deepcopy(parts.model)
     parts.layout.attach(module, centre.clone())
@@ -41,7 +41,7 @@ def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
 
 
 def evaluate_centre(parts: Parts, module: nn.Module) -> dict[str, float]:
-    """Metrics of ``module`` on the whole test set."""
+    """Metrics of ``module`` on the whole test set, by name."""
     return parts.task.summarise(sums_over_chunks(parts.task, parts.task.deployed(module), parts.world, parts.threads))
 
 
@@ -62,5 +62,5 @@ def sums_over_chunks(task: Task, module: nn.Module, world: World, threads: Threa
 
 
 def buffers_of(module: nn.Module) -> dict[str, Tensor]:
-    """The module's buffers (running statistics among them), for the checkpoint."""
+    """Buffers of the module (running statistics among them), for the checkpoint."""
     return {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}

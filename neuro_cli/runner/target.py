@@ -1,4 +1,4 @@
-"""``stop.metric`` and ``stop.at``: a run ends at the first look at the test set where the metric has come that far."""
+"""Target of a run (``stop.metric``, ``stop.at``), which ends at the first test evaluation that reaches it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from neuro_cli.core.errors import ConfigError, nearest
 
 
 class Target:
-    """Of a config. Without ``stop.metric`` it is never reached. Raises ConfigError."""
+    """Target of a config. Without ``stop.metric`` it is never reached. Raises ConfigError."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         keys = config.get("stop") or {}  # configs of earlier versions have none
@@ -22,7 +22,7 @@ class Target:
             raise ConfigError(missing, None, "stop.metric and stop.at go together: a metric, and the value that ends the run")
 
     def reached(self, metrics: Mapping[str, float]) -> bool:
-        """Whether ``metrics`` of a look are there. Raises ConfigError for a metric that the test does not give."""
+        """Whether the ``metrics`` of a test evaluation reach it. Raises ConfigError for a metric that the test does not give."""
         if self._metric is None or self._at is None:
             return False
         if self._metric not in metrics:

@@ -1,4 +1,4 @@
-"""Who knocks at a peer: authenticated by TLS, looked over here, then let through or told why not."""
+"""Accepts incoming connections, authenticates peers by TLS, and serves them or refuses with a reason."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from neuro_cli.evolve.status import status_of
 log = logging.getLogger(__name__)
 
 HANDSHAKE = 5.0  # seconds for a newcomer to show the secret and say what it wants
-LINES = 10  # a minute, about those who know the secret
+LINES = 10  # per minute, about peers that know the secret
 
 
 class ListenerNode(Protocol):
@@ -48,7 +48,7 @@ class ListenerNode(Protocol):
 
 
 class Listener:
-    """Serves the connections that others open."""
+    """Serves incoming connections of a node, on the network thread."""
 
     def __init__(self, node: ListenerNode) -> None:
         self._node = node
@@ -60,7 +60,7 @@ class Listener:
         )
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from the first byte to its end."""
+        """Serve one connection, from the first byte to its end."""
         channel = Channel(reader, writer, self._node.traffic)
         address = channel.address
         identifier = ""
@@ -77,7 +77,7 @@ class Listener:
         except MalformedError as error:
             self._malformed.say(f"{channel.peer or address} sent what is no message of this version: {error}")
         except (ssl.SSLError, ConnectionError, TimeoutError) as error:
-            # whoever cannot finish the handshake may be noticed by its alert, by a reset or by silence, as the race goes
+            # a failed handshake shows as an alert, a reset or silence, depending on timing
             if not identifier:
                 why = "it does not know the cluster's secret, is no peer or was cut off"
                 self._strangers.say(f"refused {address}: {why} ({_short(error)})")
@@ -89,7 +89,7 @@ class Listener:
             writer.close()
 
     def log_refusals(self, at_once: bool = False) -> None:
-        """Say how many were refused of whom nothing was said yet."""
+        """Log the number of refusals that were not logged yet."""
         for lines in (self._strangers, self._refused, self._malformed):
             lines.due(at_once)
 
@@ -119,9 +119,9 @@ class Listener:
         await channel.drain()
 
     def _refusal(self, channel: Channel, hello: dict[str, Any]) -> str | None:
-        """Why not, or None. What a newcomer is of is compared key by key, so that the answer names the key.
+        """Reason to refuse ``hello``, or None. A newcomer's identity is compared key by key, so that the reason names the key.
 
-        Raises MalformedError for what is no hello.
+        Raises MalformedError for any other message.
         """
         node = self._node
         if hello.get("k") == "hello" and hello.get("format") != FORMAT:
@@ -141,12 +141,12 @@ class Listener:
         return difference(node.identity, hello["identity"])
 
     async def _listen(self, channel: Channel) -> None:
-        """What a connected peer says, until the connection ends."""
+        """Receive the messages of a connected peer, until the connection ends."""
         while True:
             self._node.dispatch.received(channel.peer, await channel.receive())
 
     async def _change(self, channel: Channel, purpose: str) -> None:
-        """Let a peer in or out, if we lead; else say who does."""
+        """Add or remove a peer if we lead; else answer with the leader."""
         node, peer = self._node, channel.peer
         if not node.entered.is_set() or not node.election.can_commit:
             leader = node.election.leader if node.entered.is_set() else None

@@ -1,6 +1,6 @@
 """Optimizers of ``torch.optim`` over the flat centre, which they see as tensors of the model's shapes.
 
-Any class of ``torch.optim`` whose step needs no closure works, matrix-shaped ones too.
+Any class of ``torch.optim`` works if its step needs no closure, also those for matrices.
 """
 
 import inspect

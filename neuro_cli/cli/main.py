@@ -67,7 +67,7 @@ def _nobody_reads() -> int:
     try:
         terminal = sys.stdout.fileno()
         poll = select.poll()
-    except (OSError, AttributeError):  # a stream of somebody who runs us in his process; a system without poll
+    except (OSError, AttributeError):  # a stream of a program that calls main(); a system without poll
         return 0
     poll.register(terminal, 0)
     if not any(event & select.POLLERR for _, event in poll.poll(0)):

@@ -26,7 +26,7 @@ class Sweep(Callback):
     current: "Sweep | None" = None
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        with suppress(OmegaConfBaseException):  # the folder's name depends on what only the job knows, which looks itself
+        with suppress(OmegaConfBaseException):  # a name that only the job can resolve; it checks the folder
             self._take(Path(str(config.hydra.run.dir)))
 
     def _take(self, folder: Path) -> None:

@@ -45,7 +45,7 @@ def start(config: dict[str, Any], run: Path, checkpoint: Any = None, again: list
     check_root(config)
     if config["ranks"] is not None and not launched():
         share(run)
-        if not slurm.in_job():  # whose nodes have the memory that was asked for, and maybe not on this machine
+        if not slurm.in_job():  # a job's nodes have the memory that was asked for, and may be other machines
             check_room(config)
         code = launch(config["ranks"], again or ["start", str(run)], make_network(config))
         return _ended(config, run, code) if code else 0

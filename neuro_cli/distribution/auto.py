@@ -25,7 +25,7 @@ from neuro_cli.fabric.simulated import SimulatedWorld
 log = logging.getLogger(__name__)
 
 REPEATS = 3  # repetitions, the fastest counts
-SAMPLE = 64  # members whose perturbations are summed for the estimate; the work grows with their number
+SAMPLE = 64  # members that are summed for the estimate; the work grows with their number
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class DispatchNode(Protocol):
-    """The part of a node that the dispatch needs."""
+    """Part of a node that the dispatch needs."""
 
     limits: Limits
     election: Election

@@ -18,7 +18,7 @@ LEADERLESS = 5.0  # seconds, at least, before a peer warns that there is no lead
 
 
 class HeartbeatNode(Protocol):
-    """The part of a node that its heartbeat needs. ``working``: the iteration that the worker is at."""
+    """Part of a node that its heartbeat needs. ``working``: the iteration that the worker is at."""
 
     me: str
     run: Path

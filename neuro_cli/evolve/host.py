@@ -1,4 +1,4 @@
-"""The host of a peer's election: its network, clock, ledger and membership, as :class:`neuro_cli.election.base.Host` asks."""
+"""Host of a peer's election (:class:`neuro_cli.election.base.Host`): its network, clock, ledger and membership."""
 
 import time
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from neuro_cli.evolve.removal import RemovalDetector
 
 
 class HostNode(Protocol):
-    """The part of a node that its election's host needs."""
+    """Part of a node that its election's host needs."""
 
     me: str
     known: set[str]

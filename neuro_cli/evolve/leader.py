@@ -25,7 +25,7 @@ AGAIN = 1.0  # seconds after which a proposal that was not committed is made aga
 
 
 class LeaderNode(Protocol):
-    """The part of a node that leading needs. ``entered``: set while it takes part in the election."""
+    """Part of a node that leading needs. ``entered``: set while it takes part in the election."""
 
     me: str
     settings: Settings

@@ -27,7 +27,7 @@ END = 4.0  # seconds in which leaving, or waiting for the others, must succeed
 
 
 class MembershipNode(Protocol):
-    """The part of a node that joining and leaving need. ``known``: names of peers met so far; ``finished``: set when it stops."""
+    """Part of a node that joining and leaving need. ``known``: names of peers met so far; ``finished``: set when it stops."""
 
     me: str
     cluster: str

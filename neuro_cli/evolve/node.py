@@ -1,4 +1,4 @@
-"""One peer on the network: wires its parts together and runs the loop that drives them.
+"""Node of a peer on the network: wires its parts together and runs the loop that drives them.
 
 :mod:`neuro_cli.evolve.node_thread` runs it on a thread of its own.
 """

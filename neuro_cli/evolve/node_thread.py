@@ -1,6 +1,6 @@
-"""The thread of a node, and the calls by which the worker on the main thread reaches it.
+"""Thread of a node, and the calls by which the worker on the main thread reaches it.
 
-The way back is :attr:`neuro_cli.evolve.node.Node.events`.
+The node reports back by :attr:`neuro_cli.evolve.node.Node.events`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The ledger of one peer, in memory and on disk: appends committed records, and is replaced when its history loses."""
+"""Ledger of one peer, in memory and on disk: appends committed records, or gives way to another history."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class LedgerNode(Protocol):
-    """The part of a node that its ledger needs."""
+    """Part of a node that its ledger needs."""
 
     limits: Limits
     state_transfer: StateTransfer

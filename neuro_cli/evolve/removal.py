@@ -15,7 +15,7 @@ LEADER_SILENT = 2.0  # seconds without a message of the leader, after which memb
 
 
 class RemovalNode(Protocol):
-    """The part of a node that the detection needs. ``known``: names of all peers met so far."""
+    """Part of a node that the detection needs. ``known``: names of all peers met so far."""
 
     me: str
     known: set[str]

@@ -12,7 +12,7 @@ from neuro_cli.evolve.network.messages import Limits
 
 
 class ReporterNode(Protocol):
-    """The part of a node that its reporter needs."""
+    """Part of a node that its reporter needs."""
 
     me: str
     limits: Limits

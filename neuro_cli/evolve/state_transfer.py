@@ -33,7 +33,7 @@ class Snapshot:
 
 
 class Keeper(Protocol):
-    """A ledger that takes records, and can be replaced by another."""
+    """Owner of a ledger, which takes records and can replace it by another."""
 
     ledger: Ledger
     limits: Limits
@@ -189,7 +189,7 @@ ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
 
 
 class TransferNode(Protocol):
-    """The part of a node that fetching needs."""
+    """Part of a node that fetching needs."""
 
     me: str
     settings: Settings

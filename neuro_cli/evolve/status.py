@@ -10,7 +10,7 @@ from neuro_cli.evolve.peer_ledger import PeerLedger
 
 
 class StatusNode(Protocol):
-    """The part of a node that its status needs."""
+    """Part of a node that its status needs."""
 
     me: str
     election: Election

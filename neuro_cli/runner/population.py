@@ -10,8 +10,9 @@ from neuro_cli.algo.base import State
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
+from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.build import Parts
-from neuro_cli.runner.centre import buffers_of, centre_module, evaluate_centre
+from neuro_cli.runner.centre import centre_module, evaluate_centre
 from neuro_cli.runner.trainable import Row, Trainable
 
 

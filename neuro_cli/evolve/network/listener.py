@@ -28,7 +28,7 @@ LINES = 10  # per minute, about peers that know the secret
 
 
 class ListenerNode(Protocol):
-    """The part of a node that its listener needs. ``snapshot``: gives the newest snapshot of the model."""
+    """Part of a node that its listener needs. ``snapshot``: gives the newest snapshot of the model."""
 
     me: str
     cluster: str

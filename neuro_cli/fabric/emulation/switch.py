@@ -2,7 +2,7 @@
 
 It stands in for the kernel's ``netem``, which many kernels are built without. A frame that enters port i leaves port j
 when i's uplink has sent it, j's downlink has received it, and ``delay`` has passed. Segmentation is left to the ports
-(virtio headers), so one read and one write move up to 64 KiB. A port whose uplink is booked ahead is not read: senders
+(virtio headers), so one read and one write move up to 64 KiB. A port is not read while its uplink is booked ahead: senders
 feel back-pressure, as from a network card's queue, and nothing is lost but what overflows a downlink.
 
 The loop is compiled by numba, which the project needs anyway: no C compiler, and no interpreter in the path of a frame.

@@ -1,7 +1,7 @@
-"""The contract of an algorithm: how fitnesses become the next centre.
+"""Contract of an algorithm: turns the fitnesses of a generation into the next centre.
 
 An algorithm of a centre proposes where a generation's candidates lie, turns their fitnesses into weights, and receives the
-weighted sums of the perturbations that whoever runs it worked out. It never sees a rank, a socket or a model class.
+weighted sums of the perturbations from the distribution method. It never sees a rank, a socket or a model class.
 
 Legend: P members, M columns, K rows of weights, T parents.
 """
@@ -54,19 +54,19 @@ class Combination:
 
 @dataclass
 class State:
-    """What a checkpoint holds of an algorithm: named tensors, and scalars that JSON can hold."""
+    """State of an algorithm for a checkpoint: named tensors, and scalars that JSON can hold."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     scalars: dict[str, Any] = field(default_factory=dict)
 
     def part(self, name: str) -> dict[str, Tensor]:
-        """The tensors called ``name.<rest>``, by the rest."""
+        """Tensors with names ``name.<rest>``, by the rest."""
         start = f"{name}."
         return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
 
 
 class Algorithm(ABC):  # noqa: B024 (what algorithms of a centre and ensembles share is their group)
-    """Base of all that the group ``algo`` offers."""
+    """Base of all options of the group ``algo``."""
 
 
 class CentreAlgorithm(Algorithm):
@@ -81,21 +81,21 @@ class CentreAlgorithm(Algorithm):
     @property
     @abstractmethod
     def centre(self) -> Tensor:
-        """The present solution (M,) float32: what is evaluated, saved and returned."""
+        """Present solution (M,) float32, which is evaluated, saved and returned."""
 
     @abstractmethod
     def state(self) -> State:
-        """All that the next generation depends on."""
+        """State that the next generation depends on."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Take back what :meth:`state` gave."""
+        """Restore a :meth:`state`."""
 
 
 class PopulationAlgorithm(CentreAlgorithm):
     """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
 
-    ``sums_add_up``: what one generation's sums lack may be added to those of the next.
+    ``sums_add_up``: a rounding error in one generation's sums may be added to those of the next.
     """
 
     needs_pairs = False
@@ -103,18 +103,18 @@ class PopulationAlgorithm(CentreAlgorithm):
 
     @abstractmethod
     def ask(self, generation: int) -> Proposal:
-        """Where the candidates of a generation lie."""
+        """Propose the candidates of a generation."""
 
     @abstractmethod
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        """Weights for the fitnesses given (n,) float64: all P members', or a subset's when shaped in parts."""
+        """Weights for fitnesses (n,) float64 of all P members, or of a subset when shaped in parts."""
 
     @abstractmethod
     def tell(self, generation: int, sums: Tensor) -> None:
         """Take the sums (K, M) float32 and move the centre."""
 
     def can_shape_parts(self) -> bool:
-        """Whether weights worked out over parts of the population may be averaged."""
+        """Whether weights computed over parts of the population may be averaged."""
         return True
 
 

@@ -1,7 +1,7 @@
 """ClipUp: gradient ascent by normalised gradients, with momentum, and a limit to the length of a step.
 
 Toklu, Liskowski, Srivastava, "ClipUp: a simple and powerful optimizer for distribution-based policy evolution", PPSN 2020,
-algorithm 1. The step size says how far, never the size of the gradient, which fitness shaping makes arbitrary.
+algorithm 1. The step size alone sets the length of a step; the gradient's length is arbitrary after fitness shaping.
 """
 
 import math
@@ -55,5 +55,5 @@ class ClipUp(torch.optim.Optimizer):
 
 
 def _norm(tensors: Iterable[Tensor | None]) -> float:
-    """The Euclidean length of all tensors together, summed up in float64."""
+    """Euclidean norm of all tensors together, summed in float64."""
     return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors if tensor is not None))

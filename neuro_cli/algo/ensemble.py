@@ -1,7 +1,7 @@
-"""Joint training of an ensemble: M networks, one prediction, one loss (Webb 2019; Webb et al. 2019, arXiv 1902.04422).
+"""Joint training of an ensemble of M networks with one prediction and one loss (Webb 2019; Webb et al. 2019, arXiv 1902.04422).
 
 The ensemble is a product of experts: its prediction is the normalised geometric mean of the members' predictions,
-q = softmax(mean of the members' logits), and what is minimised is the cross-entropy of q. A member needs nothing of the
+q = softmax(mean of the members' logits), and the loss is the cross-entropy of q. A member needs nothing of the
 others but q: the gradient of the loss with respect to its logits is (q - p) / (M B), the same for every member.
 
 Legend: M members, B examples, K classes; p one-hot targets.
@@ -23,10 +23,10 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 class Ensemble(Algorithm):
-    """What ``algo=ensemble`` sets.
+    """Settings of ``algo=ensemble``.
 
     ``size``: members of the kind that the group ``model`` names; ``members``: entries for others beside them, as config
-    nodes (whoever builds the networks reads them). Raises ConfigError.
+    nodes (read where the networks are built). Raises ConfigError.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Ensemble(Algorithm):
 
 @dataclass(frozen=True)
 class JointOutcome:
-    """Of one minibatch: the ensemble's mean ``loss``, its ``accuracy``, and dL/df (B, K) of every member."""
+    """Outcome of one minibatch: the ensemble's mean ``loss``, its ``accuracy``, and dL/df (B, K) of every member."""
 
     loss: float
     accuracy: float
@@ -58,7 +58,7 @@ class JointOutcome:
 
 
 def joint_outcome(mean_logits: Tensor, targets: Tensor, members: int, examples: int | None = None) -> JointOutcome:
-    """The outcome of ``mean_logits`` (B, K), the mean over all ``members``, for ``targets`` (B,) int64.
+    """Outcome of ``mean_logits`` (B, K), the mean over all ``members``, for ``targets`` (B,) int64.
 
     ``examples``: of the whole minibatch where (B, K) is a share of it; loss and accuracy are then the share's part of the
     whole's means.
@@ -68,7 +68,7 @@ def joint_outcome(mean_logits: Tensor, targets: Tensor, members: int, examples: 
     losses = F.nll_loss(log_q, targets, reduction="none")
     gradient = log_q.exp()
     gradient[torch.arange(len(targets), device=targets.device), targets] -= 1
-    correct = (mean_logits.argmax(1) == targets) & losses.isfinite()  # argmax of what is no number would be a lucky guess
+    correct = (mean_logits.argmax(1) == targets) & losses.isfinite()  # argmax of NaN would count as a lucky guess
     return JointOutcome(
         float(losses.sum(dtype=torch.float64)) / examples,
         float(correct.sum()) / examples,

@@ -1,4 +1,4 @@
-"""A genetic algorithm with truncation selection and mutation only; an individual is its chain of mutation addresses.
+"""Genetic algorithm with truncation selection and mutation only; an individual is its chain of mutation addresses.
 
 Such, Madhavan, Conti, Lehman, Stanley, Clune, "Deep neuroevolution: genetic algorithms are a competitive alternative for
 training deep neural networks for reinforcement learning", 2017, algorithm 1 and section 3.1 (seed chains).
@@ -44,7 +44,7 @@ class Genetic(PopulationAlgorithm):
 
     @property
     def chains(self) -> list[Chain]:
-        """The mutations that lead from the initial centre to each parent, best first."""
+        """Mutations that lead from the initial centre to each parent, best first."""
         return self._chains
 
     def sigma_at(self, generation: int) -> float:

@@ -1,4 +1,4 @@
-"""One network of an ensemble with its optimizer: forward now, backward when the others' logits have come.
+"""Member of an ensemble: a network and its optimizer, forward now, backward when the others' logits have arrived.
 
 With ``staleness`` s a member is forward on up to s later minibatches before it learns from one, as in pipelined training:
 a minibatch's gradient is that of the parameters at its forward pass, s updates old. Each pass in flight has a copy of the
@@ -29,7 +29,7 @@ class Member:
         self._copies = [copy.deepcopy(self.module) for _ in range(staleness + 1)] if staleness else []
         self._logits: dict[tuple[int, int], Tensor] = {}  # by iteration and piece of its minibatch
         self._buffers: dict[int, dict[str, Tensor]] = {}  # as they were before the passes in flight
-        self._restored: dict[int, dict[str, Tensor]] = {}  # what passes that were in flight at a checkpoint began with
+        self._restored: dict[int, dict[str, Tensor]] = {}  # parameters at the start of passes that were in flight at a checkpoint
 
     def graph(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
         """Logits (B, K) of the minibatch of an iteration, or of a ``piece`` of it, as part of autograd's graph."""
@@ -41,12 +41,12 @@ class Member:
         return logits
 
     def forward(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
-        """Logits (B, K) of the minibatch of an iteration, or of a ``piece``, detached; what its backward pass needs is kept."""
+        """Logits (B, K) of the minibatch of an iteration, or of a ``piece``, detached; keeps the graph for the backward pass."""
         logits = self._logits[iteration, piece] = self.graph(iteration, inputs, piece)
         return logits.detach()
 
     def back(self, iteration: int, gradient: Tensor, piece: int = 0) -> None:
-        """Go back from dL/df (B, K) of a forward pass: the parameters get gradients, those of several pieces add up."""
+        """Back-propagate dL/df (B, K) of a forward pass; the gradients of several pieces add up."""
         self._logits.pop((iteration, piece)).backward(gradient)
         if self._copies:
             self._buffers.pop(iteration)
@@ -55,16 +55,16 @@ class Member:
                 live.grad, stale.grad = stale.grad, None
 
     def step(self, iteration: int) -> None:
-        """Step the optimizer along the gradients that the parameters have, with the iteration's learning rate."""
+        """Step the optimizer along the parameters' gradients, with the iteration's learning rate."""
         self._optimizer.step(iteration)
 
     def learn(self, iteration: int, gradient: Tensor) -> None:
-        """Go back, then step."""
+        """Back-propagate, then step."""
         self.back(iteration, gradient)
         self.step(iteration)
 
     def shared(self) -> list[tuple[Tensor, bool]]:
-        """What ranks that share the minibatch have to add up: gradients, and buffers of which the mean counts (True)."""
+        """Tensors that ranks sharing the minibatch add up: gradients (False), and buffers to be averaged (True)."""
         gradients = [(parameter.grad, False) for parameter in self.module.parameters() if parameter.grad is not None]
         return gradients + [(buffer, True) for buffer in self.module.buffers() if buffer.is_floating_point()]
 
@@ -84,7 +84,7 @@ class Member:
 
     @contextmanager
     def _addressed(self, iteration: int, piece: int) -> Iterator[None]:
-        """Let dropout draw by (seed, member, iteration, piece), whoever runs the member and whatever ran before."""
+        """Seed dropout by (seed, member, iteration, piece), independent of the rank that runs the member and of earlier draws."""
         if not self._draws:
             yield
             return
@@ -106,7 +106,7 @@ class Member:
         return state
 
     def restore(self, state: State) -> None:
-        """Take back what :meth:`state` gave."""
+        """Restore a :meth:`state`."""
         self.forget()
         _copy(state.part("model"), _numbers(self.module))
         for key, tensor in state.part("flight").items():

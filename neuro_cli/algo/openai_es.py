@@ -1,4 +1,4 @@
-"""OpenAI-ES: an isotropic Gaussian of fixed shape whose centre follows the estimated gradient.
+"""OpenAI-ES: the centre of an isotropic Gaussian of fixed width follows the estimated gradient.
 
 Salimans, Ho, Chen, Sidor, Sutskever, "Evolution strategies as a scalable alternative to reinforcement learning", 2017,
 algorithm 1, with rank shaping, an optimizer and L2 weight decay as in section 2.1 and its code.

@@ -1,6 +1,6 @@
-"""A ``torch.optim`` optimizer over the flat centre: it sees tensors of the model's shapes, we keep one vector.
+"""Optimizers of ``torch.optim`` over the flat centre, which they see as tensors of the model's shapes.
 
-Any class of ``torch.optim`` whose step needs no closure works, matrix-shaped ones too.
+Any class of ``torch.optim`` works if its step needs no closure, also those for matrices.
 """
 
 import inspect
@@ -20,7 +20,7 @@ OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:
-    """The factory with the class's fused step where it has one and nothing else is asked for: it needs no temporaries."""
+    """Choose the class's fused step, which needs no temporaries, where it has one and the config asks for nothing else."""
     kind = factory.func if isinstance(factory, partial) else factory
     chosen = factory.keywords if isinstance(factory, partial) else {}
     if (
@@ -32,15 +32,15 @@ def _fused(factory: OptimizerFactory) -> OptimizerFactory:
 
 
 def _leave_compiler_out() -> None:
-    """Let ``torch.optim`` not import torch's compiler only to switch it off: 150 MB a rank, and two seconds."""
+    """Keep ``torch.optim`` from importing torch's compiler, which costs 150 MB per rank and two seconds."""
     for method in vars(torch.optim.Optimizer).values():
         if hasattr(method, "__wrapped__"):
             inner = inspect.unwrap(method)
-            inner.__dynamo_disable = inner  # what torch._compile looks for before it imports
+            inner.__dynamo_disable = inner  # torch._compile checks this attribute before it imports
 
 
 class ScheduledOptimizer:
-    """A ``torch.optim`` optimizer over ``parameters`` whose learning rates follow a schedule. ``key`` names it in errors."""
+    """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors."""
 
     def __init__(
         self, factory: OptimizerFactory, schedule: Schedule, parameters: list[nn.Parameter], key: str = "algo.optimizer"
@@ -64,7 +64,7 @@ class ScheduledOptimizer:
         self._optimizer.zero_grad(set_to_none=True)
 
     def state(self, live: bool = False) -> State:
-        """What the optimizer remembers of every parameter, under ``optimizer.<index>.<name>``; copies unless ``live``."""
+        """Optimizer state of every parameter, under ``optimizer.<index>.<name>``; copies unless ``live``."""
         state = State()
         for index, values in self._optimizer.state_dict()["state"].items():
             for name, value in values.items():
@@ -75,7 +75,7 @@ class ScheduledOptimizer:
         return state
 
     def restore(self, state: State) -> None:
-        """Take back what :meth:`state` gave; other entries of ``state`` are not looked at."""
+        """Restore a :meth:`state`; other entries of ``state`` are ignored."""
         slots: dict[int, dict[str, Any]] = {}
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
             if key.startswith("optimizer."):
@@ -84,7 +84,7 @@ class ScheduledOptimizer:
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": slots})
 
     def _laid_out(self, value: Any, index: int) -> Any:
-        """A state tensor of a parameter's shape in that parameter's memory order: fused steps walk both side by side."""
+        """Copy a state tensor into the memory order of its parameter, since fused steps walk both side by side."""
         parameter = self._parameters[index]
         if isinstance(value, Tensor) and value.shape == parameter.shape:
             return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
@@ -123,7 +123,7 @@ class CentreOptimizer:
 
 
 class OptimizedCentre(CentreAlgorithm):
-    """Base of the algorithms whose only state is a centre and its optimizer; ``start`` sets ``_optimizer``."""
+    """Base of the algorithms with a centre and its optimizer as their only state; ``start`` sets ``_optimizer``."""
 
     _optimizer: CentreOptimizer
 

@@ -1,4 +1,4 @@
-"""PGPE: policy gradients with parameter-based exploration, by mirrored pairs, with a step size for every parameter.
+"""PGPE: policy gradients with parameter-based exploration, by mirrored pairs, with one step size per parameter.
 
 Sehnke, Osendorp, Rückstieß, Graves, Peters, Schmidhuber, "Parameter-exploring policy gradients", Neural Networks 23, 2010,
 section 2.3 (symmetric sampling); with ClipUp and a limit on the change of sigma as in Toklu, Liskowski, Srivastava 2020.
@@ -21,7 +21,7 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
 
     centre: along the mean of sigma e (u+ - u-) / 2, by ``optimizer``;
     sigma += sigma_learning_rate * mean of sigma (e**2 - 1) ((u+ + u-) / 2 - b), b the mean utility, by at most the share
-    ``sigma_max_change`` of itself. ``sigma_learning_rate`` 0: sigma stays, and one row of sums is asked for instead of two.
+    ``sigma_max_change`` of itself. ``sigma_learning_rate`` 0: sigma stays, and one row of sums is needed instead of two.
     """
 
     needs_pairs = True

@@ -1,4 +1,4 @@
-"""The model of `neuro evolve`: a start, and the steps that its cluster has committed."""
+"""Centre of `neuro evolve`: initial parameters plus the steps that the cluster has committed."""
 
 from torch import Tensor
 
@@ -8,7 +8,7 @@ from neuro_cli.core.layout import ParameterLayout
 
 
 class SeedSteps(CentreAlgorithm):
-    """Only sums and steps; who scores and who chooses is the cluster's affair. ``sigma``: standard deviation of a member."""
+    """Adds committed steps to the centre; the cluster scores and selects. ``sigma``: standard deviation of a member."""
 
     def __init__(self, sigma: float) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
@@ -22,7 +22,7 @@ class SeedSteps(CentreAlgorithm):
         return self._centre
 
     def proposal(self) -> Proposal:
-        """Any member of the present iteration: the centre plus sigma times its noise."""
+        """Proposal of the present iteration: every member is the centre plus sigma times its noise."""
         return Proposal.around(self._centre, self.sigma)
 
     def step(self, sums: list[Tensor], head: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The gradient baseline: back-propagation of the same loss on the same batches, with any ``torch.optim`` optimizer."""
+"""Gradient baseline: back-propagation of the same loss on the same batches, with any ``torch.optim`` optimizer."""
 
 from torch import Tensor
 

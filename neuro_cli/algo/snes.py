@@ -1,4 +1,4 @@
-"""SNES: separable natural evolution strategy, with a step size for every parameter.
+"""SNES: separable natural evolution strategy, with one step size per parameter.
 
 Wierstra, Schaul, Glasmachers, Sun, Peters, Schmidhuber, "Natural evolution strategies", JMLR 15, 2014, algorithm 6
 (separable NES); defaults of its table 1.

@@ -1,4 +1,4 @@
-"""``neuro bench``: what is measured, by name. Each prints a table and writes a CSV file into the run folder."""
+"""``neuro bench``: runs a benchmark by name, which prints a table and writes a CSV file into the run folder."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

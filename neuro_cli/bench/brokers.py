@@ -1,6 +1,6 @@
-"""``neuro bench brokers``: tasks a second, time from submission to start, a load shared by two brokers, memory of a full queue.
+"""``neuro bench brokers``: tasks per second, time from submission to start, load sharing of two brokers, memory of a full queue.
 
-Every measurement has a cluster of its own on this machine, whose processes share the cores with this one.
+Every measurement has a cluster of its own on this machine; its processes share the cores with this one.
 """
 
 import statistics
@@ -17,7 +17,7 @@ from neuro_cli.core.process import resident_bytes
 from neuro_cli.pool.base import WorkResult, WorkUnit
 from neuro_cli.pool.broker import BrokerPool
 
-TICK = 0.005  # seconds between two submissions of the load whose latency is measured
+TICK = 0.005  # seconds between two submissions while latency is measured
 WAIT_SECONDS = 300.0
 COUNTS = ("tasks", "payload", "rate", "shared_tasks", "queued")
 
@@ -41,7 +41,7 @@ def bench_brokers(config: dict[str, Any], run: Path) -> None:
 
 
 def throughput(tasks: int, payload: int) -> dict[str, float]:
-    """``tasks`` that do nothing, ``payload`` bytes each way, through one broker to one worker."""
+    """Throughput of ``tasks`` empty tasks, ``payload`` bytes each way, through one broker to one worker."""
     with _Bench(workers=1) as bench:
         bench.do(_noops(200, payload, "warm"))
         begun = time.perf_counter()
@@ -50,7 +50,7 @@ def throughput(tasks: int, payload: int) -> dict[str, float]:
 
 
 def latency(rate: int, seconds: float, payload: int) -> dict[str, float]:
-    """Milliseconds from the moment at which a task was due to be submitted until it began, at a steady ``rate`` a second."""
+    """Milliseconds from a task's scheduled submission until it began, at a steady ``rate`` per second."""
     with _Bench(workers=1) as bench:
         bench.do(_noops(200, payload, "warm"))
         begun, sent = time.time(), 0
@@ -69,7 +69,7 @@ def latency(rate: int, seconds: float, payload: int) -> dict[str, float]:
 
 
 def shared(tasks: int) -> dict[str, float]:
-    """Tasks of 5 ms to one of two brokers with a worker each: tasks a second, and the share of the other broker's worker."""
+    """Rate of 5 ms tasks, sent to one of two brokers with a worker each, and the share of the other broker's worker."""
     with _Bench(workers=1) as bench:
         begun = time.perf_counter()
         bench.do(_noops(tasks // 2, 100, "one", seconds=0.005))
@@ -87,7 +87,7 @@ def shared(tasks: int) -> dict[str, float]:
 
 
 def memory(queued: int, payload: int) -> dict[str, float]:
-    """MiB of a broker before and after ``queued`` tasks wait in it, and how fast it took them."""
+    """Memory (MiB) of a broker before and after ``queued`` tasks wait in it, and the rate at which it took them."""
     with _Bench(workers=0) as bench:
         bench.pool.submit(_noops(1, payload, "first"))
         pid = bench.cluster.members["broker-0"].process.pid
@@ -104,7 +104,7 @@ def memory(queued: int, payload: int) -> dict[str, float]:
 
 
 class _Bench:
-    """A cluster with a pool, ready for work."""
+    """Cluster with a pool, ready for work."""
 
     def __init__(self, workers: int, brokers: int = 1) -> None:
         self.cluster = Cluster()
@@ -123,12 +123,12 @@ class _Bench:
         self.cluster.close()
 
     def do(self, tasks: Sequence[WorkUnit]) -> list[WorkResult]:
-        """The results of all tasks."""
+        """Run all tasks and return their results."""
         self.pool.submit(tasks)
         return self.rest(len(tasks))
 
     def rest(self, count: int) -> list[WorkResult]:
-        """``count`` results. Raises UserError if they do not come, or one is an error."""
+        """Wait for ``count`` results. Raises UserError if they do not come, or one is an error."""
         results: list[WorkResult] = []
         deadline = time.monotonic() + WAIT_SECONDS
         while len(results) < count:

@@ -1,4 +1,4 @@
-"""``neuro bench correlation``: how well each sampler's estimate points along the gradient that back-propagation gives.
+"""``neuro bench correlation``: cosine of each sampler's gradient estimate and the gradient by back-propagation.
 
 Appendix A of "An efficient GPU implementation of natural evolution strategies for deep learning", on the configured task
 and model: the cosine between the estimate from the raw fitnesses and the gradient of the loss on the same examples, after
@@ -55,7 +55,7 @@ def bench_correlation(config: dict[str, Any], run: Path) -> None:
 
 
 def trained(config: dict[str, Any], steps: int) -> torch.Tensor:
-    """The centre (M,) after ``steps`` of SGD."""
+    """Centre (M,) after ``steps`` of SGD."""
     parts = build(Options(copy.deepcopy(config) | {"algo": SGD, "layout": "shared_batch"}), SingleProcess())
     for step in range(steps):
         parts.distribution.step(step)
@@ -64,7 +64,7 @@ def trained(config: dict[str, Any], steps: int) -> torch.Tensor:
 
 
 def correlations(config: dict[str, Any], centre: torch.Tensor, sigma: float, repeats: int) -> Iterator[float]:
-    """The cosine in each of ``repeats`` generations, each with its own noise and examples."""
+    """Cosines of ``repeats`` generations, each with its own noise and examples."""
     config["algo"] = copy.deepcopy(config["algo"]) | {"sigma": sigma, "shaping": "raw"}
     parts = build(Options(config), SingleProcess())
     parts.algo.centre.copy_(centre)

@@ -1,6 +1,6 @@
-"""DDPG of stable-baselines3 as a command that looks at its policy as ``neuro train`` does, with the same evaluator.
+"""DDPG of stable-baselines3 as a command that evaluates its policy as ``neuro train`` does, with the same evaluator.
 
-python -m neuro_cli.bench.ddpg_worker SETTING_AS_JSON FOLDER; writes FOLDER/metrics.csv, a row a look, and fresh.json.
+python -m neuro_cli.bench.ddpg_worker SETTING_AS_JSON FOLDER; writes FOLDER/metrics.csv, one row per evaluation, and fresh.json.
 """
 
 import csv
@@ -27,7 +27,7 @@ FRESH = "fresh.json"
 
 
 def load_library() -> Any:
-    """The class DDPG. Raises UserError when stable-baselines3 is not installed."""
+    """Import the class DDPG. Raises UserError when stable-baselines3 is not installed."""
     try:
         from stable_baselines3 import DDPG
     except ImportError as error:
@@ -36,7 +36,7 @@ def load_library() -> Any:
 
 
 def made(setting: dict[str, Any]) -> Any:
-    """The learner that ``setting`` describes. Raises UserError."""
+    """Make the learner that ``setting`` describes. Raises UserError."""
     ddpg, keys = load_library(), dict(setting["ddpg"])
     from stable_baselines3.common.noise import NormalActionNoise
 
@@ -56,7 +56,7 @@ def made(setting: dict[str, Any]) -> Any:
 
 
 def learn(setting: dict[str, Any], folder: Path, stop: StopRequest) -> None:
-    """Learn until a look reaches the goal or a stop is wanted. Raises UserError."""
+    """Learn until an evaluation reaches the goal or a stop is wanted. Raises UserError."""
     torch.set_num_threads(setting["workers"])
     begun, learner = time.monotonic(), made(setting)
     from stable_baselines3.common.callbacks import BaseCallback
@@ -82,7 +82,7 @@ def learn(setting: dict[str, Any], folder: Path, stop: StopRequest) -> None:
 
 
 def policy(learner: Any) -> nn.Sequential:
-    """The actor without exploration: linear layers with ReLU, tanh at the end."""
+    """Actor without exploration: linear layers with ReLU, tanh at the end."""
     network = learner.actor.mu
     assert isinstance(network, nn.Sequential)
     return network

@@ -1,4 +1,4 @@
-"""``neuro bench ensemble``: is joint training over ranks the same training, and ``neuro bench ensemble_bytes``: what it sends.
+"""``neuro bench ensemble`` compares joint training over ranks with one process; ``neuro bench ensemble_bytes`` counts bytes sent.
 
 The first compares losses with those of one process and one graph, iteration by iteration: in float64 on several numbers of
 ranks, and in float32 over an epoch, with a plot as in the post (Webb 2019). The second counts at the fabric.
@@ -66,7 +66,7 @@ def bench_ensemble(config: dict[str, Any], run: Path) -> None:
 
 
 def bench_bytes(config: dict[str, Any], run: Path) -> None:
-    """Print what a rank of two sends in an iteration, for networks of several sizes; write ``ensemble_bytes.csv``."""
+    """Print the bytes that one of two ranks sends per iteration, for networks of several sizes; write ``ensemble_bytes.csv``."""
     node = config["ensemble"]["bytes"]
     batch = integer("ensemble.bytes.batch_size", node["batch_size"], 2)
     worlds, rows = _Worlds(config, run), []
@@ -104,13 +104,13 @@ def bench_bytes(config: dict[str, Any], run: Path) -> None:
 
 
 class _Worlds:
-    """Starts the worlds and collects what they noted."""
+    """Starts the worlds and collects their results."""
 
     def __init__(self, config: dict[str, Any], run: Path) -> None:
         self._config, self._run, self._count = config, run, 0
 
     def run(self, ranks: int, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The results of ``entries`` on ``ranks`` ranks. Raises RuntimeError when the world fails."""
+        """Run ``entries`` on ``ranks`` ranks and return their results. Raises RuntimeError when the world fails."""
         self._count += 1
         folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
         folder.mkdir(parents=True)
@@ -126,7 +126,7 @@ class _Worlds:
 
 
 def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, look: bool = False) -> dict[str, Any]:
-    """What a world is to run: the training run of the config's section ``ensemble`` with one method."""
+    """Entry of a world's plan: the training run of the config's section ``ensemble`` with one method."""
     node = config["ensemble"]
     own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "algo", "batch_size")}
     own["algo"]["dtype"] = dtype
@@ -147,7 +147,7 @@ def _positive(config: dict[str, Any], key: str) -> int:
 
 
 def _plot(curves: dict[str, list[float]], path: Path) -> None:
-    """The losses of all curves against the iteration."""
+    """Plot the losses of all curves against the iteration."""
     figure = Figure(figsize=(8, 4.8), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="iteration", ylabel="loss of the ensemble", yscale="log")

@@ -1,4 +1,4 @@
-"""What every rank of ``neuro bench ensemble``'s worlds runs: some ensembles, one after the other, their losses and bytes noted.
+"""Worker of ``neuro bench ensemble``: every rank of a world trains ensembles one after the other; losses and bytes are recorded.
 
 mpiexec -n N python -m neuro_cli.bench.ensemble_worker PLAN RESULTS
 """
@@ -20,7 +20,7 @@ from neuro_cli.runner.session import guarded
 
 
 def run_entry(entry: dict[str, Any], world: World) -> dict[str, Any]:
-    """Losses of all iterations, bytes of one (the most of a rank), seconds, parameters; test metrics where asked for."""
+    """Run an entry: losses of all iterations, bytes of one (busiest rank), seconds, parameters; test metrics where asked for."""
     work = assemble(Options(entry["config"]), world)
     try:
         begun, sent, received = time.perf_counter(), world.traffic.sent, world.traffic.received

@@ -1,7 +1,7 @@
-"""``neuro bench generation``: seconds of one whole generation, where they go, and ratios to the textbook loop and the roof.
+"""``neuro bench generation``: seconds of one whole generation, their phases, and ratios to the textbook loop and the roof.
 
 Every system is a process of its own (its peak memory is its own, its threads disturb no other) and makes one generation
-in turn, so that a machine that drifts drifts for all of them.
+in turn, so that a drift of the machine affects all alike.
 """
 
 import csv
@@ -29,7 +29,7 @@ SPLIT = ("sample", "perturb", "forward", "communicate", "update")
 
 
 class BenchProcess:
-    """One system in a process of its own, which makes a generation for every line it reads."""
+    """System in a process of its own, which makes one generation per line that it reads."""
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
         self.name = name
@@ -70,7 +70,7 @@ class BenchProcess:
         return statistics.median(row[key] for row in self.rows)
 
     def ratio_to(self, other: "BenchProcess") -> str:
-        """A line with the median ratio of the pairs of generations, and their least and most."""
+        """Line with the median ratio of the pairs of generations, and their minimum and maximum."""
         pairs = sorted(a["seconds"] / b["seconds"] for a, b in zip(self.rows, other.rows, strict=True))
         return f"{self.name} / {other.name}: {statistics.median(pairs):.3f} (pairs {pairs[0]:.3f} to {pairs[-1]:.3f})"
 

@@ -1,4 +1,4 @@
-"""One system of ``neuro bench generation``, in a process of its own: a generation for every line on standard input.
+"""Worker of ``neuro bench generation``: one system in a process of its own, one generation per line on standard input.
 
 python -m neuro_cli.bench.generation_worker neuro|textbook|roof CONFIG_AS_JSON
 """
@@ -26,13 +26,13 @@ from neuro_cli.runner.options import Options
 from neuro_cli.runner.own_code import let_import
 from neuro_cli.sampler.base import Unit
 
-REFUSED, FAILED = "refused", "failed"  # keys of the line that a system writes in place of a generation's
-SIDE = 768  # of the roof's matrices: three of them stay in a core's share of the cache
+REFUSED, FAILED = "refused", "failed"  # keys of the line that a system writes instead of a generation's when it fails
+SIDE = 768  # side of the roof's matrices: three of them stay in a core's share of the cache
 Generation = Callable[[int], dict[str, float]]
 
 
 def neuro(config: dict[str, Any]) -> Generation:
-    """The runner's own generation; ``perturb`` is what sampling takes beyond drawing the same noise alone."""
+    """Time the runner's own generation; ``perturb`` is the time of sampling beyond drawing the same noise alone."""
     parts = build(Options(config), SingleProcess())
     noise = parts.distribution.job.sampler.noise
     units = parts.distribution.job.sampler.units(range(config["population"]))
@@ -62,7 +62,7 @@ def neuro(config: dict[str, Any]) -> Generation:
 
 
 def textbook(config: dict[str, Any]) -> Generation:
-    """What one would write first: perturb the module in place, score, restore; all threads inside the operators."""
+    """Time the textbook loop: perturb the module in place, score, restore; all threads inside the operators."""
     device = device_of(config["device"])
     torch.set_num_threads(config["threads"])
     options = Options(config)
@@ -123,7 +123,7 @@ def textbook(config: dict[str, Any]) -> Generation:
 
 
 def roof(config: dict[str, Any]) -> Generation:
-    """The arithmetic of a generation's forward passes as plain matrix products, one thread each: nothing is faster here."""
+    """Time the roof: the arithmetic of a generation's forward passes as plain matrix products, one thread each."""
     from torch.utils.flop_counter import FlopCounterMode  # takes 90 MB, which the other systems do not need
 
     device, precision = device_of(config["device"]), PRECISIONS[config["precision"]]

@@ -1,6 +1,6 @@
-"""``neuro bench layer``: what a perturbation for every example costs, in multiples of the forward pass without any.
+"""``neuro bench layer``: cost of one perturbation per example, in multiples of the forward pass without any.
 
-Noise is drawn anew in every round and its cost counts. The reference is the same module on the same examples, in the same
+Noise is drawn in every round and its cost counts. The reference is the same module on the same examples, in the same
 chunks on the same threads, or in one call with all threads in its operators, whichever is faster. Samplers that reuse no
 noise take one example after the other; they get a few examples and their time is scaled.
 """
@@ -36,7 +36,7 @@ ONE_BY_ONE = 16  # examples of a sampler that takes one after the other
 
 @dataclass
 class Case:
-    """A module, the shape of one example, how many there are, and the values of its largest activation."""
+    """Case of a benchmark: a module, the shape of one example, their number, and the values of its largest activation."""
 
     name: str
     module: nn.Module
@@ -77,7 +77,7 @@ def bench_layer(config: dict[str, Any], run: Path) -> None:
 
 
 def cases(options: dict[str, Any]) -> list[Case]:
-    """The layers and networks of the config's ``layer`` node. Raises UserError."""
+    """Layers and networks of the config's ``layer`` node. Raises UserError."""
     batch = {kind: integer(f"layer.{kind}.examples", node["examples"], 1) for kind, node in options.items()}
     found: list[Case] = []
     for size in options["linear"]["features"]:
@@ -95,7 +95,7 @@ def cases(options: dict[str, Any]) -> list[Case]:
 
 
 class Subject:
-    """A case ready to run: centre, examples, chunks."""
+    """Case that is ready to run: centre, examples, chunks."""
 
     def __init__(self, case: Case, device: torch.device, precision: torch.dtype, threads: int) -> None:
         self.case, self._device, self._precision, self._count = case, device, precision, threads
@@ -113,7 +113,7 @@ class Subject:
         self._one_by_one: set[str] = set()
 
     def _largest(self) -> int:
-        """Values of the largest output of a layer for one example."""
+        """Number of values in the largest output of a layer for one example."""
         sizes = []
         hooks = [part.register_forward_hook(lambda _m, _i, out: sizes.append(out.numel())) for part in self._module.modules()]
         with torch.no_grad():
@@ -123,7 +123,7 @@ class Subject:
         return max(sizes)
 
     def references(self) -> dict[str, Callable[[int], None]]:
-        """The unperturbed pass: in chunks on threads, and in one call."""
+        """Unperturbed passes by name: in chunks on threads, and in one call."""
 
         def chunk(bounds: tuple[int, int]) -> None:
             with torch.no_grad():
@@ -143,7 +143,7 @@ class Subject:
         return {"chunks": chunks, "single": single}
 
     def work(self, samplers: dict[str, Any]) -> dict[str, Callable[[int], None]]:
-        """Forward and update of every sampler."""
+        """Forward passes and updates of every sampler, by name."""
         made: dict[str, Callable[[int], None]] = {}
         for name, node in samplers.items():
             sampler: Sampler = make({"sampler": node}, "sampler", Sampler)
@@ -158,7 +158,7 @@ class Subject:
         return made
 
     def scaled(self, name: str, seconds: list[float]) -> list[float]:
-        """Seconds for all examples, of a sampler that has done a few."""
+        """Seconds for all examples, scaled up for a sampler that has run a few."""
         few = name.rsplit(" ", 1)[0] in self._one_by_one
         return [value * self.case.examples / ONE_BY_ONE if few else value for value in seconds]
 
@@ -183,13 +183,13 @@ class Subject:
         return forward
 
     def _dense_chunks(self, directions: int) -> list[tuple[int, int]]:
-        """Chunks whose noise, a number for every parameter, fits: as a run would make them."""
+        """Chunks as a run would make them, small enough for noise with one number per parameter."""
         first = self._chunks[0][1]
         length = min(first, dense_directions(self._layout.size, self._device))
         return [(low, min(low + length, directions)) for low in range(0, directions, length)]
 
     def _members(self, sampler: Sampler) -> Callable[[int], None]:
-        """One example after the other, each with its own weights (a pair: its two on one example each)."""
+        """Run one example after the other, each with its own weights (a pair: its two members on one example each)."""
         scale = torch.tensor([SIGMA])
         spare = [Candidate(self.case.module, self._layout, self._precision, self._device) for _ in range(2 * self._count)]
 

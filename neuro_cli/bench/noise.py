@@ -1,6 +1,6 @@
-"""``neuro bench noise``: nanoseconds of a normal number by each way of making it, and of what runs need of them.
+"""``neuro bench noise``: nanoseconds per normal number by each way to generate it, and by the kernels of a run.
 
-On the CPU, and where ``device`` is a GPU, there too: the device is waited for before a clock is read.
+On the CPU, and also on ``device`` where that is a GPU, which is synchronized before a clock is read.
 """
 
 import statistics
@@ -22,7 +22,7 @@ from neuro_cli.runner.build import device_of, threads_of
 
 SIZE = 3_274_634  # the parameters of MNIST_3M
 ROWS, SLICES = 32, 8
-ADDRESSES, FEW = 1000, 16  # what a new address costs
+ADDRESSES, FEW = 1000, 16  # cost of a new address
 
 
 def bench_noise(config: dict[str, Any], run: Path) -> None:
@@ -77,7 +77,7 @@ def device_work(device: torch.device) -> dict[str, Callable[[int], Any]]:
 
 
 def normals_of(threads: int) -> dict[str, int]:
-    """How many normals each piece of :func:`noise_work` makes."""
+    """Number of normals that each piece of :func:`noise_work` makes."""
     whole = dict.fromkeys(("neuro, 1 thread", f"neuro, {threads} threads", "torch.randn", "numpy SFC64", "numpy Philox"), SIZE)
     part = SIZE // SLICES * ROWS
     return whole | {
@@ -89,7 +89,7 @@ def normals_of(threads: int) -> dict[str, int]:
 
 
 def noise_work(threads: int) -> dict[str, Callable[[int], Any]]:
-    """Each way by name; the argument is the generation."""
+    """Ways to make normals by name; the argument is the generation."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     one, many = (Noise(1, SIZE, torch.device("cpu"), Threads(count)) for count in (1, threads))

@@ -1,8 +1,8 @@
 """``neuro bench reinforcement``: minutes to a mean return, by seed passing, evolution strategies over MPI, and DDPG.
 
-Every cell (task, column, seed) is a command of its own under one stopwatch (:mod:`neuro_cli.bench.stopwatch`). The goal is
-reached at the first look whose mean over fresh episodes is that high; afterwards the policy plays as many others (its fresh
-return), since a first passage favours lucky looks.
+Every trial (task, column, seed) is a command of its own under one stopwatch (:mod:`neuro_cli.bench.stopwatch`). The goal is
+reached at the first evaluation with such a mean over test episodes; afterwards the policy plays as many other episodes (its
+fresh return), since a first passage favours lucky evaluations.
 
     neuro bench reinforcement reinforcement.only=[lunar_lander] reinforcement.columns=[openai_es] reinforcement.seeds=[1,2,3]
 """
@@ -35,7 +35,7 @@ NEVER = 1_000_000  # generations: the budget ends a run
 
 @dataclass(frozen=True)
 class Trial:
-    """One run. ``program``: a module of Python and its arguments; the run folder comes last when it is run."""
+    """Trial of one task, column and seed. ``program``: a module of Python and its arguments; the run folder is added last."""
 
     task: str
     column: str
@@ -47,14 +47,14 @@ class Trial:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The part of its row by which a cell is known again."""
+        """Cells of its row that identify the trial."""
         command = shlex.join(self.program)
         values = (self.task, self.column, self.seed, self.goal, self.minutes, self.episodes, command)
         return dict(zip(IDENTITY, map(str, values), strict=True))
 
 
 def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
-    """Run the cells that the results have not, print the table over all; rows are added to ``reinforcement.results``."""
+    """Run the trials missing from the results and print the table over all; rows are added to ``reinforcement.results``."""
     node = config["reinforcement"]
     results, planned = Path(node["results"]), plan(node)
     threads = integer("reinforcement.workers", node["workers"], 1)
@@ -76,7 +76,7 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
 
 
 def plan(node: dict[str, Any]) -> list[Trial]:
-    """All cells, task by task, column by column. Raises ConfigError."""
+    """Trials, task by task, column by column. Raises ConfigError."""
     tasks = node["tasks"] if node["only"] is None else node["only"]
     seeds = [integer("reinforcement.seeds", seed, 0, 2**64 - 1) for seed in _list(node, "seeds")]
     columns = [one_of("reinforcement.columns", column, COLUMNS) for column in _list(node, "columns")]
@@ -106,7 +106,7 @@ def _list(node: dict[str, Any], key: str) -> list[Any]:
 
 
 def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: float) -> tuple[str, ...]:
-    """The command of a cell without the Python and the run folder."""
+    """Command of a trial without the Python and the run folder."""
     settings, workers = node["tasks"][task], node["workers"]
     if column == "ddpg":
         setting = {
@@ -127,7 +127,7 @@ def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: floa
 
 
 def _check_packages(columns: set[str]) -> None:
-    """Raise UserError before the first cell runs, not after hours."""
+    """Raise UserError for missing packages before the first trial runs, not after hours."""
     if "ddpg" in columns:
         load_library()
     if "evolve" in columns and importlib.util.find_spec("msgpack") is None:
@@ -137,20 +137,20 @@ def _check_packages(columns: set[str]) -> None:
 
 
 def _play(cell: Trial, folder: Path) -> dict[str, str]:
-    """Run a cell and return its row."""
+    """Run a trial and return its row."""
     last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, cell.goal, 60 * cell.minutes)
-    best = max((look.mean_return for look in seen.looks), default=math.nan)
-    values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.looks), round(seen.steps))
+    best = max((evaluation.mean_return for evaluation in seen.evaluations), default=math.nan)
+    values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False))
 
 
 def _minutes(seen: Timed) -> float:
-    return seen.looks[-1].minutes if seen.ended == "goal" else seen.minutes
+    return seen.evaluations[-1].minutes if seen.ended == "goal" else seen.minutes
 
 
 def _fresh(cell: Trial, folder: Path) -> float:
-    """The mean return of the last policy over episodes that no look has met."""
+    """Mean return of the last policy over episodes that no evaluation of the run has used."""
     if cell.column == "ddpg":
         return float(json.loads((folder / FRESH).read_text())["fresh_return"])
     config = read_config(folder, trust=None)  # the folder was made by our own command
@@ -163,7 +163,7 @@ def _key(row: dict[str, str]) -> tuple[str, ...]:
 
 
 def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
-    """The rows of the cells that are done. Raises UserError for another file."""
+    """Read the rows of finished trials. Raises UserError for another file."""
     if not results.exists():
         return {}
     with results.open(newline="") as file:
@@ -187,7 +187,7 @@ HEAD = ("task", "column", "reached", "minutes", "best look", "fresh return", "mi
 
 
 def table(rows: Sequence[dict[str, str]], published: dict[str, float | None]) -> list[tuple[str, ...]]:
-    """A line for every task and column. A seed that did not reach the goal counts as slower than any that did."""
+    """Table with one line per task and column. A seed that did not reach the goal counts as slower than any that did."""
     lines = []
     for task, column in dict.fromkeys((row["task"], row["column"]) for row in rows):
         own = [row for row in rows if (row["task"], row["column"]) == (task, column)]
@@ -209,7 +209,7 @@ def table(rows: Sequence[dict[str, str]], published: dict[str, float | None]) ->
 
 
 def _middle(minutes: Sequence[float], own: Sequence[dict[str, str]]) -> str:
-    """The median where it is a number; else how long it was tried."""
+    """Median where it is a number; else the time that was spent."""
     middle = statistics.median_high(minutes)
     if not math.isfinite(middle):
         tried = statistics.median(float(row["minutes"]) for row in own)

@@ -1,4 +1,4 @@
-"""The mean return of a policy over episodes that no look has met: what a goal that a look has reached is confirmed by."""
+"""Mean return over held-out episodes, used to confirm that a target was reached."""
 
 import copy
 from typing import Any
@@ -12,11 +12,11 @@ from neuro_cli.runner.centre import sums_over_chunks
 from neuro_cli.runner.instantiate import make
 from neuro_cli.task.reinforcement import Reinforcement
 
-ELSEWHERE = 0x5EED_0F_F5E5  # of the run's seed: other test episodes, none of which training can meet either
+ELSEWHERE = 0x5EED_0F_F5E5  # added to the run's seed: other test episodes, which training does not use either
 
 
 def mean_return(task: dict[str, Any], module: nn.Module, seed: int, episodes: int) -> float:
-    """Of ``module`` in the environment of the group ``task``. ``seed``: looks of a run use the run's own."""
+    """Mean return of ``module`` in the environment of the group ``task``. ``seed``: a run evaluates with its own."""
     made: Reinforcement = make({"task": {**copy.deepcopy(task), "evaluation_episodes": episodes}}, "task", Reinforcement)
     made.load(input_shape=None, device=torch.device("cpu"), seed=seed, batch_size=1)
     threads = Threads(1)
@@ -27,5 +27,5 @@ def mean_return(task: dict[str, Any], module: nn.Module, seed: int, episodes: in
 
 
 def fresh_return(task: dict[str, Any], module: nn.Module, seed: int, episodes: int) -> float:
-    """As :func:`mean_return`, over other episodes than the looks of a run with ``seed``."""
+    """Mean return over other episodes than those of a run's evaluations with ``seed``."""
     return mean_return(task, module, seed ^ ELSEWHERE, episodes)

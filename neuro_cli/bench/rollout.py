@@ -1,7 +1,7 @@
-"""``neuro bench rollout``: environment steps a second of scoring a population, against the bare environment on one core.
+"""``neuro bench rollout``: environment steps per second of scoring a population, against the bare environment on one core.
 
 Two references, each one environment stepped alone: with random actions drawn beforehand, and with the very episodes and
-actions of the population, so that what differs is not the physics but what neuro adds.
+actions of the population, so that the difference is neuro's overhead and not the physics.
 
     neuro bench rollout task=half_cheetah model=mlp_policy population=16
 """
@@ -27,7 +27,7 @@ Actions = list[list[Any]]  # of every episode, step by step
 
 
 class Recorder:
-    """Policies that note what they answer, by policy and episode."""
+    """Policies that record their actions, by policy and episode."""
 
     def __init__(self, policies: Policies, plan: EpisodeSchedule) -> None:
         self._policies = policies
@@ -76,12 +76,12 @@ def bench_rollout(config: dict[str, Any], run: Path) -> None:
 
 
 def score(parts: Parts, generation: int) -> None:
-    """What a generation does to score its members, sampling and compilation of policies included."""
+    """Score the members of a generation, sampling and compilation of policies included."""
     parts.distribution.job.scorer.scores(parts.algo.ask(generation), generation, range(parts.config.population))  # type: ignore[attr-defined]
 
 
 def recorded(parts: Parts, generation: int) -> tuple[EpisodeSchedule, Actions]:
-    """The episodes of a generation, and every action in them."""
+    """Episodes of a generation, and every action in them."""
     task = parts.task
     assert isinstance(task, Reinforcement)
     caught: list[tuple[EpisodeSchedule, Recorder]] = []

@@ -1,7 +1,7 @@
-"""A command under a stopwatch: it trains, writes ``metrics.csv``, and is ended when a look reaches the goal or time is up.
+"""Stopwatch for a command that trains and writes ``metrics.csv``, ended when an evaluation reaches the goal or time is up.
 
-The clock is that of the watching process and begins with the command, so start, imports, compilation and the looks
-themselves are in it, whatever the command.
+The clock is that of the watching process and begins with the command, so it includes start, imports, compilation and the
+evaluations themselves, for every command.
 """
 
 import csv
@@ -14,14 +14,14 @@ from pathlib import Path
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.process import last_line, start, stop
 
-POLL = 0.1  # seconds between two glances at metrics.csv: what times can be wrong by
-PATIENCE = 90.0  # seconds to end after being asked: the generation under way, a last look, a checkpoint
+POLL = 0.1  # seconds between two reads of metrics.csv, the resolution of the times
+PATIENCE = 90.0  # seconds to end after being asked: the generation under way, a last evaluation, a checkpoint
 TERMINAL = "terminal.txt"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A row of ``metrics.csv`` that has a ``mean_return``; ``steps``: of the environments up to it, by the whole command."""
+    """Row of ``metrics.csv`` with a ``mean_return``; ``steps``: of the environments up to it, by the whole command."""
 
     minutes: float
     mean_return: float
@@ -30,16 +30,16 @@ class Evaluation:
 
 @dataclass
 class Timed:
-    """What was seen of a command. ``ended``: goal | budget | itself; ``minutes``: until it was over or asked to end."""
+    """Timing of a command. ``ended``: goal | budget | itself; ``minutes``: until it was over or asked to end."""
 
-    looks: list[Evaluation] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
     steps: float = 0.0
     minutes: float = 0.0
     ended: str = "itself"
 
 
 def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> Timed:
-    """Run ``command``, which writes ``folder``/metrics.csv, until a look of ``goal`` or for ``budget`` seconds.
+    """Run ``command``, which writes ``folder``/metrics.csv, until an evaluation reaches ``goal`` or for ``budget`` seconds.
 
     Raises UserError with its last words when it fails.
     """
@@ -68,12 +68,12 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
 
 
 def _note(seen: Timed, rows: "MetricsTail", goal: float) -> None:
-    """Add the rows that came; nothing counts after the goal."""
+    """Add new rows; those after the goal do not count."""
     for row in rows.new():
         seen.steps += float(row.get("environment_steps") or 0)
         if row.get("mean_return"):
-            seen.looks.append(Evaluation(seen.minutes, float(row["mean_return"]), seen.steps))
-            if seen.looks[-1].mean_return >= goal:
+            seen.evaluations.append(Evaluation(seen.minutes, float(row["mean_return"]), seen.steps))
+            if seen.evaluations[-1].mean_return >= goal:
                 seen.ended = "goal"
                 return
 
@@ -89,13 +89,13 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
 
 
 class MetricsTail:
-    """The rows of a CSV file that another process writes, each once; a line counts when its end is there."""
+    """Reads the rows of a CSV file that another process writes, each once; a line counts when its end is there."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._head = path, 0, list[str]()
 
     def new(self) -> Iterator[dict[str, str]]:
-        """Rows that came since the last call."""
+        """Rows added since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)

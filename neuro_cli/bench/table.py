@@ -1,4 +1,4 @@
-"""What the benchmarks share: taking turns, medians with their spread, the table and the CSV file."""
+"""Helpers of the benchmarks: work in turn, medians with their spread, the table and the CSV file."""
 
 import csv
 import os
@@ -19,7 +19,7 @@ from neuro_cli.run_folder.summary import versions
 def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int) -> dict[str, list[float]]:
     """Seconds of every piece of work, one of each in turn, ``repeats`` times after one round that is not counted.
 
-    In turn, so that a machine that drifts drifts for all of them. Work gets the number of the round.
+    In turn, so that a drift of the machine affects all alike. Work gets the number of the round.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for number in range(repeats + 1):
@@ -32,7 +32,7 @@ def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int) -> dict[str,
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Median, least and most: ``2.10 (2.02 to 2.31)``."""
+    """Median, minimum and maximum as text, ``2.10 (2.02 to 2.31)``."""
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
@@ -42,7 +42,7 @@ def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
 
 
 def machine(threads: int) -> str:
-    """The processor, its threads in use, and the versions of what did the work."""
+    """Processor, threads in use, and versions of the libraries."""
     return (
         f"{processor()}, {len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}, {threads} threads, "
         + ", ".join(f"{name} {version}" for name, version in versions(None).items() if version)
@@ -50,7 +50,7 @@ def machine(threads: int) -> str:
 
 
 def processor() -> str:
-    """The processor's name where the system tells it."""
+    """Name of the processor, where the system has it."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -58,13 +58,13 @@ def processor() -> str:
 
 
 def wide_console() -> Console:
-    """The terminal, or lines long enough for the tables where there is none."""
+    """Console of the terminal; without one, with lines long enough for the tables."""
     console = Console()
     return console if console.is_terminal else Console(width=150)
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int, path: Path) -> None:
-    """Print the table, the machine, and where the figures are."""
+    """Print the table, the machine, and the path of the figures."""
     table = Table(*columns, title=title)
     for row in rows:
         table.add_row(*row)

@@ -1,4 +1,4 @@
-"""Verbs that take a run folder and keys, without Hydra."""
+"""Arguments of verbs that take a run folder and keys, without Hydra."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
-    """``run`` and ``overrides`` of the command ``neuro VERB RUN [key=value ...]``. Raises UserError."""
+    """Parse ``run`` and ``overrides`` of the command ``neuro VERB RUN [key=value ...]``. Raises UserError."""
     parser = Parser(f"neuro {verb}", description=HELP[verb])
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, for example outputs/train/<stamp>")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
@@ -22,7 +22,7 @@ def run_arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
 
 
 def names(value: Any) -> list[str]:
-    """The value of ``trust``: one name or a list of them."""
+    """Names in the value of ``trust``, one or a list of them."""
     return [str(name) for name in (value if isinstance(value, list) else [value])]
 
 

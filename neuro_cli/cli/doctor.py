@@ -1,4 +1,4 @@
-"""``neuro doctor``: what this machine has, what is missing, and the command that fixes it."""
+"""``neuro doctor``: checks this machine's setup, and names the command that fixes what is missing."""
 
 import argparse
 import importlib.util
@@ -43,7 +43,7 @@ os.environ["MPI4PY_RC_INITIALIZE"] = "0"
 from mpi4py import MPI
 print(MPI.Get_library_version())
 """
-# rank 0 tells the size of the world in which all ranks met; under the launcher of another MPI each is rank 0 of its own
+# rank 0 prints the size of the world; under the launcher of another MPI each process is rank 0 of its own world
 MEETING = """
 from mpi4py import MPI
 import sys
@@ -74,7 +74,7 @@ def doctor() -> int:
             line = Text.assemble((f"{mark:<5}", colour), f"{finding.name:<15}", finding.text)
             console.print(line, soft_wrap=True)
             if finding.fix:
-                console.print(Text(f"{'':<20}fix: {finding.fix}"), soft_wrap=True)  # unbroken: it is copied
+                console.print(Text(f"{'':<20}fix: {finding.fix}"), soft_wrap=True)  # on one line, to be copied
             broken += finding.needed and not finding.good
     verdict = f"neuro train cannot run here: {broken} x FAIL above" if broken else "neuro train can run here"
     console.print(Text(verdict), soft_wrap=True)
@@ -133,7 +133,7 @@ def numba_kernels() -> Iterator[Finding]:
         text = f"{version('numba')}, the noise kernels compile" if good else f"the noise kernels give {noise.tolist()}"
     except Exception as error:  # the compiler, its cache folder and its C libraries each raise their own kind
         good, text = False, f"the noise kernels do not compile: {_one_line(error)}"
-        if "locator" in text:  # numba's words for: no folder to keep compiled code in
+        if "locator" in text:  # numba's message without a writable cache folder
             fix = "export NUMBA_CACHE_DIR=$(mktemp -d)"
     yield Finding("numba", good, text, "" if good else fix)
 
@@ -174,7 +174,7 @@ def mpi() -> Iterator[Finding]:
 
 
 def _ask(command: list[str], keep: tuple[str, ...] = ()) -> tuple[str, str]:
-    """(output, what went wrong) of a command in a process of its own: a bad MPI ends the process that starts it."""
+    """Run a command in a process of its own, since a bad MPI ends the process that starts it. Returns (output, problem)."""
     # not what a launcher set for this process: the asked one is no rank of that world
     launched = ("PMI_", "PMIX_", "OMPI_", "SLURM_", "MPI_LOCAL")
     own = {

@@ -14,7 +14,7 @@ from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 
-# what a cluster of neuro evolve does in its own way: other options would do nothing
+# groups that a cluster of neuro evolve does not use: their options would do nothing
 EVOLVES_WITH = {"algo": None, "distribution": "local", "fabric": "native"}
 
 
@@ -65,7 +65,7 @@ def evolve_verb(arguments: list[str]) -> int:
 
 
 def peer_verb(arguments: list[str]) -> int:
-    """Internal: a further peer of this machine, whose run folder and config are written."""
+    """Internal: run a further peer of this machine in a run folder with a written config."""
     from neuro_cli.evolve.evolve import evolve
     from neuro_cli.launch.lock import take
     from neuro_cli.run_folder.log import log_to

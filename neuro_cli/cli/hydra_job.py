@@ -1,4 +1,4 @@
-"""What all verbs that Hydra runs have in common: how one is called, what a job does with its config, how errors come out."""
+"""Verbs that Hydra runs: calls them, runs a job on the resolved config, and reports errors."""
 
 import atexit
 import os
@@ -28,7 +28,7 @@ CONFIG_FOLDER = str(config_folder())
 
 
 def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
-    """The verb that a function of ``hydra.main`` is; its config and its name are those of the function."""
+    """Make a verb of a function of ``hydra.main``, with the config and the name of the function."""
 
     def verb(arguments: list[str]) -> int:
         name = main.__name__.removesuffix("_main")
@@ -43,16 +43,16 @@ def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
 
 
 def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
-    """Do ``work`` on the resolved config and the output folder. Errors are reported here: Hydra would print a page."""
+    """Run ``work`` on the resolved config and the output folder. Errors are reported here, since Hydra would print a page."""
     from neuro_cli.runner.own_code import let_import
 
-    let_import()  # what is made now was typed by the user
+    let_import()  # code that is instantiated from here on was named by the user
     run = Path(HydraConfig.get().runtime.output_dir)
     sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
     try:
         lock.take(run)
     except UserError as error:
-        sys.exit(report(error))  # what lies there is of another command
+        sys.exit(report(error))  # the files there belong to another command
     try:
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
@@ -93,11 +93,11 @@ def save(config: dict[str, Any], run: Path) -> None:
 
 
 class JobFailedError(Exception):
-    """A job of a sweep on SLURM failed; its line is printed already."""
+    """Failure of a job of a sweep on SLURM; its message is printed already."""
 
 
 def _fail_submitted(code: int) -> NoReturn:
-    """End a job on SLURM with ``code`` and a result that submitit finds at once, rather than none, for which it waits."""
+    """End a job on SLURM with ``code`` and a result that submitit finds at once; it would wait for a missing one."""
 
     def leave() -> None:
         sys.stdout.flush()
@@ -122,7 +122,7 @@ def _take_back(run: Path) -> None:
 
 
 def mendable(error: Exception) -> Exception:
-    """A UserError for what Hydra and the file system raise about the user's input; other errors as they are."""
+    """Convert errors of Hydra and the file system about the user's input to a UserError; other errors stay as they are."""
     text = ""
     if isinstance(error, HydraException | OmegaConfBaseException):
         text = _with_key(error, str(error).partition("\n")[0])
@@ -136,7 +136,7 @@ def mendable(error: Exception) -> Exception:
 
 
 def _with_key(error: Exception, text: str) -> str:
-    """The text of an error of the config, with the key that it is about."""
+    """Text of an error of the config, with its key."""
     key = getattr(error, "full_key", None)
     if not key or str(key) in text:
         return text
@@ -148,5 +148,5 @@ def _with_key(error: Exception, text: str) -> str:
 
 
 def shown(run: Path) -> Path:
-    """The folder as a user would type it: relative to the working directory when below it."""
+    """Folder as a user would type it: relative to the working directory when below it."""
     return run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run

@@ -1,8 +1,8 @@
-"""The command ``neuro``: the verb that is asked for, and what a command's end looks like.
+"""Command ``neuro``: calls the verb, and ends with its exit code and at most one line of error.
 
     neuro train algo=snes population=128        neuro resume RUN        neuro doctor
 
-Under an MPI launcher rank 0 runs this; the other ranks wait for what it hands out.
+Under an MPI launcher rank 0 runs this; the other ranks wait for its jobs.
 """
 
 import logging
@@ -63,11 +63,11 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def _nobody_reads() -> int:
-    """As a shell counts it, the exit code when what reads our output has gone (``neuro --help | head``); 0 when it is there."""
+    """Exit code, as a shell counts it, when the reader of our output has gone (``neuro --help | head``); 0 while it is there."""
     try:
         terminal = sys.stdout.fileno()
         poll = select.poll()
-    except (OSError, AttributeError):  # a stream of somebody who runs us in his process; a system without poll
+    except (OSError, AttributeError):  # a stream of a program that calls main(); a system without poll
         return 0
     poll.register(terminal, 0)
     if not any(event & select.POLLERR for _, event in poll.poll(0)):

@@ -1,4 +1,4 @@
-"""The command line before Hydra sees it: ``+group=x`` means ``group=x``, and a misspelt word ends with its nearest ones.
+"""Checks the command line before Hydra: ``+group=x`` means ``group=x``, and an error for a misspelt word names the nearest.
 
 Hydra takes ``+alg=snes`` as a new value and runs the default; its other messages take a page. So the overrides are
 checked here against the composed config, and Hydra gets only what it will accept.
@@ -25,7 +25,7 @@ from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
 from neuro_cli.launch import slurm, slurm_sweep
 
-# what tells a folder that a run or a sweep has written to
+# files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
 # folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
@@ -33,18 +33,18 @@ NO_GROUPS = ("hydra", "table")
 
 
 def groups() -> dict[str, list[str]]:
-    """Every config group and its options."""
+    """Config groups and their options."""
     folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name not in NO_GROUPS)
     return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
 
 
 def groups_of(verb: str) -> set[str]:
-    """The groups that a verb's config is composed of: those in its defaults list, and in the lists of the files named there."""
+    """Groups of a verb's config: those in its defaults list, and in the lists of the files named there."""
     return {name for name in _defaults(verb) if not name.startswith("hydra/")}
 
 
 def _defaults(verb: str) -> dict[str, str | None]:
-    """The option of every group in those lists, None where it is none; later entries count."""
+    """Option of every group in those lists, None without one; later entries count."""
     found: dict[str, str | None] = {}
     file = OmegaConf.load(config_folder() / f"{verb}.yaml")
     for entry in OmegaConf.select(file, "defaults", default=[]):
@@ -58,7 +58,7 @@ def _defaults(verb: str) -> dict[str, str | None]:
 
 
 def groups_help(verb: str) -> str:
-    """A line for each group of a verb, with the options that Hydra finds: the user's folders (--config-dir) may have more."""
+    """Help with one line per group of a verb, and the options that Hydra finds, those in the user's --config-dir too."""
     hydra = GlobalHydra.instance().hydra
     assert hydra is not None
     others = {*NO_GROUPS, *groups()} - groups_of(verb)
@@ -67,7 +67,7 @@ def groups_help(verb: str) -> str:
 
 
 def checked(verb: str, arguments: list[str]) -> list[str]:
-    """The arguments of a Hydra verb, ready for Hydra. Raises UserError for unknown groups, options and keys."""
+    """Check the arguments of a Hydra verb and return those for Hydra. Raises UserError for unknown groups, options and keys."""
     known = groups()
     arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
@@ -114,7 +114,7 @@ def _is_default_null(verb: str, override: Override, known: dict[str, list[str]])
 
 
 def _with_stored_files(text: str, known: dict[str, list[str]]) -> str:
-    """``model=FOLDER/NAME.yaml``: the file becomes an option of its group, named NAME, and the override chooses that.
+    """Replace ``model=FOLDER/NAME.yaml``: the file becomes an option of its group, named NAME, which the override chooses.
 
     ``known`` has it afterwards. Raises ConfigError for a file that is not there or is no option.
     """
@@ -127,7 +127,7 @@ def _with_stored_files(text: str, known: dict[str, list[str]]) -> str:
 
 
 def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
-    """The name under which Hydra finds ``file`` among the options of ``group``: that of the file, numbered if it is taken."""
+    """Name under which Hydra finds ``file`` among the options of ``group``: that of the file, numbered if it is taken."""
     try:
         node = OmegaConf.load(file)
     except OSError as error:
@@ -144,7 +144,7 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
 
 
 def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
-    """The override by which SLURM gives each job room for its ranks: all jobs are one array and get the same."""
+    """Override by which SLURM gives each job room for its ranks; all jobs are one array and get the same."""
     key = "hydra.launcher.additional_parameters.ntasks"
     if any(override.key_or_group == key for override in overrides):
         return []
@@ -154,7 +154,7 @@ def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
 
 
 def _parsed(arguments: list[str]) -> Namespace:
-    """Hydra's flags and the overrides. Raises UserError for an unknown flag."""
+    """Parse Hydra's flags and the overrides. Raises UserError for an unknown flag."""
     parser = get_args_parser()
     parser.error = _refuse_flag  # type: ignore[method-assign]
     parsed = parser.parse_intermixed_args(arguments)
@@ -193,7 +193,7 @@ def _values(override: Override, known: list[str]) -> list[str]:
 
 
 def _choices(overrides: list[Override], known: dict[str, list[str]]) -> list[list[str]]:
-    """The group choices of a sweep's first job, then the same with each other option of a swept group in turn."""
+    """Group choices of a sweep's first job, then the same with each other option of a swept group in turn."""
     options = [_options(override, known) for override in overrides if override.key_or_group in known]
     options = [values for values in options if values]
     first = [values[0] for values in options]
@@ -201,7 +201,7 @@ def _choices(overrides: list[Override], known: dict[str, list[str]]) -> list[lis
 
 
 def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
-    """Every ``group=option`` that the override chooses. Raises UserError for an unknown option."""
+    """Pairs ``group=option`` that the override chooses. Raises UserError for an unknown option."""
     name = override.key_or_group
     if override.is_delete():
         return []
@@ -240,7 +240,7 @@ def _with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
 
 
 def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]]) -> str:
-    """The override's text with the prefix that Hydra wants. Raises UserError for a key that is not there.
+    """Text of the override with the prefix that Hydra needs. Raises UserError for an unknown key.
 
     ``bases``: the config with the chosen options, one for every option of a sweep.
     """
@@ -282,7 +282,7 @@ def _exists(config: DictConfig, key: str) -> bool:
 
 
 def _keys(config: DictConfig) -> list[str]:
-    """All dotted keys, Hydra's own left out."""
+    """Dotted keys of the config, without Hydra's own."""
     found: list[str] = []
 
     def walk(node: Any, prefix: str) -> None:
@@ -313,7 +313,7 @@ def _refuse_existing(config: DictConfig, multirun: bool) -> None:
 
 
 def parse_plain(text: str) -> tuple[str, Any]:
-    """(key, value) of a ``key=value`` argument of a verb that Hydra does not run. Raises UserError."""
+    """Parse a ``key=value`` argument of a verb that Hydra does not run as (key, value). Raises UserError."""
     override = _parse(text)
     if _sweeps(override) or override.is_delete():
         raise UserError(f"{text}: one plain key=value is allowed here")
@@ -322,7 +322,7 @@ def parse_plain(text: str) -> tuple[str, Any]:
 
 
 def with_members(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with the networks that ``algo.members`` names by their option in full. Raises ConfigError for an unknown one."""
+    """Expand the networks that ``algo.members`` names by option. Raises ConfigError for an unknown one."""
     members = config["algo"].get("members") if isinstance(config.get("algo"), dict) else None
     if not isinstance(members, list):
         return config
@@ -335,7 +335,7 @@ def with_members(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def option_of(group: str, option: str) -> dict[str, Any]:
-    """The config of one option of a group. Raises ConfigError for an unknown one."""
+    """Config of one option of a group. Raises ConfigError for an unknown one."""
     known = groups()[group]
     if option not in known:
         raise ConfigError(group, option, f"no such option; {nearest(str(option), known)}")

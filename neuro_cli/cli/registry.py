@@ -1,4 +1,4 @@
-"""The verbs: what each is for, and the module that has it, which is imported when it is called and not before."""
+"""Registry of verbs: a line of help for each, and its module, which is imported only when the verb is called."""
 
 import importlib
 from collections.abc import Callable
@@ -34,12 +34,12 @@ MODULES = {
 
 
 def verb(name: str) -> Callable[[list[str]], int]:
-    """The function ``NAME_verb``: arguments to exit code. Raises KeyError for a name that is none."""
+    """Function ``NAME_verb``, from arguments to exit code. Raises KeyError for an unknown name."""
     module = importlib.import_module(f"neuro_cli.cli.{MODULES[name]}")
     found: Callable[[list[str]], int] = getattr(module, f"{name}_verb")
     return found
 
 
 def listed() -> dict[str, str]:
-    """The verbs of users, in the order of the help, with a line for each."""
+    """Verbs for users, in the order of the help, with one line for each."""
     return {name: line for name, line in HELP.items() if " " not in name}

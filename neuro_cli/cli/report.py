@@ -29,7 +29,7 @@ def report_verb(arguments: list[str]) -> int:
         if not equals or Path(text).exists():
             folders.append(Path(text))
         elif key == "file":
-            file = Path(text.removeprefix("file="))  # as typed: a path may have what Hydra's grammar has not
+            file = Path(text.removeprefix("file="))  # as typed: a path may have characters that Hydra's grammar has not
         elif key == "html":
             html = boolean(*parse_plain(text)) and html
         else:

@@ -1,4 +1,4 @@
-"""``neuro reproduce``: which tables and figures there are, or one of them, or all."""
+"""``neuro reproduce``: lists the published tables and figures, or reproduces one of them, or all."""
 
 from datetime import datetime
 from pathlib import Path
@@ -51,7 +51,7 @@ def reproduce_verb(arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> dict[str, Any]:
-    """All keys with their values. Raises UserError."""
+    """Values of all keys. Raises UserError."""
     options = dict(DEFAULTS)
     for text in arguments:
         key, value = parse_plain(text)
@@ -68,7 +68,7 @@ def _again(options: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _entries(table: Any, size: str) -> list[Entry]:
-    """The entries that ``table`` names. Raises UserError."""
+    """Entries that ``table`` names. Raises UserError."""
     known = entries_in(_tables())
     paths = []
     for name in known if table == "all" else table if isinstance(table, list) else [table]:

@@ -1,4 +1,8 @@
-"""``neuro resume``."""
+"""``neuro resume``: checks the keys that may change, and continues a run from its checkpoint.
+
+:mod:`neuro_cli.runner.load` reads config and checkpoint, :mod:`neuro_cli.runner.ensemble.recover` an ensemble after a lost rank;
+:mod:`neuro_cli.launch.requeue` resumes jobs that SLURM has started again.
+"""
 
 from contextlib import nullcontext
 from typing import Any

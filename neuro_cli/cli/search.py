@@ -1,4 +1,4 @@
-"""``neuro search``, its processes, and what belongs to it: plot, status, certs, resume."""
+"""``neuro search`` and its processes: also plot, status, certs and resume."""
 
 import argparse
 from contextlib import nullcontext
@@ -94,7 +94,7 @@ def certs_verb(arguments: list[str]) -> int:
 
 
 def resume_search(run: Path, overrides: list[str]) -> int:
-    """Go on with a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
+    """Resume a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
     from neuro_cli.run_folder.config import resumed_config, saved_config
     from neuro_cli.search.command import go_on
 

@@ -1,4 +1,4 @@
-"""What surrounds a sweep of ``neuro train -m``: wherever its jobs ran and however they ended, one table comes last."""
+"""Sweeps of ``neuro train -m``: take the folder's lock, run the jobs anywhere, and end with one table of them."""
 
 import signal
 import sys
@@ -21,12 +21,12 @@ from neuro_cli.run_folder.log import log_to
 
 
 class Sweep(Callback):
-    """Hydra's callback that tells where the sweep lies and who runs its jobs; ``conf/train.yaml`` names it."""
+    """Callback of Hydra that notes the sweep's folder and launcher; ``conf/train.yaml`` names it."""
 
     current: "Sweep | None" = None
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        with suppress(OmegaConfBaseException):  # the folder's name depends on what only the job knows, which looks itself
+        with suppress(OmegaConfBaseException):  # a name that only the job can resolve; it checks the folder
             self._take(Path(str(config.hydra.run.dir)))
 
     def _take(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ def swept(main: Callable[[], Any]) -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """SIGTERM to a command that waits for jobs elsewhere: as Ctrl-C, so that they are cancelled."""
+    """Treat SIGTERM to a command that waits for jobs elsewhere as Ctrl-C, so that they are cancelled."""
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
@@ -89,7 +89,7 @@ def _or_raise(failure: BaseException | None) -> int:
 
 
 def _conclude(sweep: Sweep, failure: BaseException | None) -> int:
-    """See all jobs to their end. Returns the exit code."""
+    """Wait for all jobs, or cancel them. Returns the exit code."""
     jobs = sweep.submitted
     interrupted = isinstance(failure, KeyboardInterrupt)
     if jobs is not None:

@@ -1,4 +1,4 @@
-"""``neuro train``, and how a run starts on the ranks that it asks for."""
+"""``neuro train``, which trains on this process's world or starts the ranks that the config asks for."""
 
 import logging
 import sys
@@ -49,7 +49,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     ranks = options.config.ranks
     if ranks is not None and not launched():
         share(run)
-        if not slurm.in_job():  # whose nodes have the memory that was asked for, and maybe not on this machine
+        if not slurm.in_job():  # a job's nodes have the memory that was asked for, and may be other machines
             check_room(ranks, options)
         code = launch(ranks, again or ["start", str(run)], options.network)
         return _ended(options, run, code) if code else 0
@@ -65,7 +65,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
 
 
 def _ended(options: "Options", run: Path, code: int) -> int:
-    """What is left to do for a world that ended with ``code``. Returns the command's exit code."""
+    """Clean up after a world that ended with ``code``. Returns the command's exit code."""
     from neuro_cli.run_folder.log import messages
     from neuro_cli.runner.ensemble.recover import recover
 
@@ -81,7 +81,7 @@ def _ended(options: "Options", run: Path, code: int) -> int:
 
 
 def start_verb(arguments: list[str]) -> int:
-    """Internal: train the run folder whose config is written but which has not begun (how ``ranks=N`` begins)."""
+    """Internal: train a run folder with a written config that has not begun (rank 0 of ``ranks=N``)."""
     from neuro_cli.launch.lock import take
     from neuro_cli.runner.load import read_config
     from neuro_cli.runner.options import Options

@@ -1,8 +1,8 @@
-"""Chooses the method whose update is expected to take the least time on this world, and says why.
+"""Chooses the distribution method with the shortest expected update on this world, and logs why.
 
-Scoring is the same for all candidates. What differs is what a rank does to make the sums, which is done for the purpose in
-a world that pretends (:mod:`neuro_cli.fabric.simulated`), and the collectives, which the network's cost model prices. The
-candidates give the same centre in the same bits, so that the choice, which may differ from run to run, changes no result.
+Scoring is the same for all candidates. They differ in a rank's work for the sums, which is timed in a simulated world
+(:mod:`neuro_cli.fabric.simulated`), and in the collectives, which the network's cost model prices. The candidates give
+the same centre in the same bits, so the choice, which may differ from run to run, changes no result.
 """
 
 import logging
@@ -24,13 +24,13 @@ from neuro_cli.fabric.simulated import SimulatedWorld
 
 log = logging.getLogger(__name__)
 
-REPEATS = 3  # of which the fastest counts
-SAMPLE = 64  # members whose perturbations are summed for the estimate; the work grows with their number
+REPEATS = 3  # repetitions, the fastest counts
+SAMPLE = 64  # members that are summed for the estimate; the work grows with their number
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds a generation beside scoring: work of the slowest rank, and collectives."""
+    """Seconds per generation without scoring: work of the slowest rank, and collectives."""
 
     work: float
     wire: float
@@ -100,7 +100,7 @@ class Auto(Distribution):
 
 
 def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -> Estimate:
-    """What ``candidate`` takes for the sums of a generation. A collective call; the same on every rank."""
+    """Estimate the seconds of ``candidate`` for the sums of a generation. A collective call; the same on every rank."""
     sampled = min(job.population, max(SAMPLE, job.world.size))
     pretend = SimulatedWorld(job.world.size, job.world.rank)
     candidate.bind(replace(job, world=pretend, population=sampled))

@@ -1,8 +1,8 @@
-"""The contract of a distribution method: who scores whom, who sums what, what crosses the wire.
+"""Contract of a distribution method, which assigns scoring and summation to ranks and sends the results.
 
-Whatever the method, a generation is: the algorithm proposes, members are scored, fitnesses become weights, weighted sums
-of the perturbations are made, the algorithm moves the centre. Methods differ in who does which part; with global ranking
-they give the same centre. Every rank holds the algorithm's whole state and ends a generation with the same centre.
+A generation is the same for every method: the algorithm proposes, members are scored, fitnesses become weights, the
+perturbations are summed by weight, the algorithm moves the centre. Methods differ in the ranks that do each part; with
+global ranking they give the same centre. Every rank holds the algorithm's whole state and ends a generation with the same centre.
 
 Legend: N ranks, P members, M columns, K rows of weights, C score columns, B examples.
 """
@@ -25,7 +25,7 @@ from neuro_cli.scoring.base import Scorer
 
 @dataclass(frozen=True)
 class PopulationContext:
-    """What a run consists of, as every rank holds it. ``layout``: shared_batch | per_example."""
+    """Parts of a run, as every rank holds them. ``layout``: shared_batch | per_example."""
 
     world: World
     algo: CentreAlgorithm
@@ -40,7 +40,7 @@ class PopulationContext:
 
 @dataclass(frozen=True)
 class StepReport:
-    """Means over the members and their examples, the same on every rank. ``loss`` is None where the task has none.
+    """Report of a generation: means over the members and their examples, the same on every rank; ``loss`` None without one.
 
     ``means`` (C,): of every score column, None for an algorithm without a population.
     """
@@ -88,7 +88,7 @@ class Distribution(Method):
         return self.report(generation, scores[:, 0].max(), scores.mean(axis=0))
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (P, C) float64 of all members, the same bits on every rank: own members, then an all-gather."""
+        """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""
         own = self.own_scores(generation, proposal)
         counts = [(b - a) * own.shape[1] for a, b in shares(self.job.population, self.job.world.size)]
         with self.job.clock.phase("communicate"):
@@ -96,16 +96,16 @@ class Distribution(Method):
         return gathered.reshape(-1, own.shape[1]).astype(np.float64)
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (n, C) float32 of this rank's members: float32 is what crosses the wire."""
+        """Mean scores (n, C) of this rank's members, rounded to float32 as they cross the wire."""
         sums = self.job.scorer.scores(proposal, generation, self.members)
         return (sums / self.job.scorer.examples).astype(np.float32)
 
     @abstractmethod
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        """The sums (K, M) float32 over all members, the same bits on every rank."""
+        """Sums (K, M) float32 over all members, the same bits on every rank."""
 
     def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
-        """Sums (K, stop - start) over ``members``, made on this rank."""
+        """Sums (K, stop - start) over ``members``, computed on this rank."""
         if start == stop:
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device)
         with self.job.clock.phase("update"):
@@ -113,25 +113,25 @@ class Distribution(Method):
             return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)
 
     def state(self) -> State:
-        """All that the next generation depends on beside the algorithm, for a checkpoint: rank 0 gets it.
+        """State of the method that the next generation depends on, for a checkpoint, on rank 0.
 
-        Every rank calls this, for the ranks may have to gather it; other ranks get an empty state.
+        Every rank calls this, since the ranks may have to gather it; other ranks get an empty state.
         """
         return State()
 
     def restore(self, state: State) -> None:
-        """Take back what :meth:`state` gave to rank 0, with another method or on other ranks perhaps."""
+        """Restore the :meth:`state` of rank 0, perhaps of another method or another number of ranks."""
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
     def report(self, generation: int, best: float, means: np.ndarray) -> StepReport:
-        """What came out of a generation whose members have the mean scores ``means`` (C,): the task may learn from it."""
+        """Report of a generation with the mean scores ``means`` (C,); the task may learn from them."""
         self.job.scorer.task.absorb(generation, means, self.job.population)
         return StepReport(float(means[0]), float(best), self.loss_of(means), means)
 
     def loss_of(self, means: np.ndarray) -> float | None:
-        """The loss among the mean scores (C,): a column of its own, or the fitness negated."""
+        """Loss among the mean scores (C,): a column of its own, or the negated fitness."""
         task = self.job.scorer.task
         if not task.has_loss:
             return None

@@ -1,8 +1,8 @@
-"""CU: every rank makes the whole sum for its slice of the columns; slices are gathered.
+"""Chromosome updates (CU): every rank computes the whole sum for its slice of the columns; slices are gathered.
 
 DarwiNN (Petrica et al., GECCO 2020, chromosome updates): P fitnesses and M sums cross the wire, half of what
 semi-updates need. A rank makes P * M / N numbers of noise, whatever N is. The optimizer steps on the gathered gradient on
-every rank, so that any optimizer is served, also one that looks at whole tensors.
+every rank, so any optimizer works, also one that needs whole tensors.
 
 ``wire``: float32 | bfloat16 | int8, with error feedback; the rounding belongs to columns, so a run has the same bits on
 any number of ranks. ``overlap``: a slice is sent in pieces, each while the sums of the next are made; no bit changes.
@@ -80,7 +80,7 @@ class ChromosomeUpdates(Distribution):
 
 
 def pieces(start: int, stop: int, count: int) -> list[tuple[int, int]]:
-    """[start, stop) in ``count`` pieces cut at borders of the noise's tiles, so that no tile is made twice."""
+    """Split [start, stop) into ``count`` pieces at borders of the noise's tiles, so that no tile is generated twice."""
     first, last = start // TILE, -(-stop // TILE)
     cuts = [min(max((first + low) * TILE, start), stop) for low, _ in shares(last - first, count)]
     return list(zip(cuts, [*cuts[1:], stop], strict=True))

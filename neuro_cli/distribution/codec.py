@@ -1,7 +1,7 @@
-"""How a row of sums looks on the wire: float32 as it is, bfloat16, or int8 with a scale for every 256 columns.
+"""Encodings of a row of sums on the wire: float32, bfloat16, or int8 with one scale per 256 columns.
 
 A codec works on columns of the flat vector, cut at multiples of its ``block``; a number's bits then do not depend on
-how the columns are shared among ranks. What rounding takes away is kept by :mod:`neuro_cli.distribution.feedback`.
+how the columns are shared among ranks. :mod:`neuro_cli.distribution.feedback` keeps the rounding errors.
 
 Legend: K rows, n columns, b blocks of n.
 """
@@ -17,12 +17,12 @@ from neuro_cli.core.checks import one_of
 from neuro_cli.fabric.base import shares
 
 WIRES = ("float32", "bfloat16", "int8")
-LEVELS = 127  # of int8 on either side of zero: -128 is left out, so that the law is symmetric
-CHUNK = 1 << 16  # columns at once: what is in between stays in the cache
+LEVELS = 127  # int8 values on either side of zero; -128 is left out for symmetry
+CHUNK = 1 << 16  # columns at once, so that intermediate values stay in the cache
 
 
 class Codec(ABC):
-    """Sums (K, n) float32 to a message, uint8, and back. ``exact``: nothing is lost on the way."""
+    """Codec of sums (K, n) float32 into a message, uint8, and back. ``exact``: lossless."""
 
     exact = False
     block = 1
@@ -33,15 +33,15 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, values: Tensor) -> Tensor:
-        """The message (size(K, n),) uint8 for ``values`` (K, n) that begin at a multiple of ``block``."""
+        """Encode ``values`` (K, n) that begin at a multiple of ``block`` as a message (size(K, n),) uint8."""
 
     @abstractmethod
     def decode(self, message: Tensor, rows: int, columns: int) -> Tensor:
-        """The values (K, n) float32 of a message, on its device."""
+        """Decode a message into values (K, n) float32, on its device."""
 
 
 class Cast(Codec):
-    """Every number in another float type: round to nearest, ties to even."""
+    """Cast to another float type: round to nearest, ties to even."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = dtype
@@ -99,17 +99,17 @@ def codec_of(key: str, name: str) -> Codec:
 
 
 def aligned(message: Tensor) -> Tensor:
-    """``message`` at an address where any number may begin: messages of other ranks end at any byte."""
+    """Copy ``message`` to an aligned address if it is at none: messages of other ranks end at any byte."""
     return message.clone() if message.data_ptr() % 8 else message
 
 
 def slices(columns: int, parts: int, block: int) -> list[tuple[int, int]]:
-    """[start, stop) of every part's columns: even shares, cut at multiples of ``block``; some may be empty."""
+    """Columns [start, stop) of every part: even shares, cut at multiples of ``block``; some may be empty."""
     return [(min(low * block, columns), min(high * block, columns)) for low, high in shares(-(-columns // block), parts)]
 
 
 def unpack(codec: Codec, message: np.ndarray, columns: list[tuple[int, int]], into: Tensor) -> None:
-    """Write what every rank encoded, one after the other in ``message``, to its columns of ``into`` (K, M)."""
+    """Decode the messages of all ranks, one after the other in ``message``, into their columns of ``into`` (K, M)."""
     rest, rows = torch.from_numpy(message).to(into.device), len(into)
     for low, high in columns:
         size = codec.size(rows, high - low)

@@ -1,7 +1,7 @@
-"""Every rank scores all members on its share of the batch: P partial scores a rank cross the wire.
+"""Data parallelism: every rank scores all members on its share of the batch and sends P partial scores.
 
 For few members and large batches; with algo=sgd it is the usual data parallelism. Batch norm sees a rank's share only,
-so a model that has it is scored otherwise than by the other methods (a log line says so).
+so a model with batch norm gets other scores than by the other methods (a log line says so).
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Error feedback: what rounding kept back from one message is added to the next.
+"""Error feedback: the rounding error of one message is added to the next.
 
 message = Q(g + r), r = g + r - value(message): the sum of all that was sent falls short of the sum of all that was to be
 sent by the last r only. Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent", Interspeech 2014, section 3;
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 
 class Feedback:
-    """Encodes sums for ``columns`` columns; ``kept`` (K, columns) float32 is what is still to be sent, None at first."""
+    """Encodes sums for ``columns`` columns; ``kept`` (K, columns) float32 is the error still to be sent, None at first."""
 
     def __init__(self, codec: Codec, columns: int) -> None:
         self.codec, self.columns = codec, columns
         self.kept: Tensor | None = None
 
     def encode(self, values: Tensor, start: int) -> np.ndarray:
-        """The message (bytes,) uint8 for ``values`` (K, w), which are used up, at columns [start, start + w)."""
+        """Encode ``values`` (K, w), which are used up, at columns [start, start + w) as a message (bytes,) uint8."""
         if self.codec.exact:
             return self.codec.encode(values).cpu().numpy()
         rows, width = values.shape
@@ -60,10 +60,10 @@ def gather_columns(world: World, kept: Tensor, slices: list[tuple[int, int]]) ->
 
 
 def unsent(state: State) -> Tensor:
-    """All that a state's ranks had kept back, (K, M)."""
+    """Sum of the errors that the ranks of a state had kept, (K, M)."""
     return sum(state.tensors["unsent_by_rank"], start=state.tensors["unsent"]) if by_rank(state) else state.tensors["unsent"]
 
 
 def by_rank(state: State) -> int:
-    """How many ranks kept something for themselves in ``state`` (semi-updates), 0 for none."""
+    """Number of ranks with errors of their own in ``state`` (semi-updates), 0 for none."""
     return len(state.tensors.get("unsent_by_rank", ()))

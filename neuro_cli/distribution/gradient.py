@@ -1,4 +1,4 @@
-"""The gradient of the loss by back-propagation, each rank on its share of the batch: for algo=sgd."""
+"""Gradient of the loss by back-propagation for algo=sgd, each rank on its share of the batch."""
 
 import numpy as np
 import torch

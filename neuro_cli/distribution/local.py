@@ -1,4 +1,4 @@
-"""One process does everything; no MPI."""
+"""Single-process method: one process does everything, without MPI."""
 
 from neuro_cli.algo.base import GradientAlgorithm
 from neuro_cli.core.errors import ConfigError

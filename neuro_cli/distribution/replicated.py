@@ -1,7 +1,7 @@
-"""Every rank scores its share and makes the whole sum itself: P fitnesses cross the wire and nothing else.
+"""Replicated updates: every rank scores its share and computes the whole sum, so only P fitnesses cross the wire.
 
-Salimans et al. 2017, algorithm 2 (shared seeds). Noise for all P members is made on every rank, so the update does not
-shrink with N and grows with P; structured samplers make it cheap: one noise for all, and for each direction factors only.
+Salimans et al. 2017, algorithm 2 (shared seeds). Every rank generates the noise of all P members, so the time of an update
+grows with P and not with 1/N; structured samplers make it cheap, with one noise for all and only factors per direction.
 """
 
 from torch import Tensor

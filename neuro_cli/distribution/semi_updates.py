@@ -1,4 +1,4 @@
-"""SU: every rank sums the perturbations of its own members over all columns; the sums are all-reduced.
+"""Semi-updates (SU): every rank sums the perturbations of its own members over all columns; the sums are all-reduced.
 
 DarwiNN (Petrica et al., GECCO 2020, semi-updates). ``ranks_shaping``:
 
@@ -64,7 +64,7 @@ class SemiUpdates(Distribution):
         return torch.from_numpy(values).to(own.device)
 
     def _reduced_rounded(self, own: Tensor) -> Tensor:
-        """The sums (K, M) of all ranks; ``own`` (K, M) is used up."""
+        """Sums (K, M) of all ranks; ``own`` (K, M) is used up."""
         world, codec, width = self.job.world, self._codec, self._stop - self._start
         received = world.all_to_all([self._own.encode(own[:, low:high], low) for low, high in self._slices])
         total = torch.zeros(len(own), width, device=own.device)
@@ -116,7 +116,7 @@ class SemiUpdates(Distribution):
         return self.report(generation, best, means)
 
     def _agree(self, generation: int, scores: np.ndarray) -> tuple[float, np.ndarray]:
-        """The best fitness and the mean scores (C,) over all ranks; a fitness that is not finite is raised by all of them."""
+        """Best fitness and mean scores (C,) over all ranks; all of them raise for a fitness that is not finite."""
         job = self.job
         bad = first_bad(scores)
         member, fitness = (self.members.start + bad[0], bad[1]) if bad else (-1, 0.0)

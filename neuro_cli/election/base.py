@@ -1,7 +1,7 @@
-"""The contract of an election: who leads, who belongs to the cluster, and in which order proposals are committed.
+"""Contract of an election, which decides the leader, the members, and the order of committed proposals.
 
-All methods are called on one thread (the network's). A peer is named by ``identifier@host:port``; the identifier is drawn
-anew whenever a process starts or joins again, so no peer ever comes back with less memory than its name had.
+All methods are called on one thread (the network's). A peer is named by ``identifier@host:port``; the identifier is new
+whenever a process starts or joins again, so no peer ever returns under its name with less state than before.
 """
 
 import random
@@ -11,35 +11,35 @@ from typing import Any, Protocol
 
 
 class Host(Protocol):
-    """What an election needs of the peer it works for."""
+    """Peer that an election works for."""
 
     def now(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Seconds of a monotonic clock."""
 
     def send(self, peer: str, message: dict[str, Any]) -> None:
-        """Hand a message of plain data to the network; it may be lost."""
+        """Send a message of plain data; it may be lost."""
 
     def commit(self, content: bytes) -> None:
-        """The next committed content."""
+        """Take the next committed content."""
 
     def position(self) -> tuple[int, bytes]:
-        """How many iterations this peer has, and the hash of all of them."""
+        """Number of iterations of this peer, and the hash of all of them."""
 
     def has(self, position: int, head: bytes) -> bool:
-        """Whether this peer's first ``position`` iterations are there and, as far as it can tell, the ones called ``head``."""
+        """Whether this peer has the first ``position`` iterations and, as far as it can tell, their hash is ``head``."""
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
-        """What is committed goes up to ``position``, ``head``, and this peer has less or another: fetch it."""
+        """Fetch the committed history up to ``position``, with hash ``head``, since this peer has less or another."""
 
     def removed(self, leader: str) -> None:
-        """``leader`` leads the cluster, and this peer is no member of it any more, by another member's word."""
+        """Take another member's report that ``leader`` leads the cluster and this peer is no longer a member."""
 
     def wanted(self, peers: list[str]) -> None:
-        """The peers to be connected with, after every change of the members."""
+        """Connect with exactly ``peers``; called after every change of the members."""
 
 
 class Election(ABC):
-    """Base of the elections. ``draw``: where the times between elections are drawn from."""
+    """Base of the elections. ``draw``: generator of the times between elections."""
 
     name = ""
 
@@ -47,26 +47,26 @@ class Election(ABC):
         self.draw = random.Random()
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
-        """Take part as ``me``, beside ``members`` (all of them, ``me`` included); ``term``: of who lets us in.
+        """Take part as ``me``, beside ``members`` (all of them, ``me`` included); ``term``: of the leader that admits us.
 
-        ``newcomer``: we are being let in, so we stand for nothing before a leader has spoken to us.
+        ``newcomer``: we are being admitted, so we are no candidate before we have heard from a leader.
         """
         self.host, self.me = host, me
 
     @property
     @abstractmethod
     def leader(self) -> str | None:
-        """Who leads as far as this peer knows."""
+        """Name of the leader as far as this peer knows."""
 
     @property
     @abstractmethod
     def term(self) -> int:
-        """Grows with every leader."""
+        """Term, which grows with every leader."""
 
     @property
     @abstractmethod
     def members(self) -> list[str]:
-        """All that belong to the cluster, dead ones too, sorted."""
+        """Members of the cluster, dead ones too, sorted."""
 
     @property
     @abstractmethod
@@ -80,7 +80,7 @@ class Election(ABC):
     @property
     @abstractmethod
     def needed(self) -> int:
-        """How many members a commit needs."""
+        """Number of members that a commit needs."""
 
     @abstractmethod
     def propose(self, content: bytes) -> None:
@@ -88,28 +88,28 @@ class Election(ABC):
 
     @abstractmethod
     def add(self, peer: str, done: Callable[[bool], None]) -> None:
-        """Leader: let ``peer`` in; ``done(True)`` when that is committed."""
+        """Leader: add ``peer``; ``done(True)`` when that is committed."""
 
     @abstractmethod
     def remove(self, peer: str, done: Callable[[bool], None]) -> None:
-        """Leader: drop ``peer``."""
+        """Leader: remove ``peer``."""
 
     @abstractmethod
     def resign(self) -> None:
-        """Leader: hand the place over, as far as that is possible."""
+        """Leader: hand over to another member, as far as that is possible."""
 
     @abstractmethod
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """A message that :meth:`Host.send` of another peer sent. Raises ValueError for what no peer of this version sends."""
+        """Take a message from :meth:`Host.send` of another peer. Raises ValueError for one that no peer of this version sends."""
 
     @abstractmethod
     def connected(self, peer: str, there: bool) -> None:
-        """Messages to ``peer`` can be sent now, or no longer."""
+        """Note that messages to ``peer`` can be sent now, or no longer."""
 
     @abstractmethod
     def tick(self) -> None:
-        """Called every few milliseconds, and after messages."""
+        """Act on the time that has passed; called every few milliseconds, and after messages."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Take no more part."""
+        """Stop taking part."""

@@ -1,22 +1,22 @@
-"""Fields of the messages of elections: each is checked for its kind and its range before anything is done with it."""
+"""Fields of the messages of elections, each checked for its type and its range before use."""
 
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 END = 2**62  # of terms, indices and positions
-TERMS_AHEAD = 2**20  # a term that many beyond ours is none of this cluster: terms grow by one an election
+TERMS_AHEAD = 2**20  # a term that far beyond ours does not belong to this cluster: terms grow by one per election
 MOST_MEMBERS, LONGEST_NAME, LONGEST_HEAD, LONGEST_CONTENT = 4096, 300, 64, 32 * 2**20
 
 Check = Callable[[Any], Any]  # gives the value back, or raises InvalidMessageError
 
 
 class InvalidMessageError(ValueError):
-    """A message that no peer of this version sends."""
+    """Message that no peer of this version sends."""
 
 
 def checked(message: dict[str, Any], kinds: dict[str, dict[str, Check]], term: int) -> dict[str, Any]:
-    """The checked fields and ``type`` of a message to a peer in ``term``; ``kinds``: the fields of each type.
+    """Check the fields and ``type`` of a message to a peer in ``term``, and return them; ``kinds``: the fields of each type.
 
     Raises InvalidMessageError.
     """

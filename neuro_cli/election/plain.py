@@ -1,4 +1,4 @@
-"""Messages as plain data (msgpack): numbers, text, bytes, lists, maps. Nothing that is read here runs anything."""
+"""Messages as plain data (msgpack): numbers, text, bytes, lists, maps. Reading them runs no code."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import msgpack
 
 
 def packed(value: Any) -> bytes:
-    """``value`` as bytes. Raises TypeError for what is not plain data."""
+    """Encode ``value`` as bytes. Raises TypeError for other than plain data."""
     content: bytes = msgpack.packb(value, strict_types=True)
     return content
 
 
 def unpacked(content: bytes) -> Any:
-    """What :func:`packed` made bytes of. Raises ValueError for anything else."""
+    """Decode bytes of :func:`packed`. Raises ValueError for any others."""
     try:
         return msgpack.unpackb(content, strict_map_key=False, ext_hook=_unknown)
     except ValueError:

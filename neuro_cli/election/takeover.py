@@ -1,8 +1,8 @@
-"""Takeover: when the leader is lost, the first to reach its place takes it. For machines that trust each other and their network.
+"""Takeover: the first peer that notices the loss of the leader takes its place. For machines that trust their network.
 
 The leader commits without asking, so that a cluster works down to its last survivor. The price: a network that splits has a
-leader on each side, and when it is whole again the longer history stands and the other side's iterations are taken back.
-A leader therefore goes on speaking to peers that it has removed: one that only slept is a leader still when it wakes.
+leader on each side, and when it is whole again the longer history stands and the other side's iterations are undone.
+A leader therefore keeps sending to peers that it has removed, since one that only slept may still lead when it wakes.
 """
 
 import logging
@@ -16,7 +16,7 @@ from neuro_cli.election.messages import Check, checked, content, head, members, 
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = 64  # peers that are no members and are still spoken to
+REMEMBERED = 64  # peers that are not members and still get messages
 FIELDS: dict[str, dict[str, Check]] = {
     "beat": {"term": number, "position": number, "head": head, "members": members},
     "commit": {"term": number, "content": content},
@@ -27,7 +27,7 @@ FIELDS: dict[str, dict[str, Check]] = {
 
 
 class Takeover(Election):
-    """``heartbeat``, ``timeout_min``, ``timeout_max`` in seconds: after so much silence of the leader its place is free."""
+    """``heartbeat``, ``timeout_min``, ``timeout_max``: seconds; a leader without a heartbeat for the timeout is replaced."""
 
     name = "takeover"
 
@@ -42,10 +42,10 @@ class Takeover(Election):
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
         super().start(host, me, members, term, newcomer)
         self._members: set[str] = set()
-        self._others: list[str] = []  # that were removed, or lead others: the last ones
+        self._others: list[str] = []  # the last peers that were removed, or lead others
         self._term = term
         self._leader: str | None = None
-        self._beaten = self._deadline = 0.0  # when it spoke last by itself; when the leader's place is free
+        self._beaten = self._deadline = 0.0  # time of the leader's last own message; time at which it may be replaced
         self._postpone()
         self._replace_members({me, *members})
         if self._members == {me}:
@@ -99,13 +99,13 @@ class Takeover(Election):
         self.host.wanted(sorted({*members, *self._others}))
 
     def _remember(self, peer: str) -> None:
-        """Be connected with a peer that is no member: it may lead others."""
+        """Stay connected with a peer that is not a member: it may lead others."""
         if peer not in self._members and peer not in self._others:
             self._others = [*self._others, peer][-REMEMBERED:]
             self.host.wanted(sorted({*self._members, *self._others}))
 
     def resign(self) -> None:
-        """Be silent, and do not take the place again."""
+        """Stop the heartbeats, and do not lead again."""
         if self.can_commit:
             self._leader, self._deadline = None, float("inf")
 
@@ -125,7 +125,7 @@ class Takeover(Election):
             self._tell({"type": "led", "leader": self._leader}, set(self._others))
 
     def stop(self) -> None:
-        """Silence says it."""
+        """Stop sending; the others notice the silence."""
 
     def _take(self) -> None:
         self._term, self._leader = self._term + 1, self.me
@@ -161,12 +161,12 @@ class Takeover(Election):
             self._change(self._members | {peer}, lambda _: None)
 
     def _hear(self, peer: str, term: int, position: int, head: bytes, members: set[str]) -> None:
-        """Somebody says that it leads: the longer history leads, then the later term, then the lower name."""
+        """Take the heartbeat of a leader: the longer history leads, then the later term, then the lower name."""
         mine, own_head = self.host.position()
         self._remember(peer)
         if peer != self._leader:
             if position < mine and (self.can_commit or term > self._term):
-                # its history is shorter: whoever has the longer one takes the place, or says that it has it
+                # its history is shorter: a peer with the longer one takes its place, or reports that it leads
                 if self.can_commit and term < self._term:
                     self._beat()
                 else:
@@ -185,11 +185,11 @@ class Takeover(Election):
             self.host.send(peer, {"type": "here"})
         if position > mine or (position == mine and head != own_head):
             self.host.fall_back(position, head, peer)
-        elif position < mine:  # a beat that was overtaken; or this peer came with a longer history, which is to stand
+        elif position < mine:  # an outdated heartbeat; or this peer joined with a longer history, which is to stand
             self.host.send(peer, {"type": "ahead", "position": mine, "head": own_head})
 
     def _send_on(self, peer: str) -> None:
-        """Two leaders that do not know of each other can settle it only once they do: tell the one of the other."""
+        """Introduce a leader to the one that we follow: two leaders can settle only once they know of each other."""
         if self.can_commit:
             self._beat()
         elif self._leader is not None:

@@ -1,4 +1,4 @@
-"""What the leader collects: who has reported on the present iteration, who is waited for, how long. Time is an argument."""
+"""Collector of the leader: the reports on the present iteration, and the peers to wait for. Time is an argument."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ REMEMBERED = 16  # iterations
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """What one peer found in one iteration. ``members``: how many it scored (it may report the fitnesses of fewer).
+    """Report of one peer on one iteration. ``members``: number that it scored (it may report the fitnesses of fewer).
 
     ``means`` (C,) float32: of every score column over all its members, the fitness first.
     """
@@ -35,13 +35,13 @@ class Collector:
         self.too_late = 0
         self._progress: dict[str, int] = {}
         self._behind: set[str] = set()
-        self._dropped: set[str] = set()  # whose reports on this iteration could not be used
-        self._counted: set[str] = set()  # whose reports made the last iteration
+        self._dropped: set[str] = set()  # peers with unusable reports on this iteration
+        self._counted: set[str] = set()  # peers with reports in the last iteration
         self._followed = False  # whether we collected the last iteration too
         self._firsts: dict[int, float] = {}  # when the first report of an iteration came, of the last few
 
     def begin(self, iteration: int) -> None:
-        """The iterations before ``iteration`` are committed."""
+        """Begin ``iteration``, since all before it are committed."""
         if iteration == self.iteration:
             return
         self._followed = iteration == self.iteration + 1
@@ -53,7 +53,7 @@ class Collector:
         self._firsts = {past: when for past, when in self._firsts.items() if past >= iteration - REMEMBERED}
 
     def progress(self, peer: str, iteration: int) -> None:
-        """``peer`` works on ``iteration``."""
+        """Note that ``peer`` works on ``iteration``."""
         self._progress[peer] = iteration
 
     def forget(self, peer: str) -> None:
@@ -61,7 +61,7 @@ class Collector:
         self._behind.discard(peer)
 
     def take(self, peer: str, report: ScoreReport, now: float) -> bool:
-        """A report has come; whether it came in time."""
+        """Take a report. Returns whether it came in time."""
         iteration = report.scores.iteration
         self.progress(peer, max(iteration, self._progress.get(peer, 0)))
         if iteration == self.iteration:
@@ -76,7 +76,7 @@ class Collector:
         self.too_late += 1
         first = self._firsts.get(iteration)
         if first is not None and now <= first + self.deadline:
-            self._behind.discard(peer)  # only not waited for: the next time it is
+            self._behind.discard(peer)  # only too late for the decision; it is awaited the next time
         else:
             self._behind.add(peer)
         if self.late == "count" and self._followed and iteration == self.iteration - 1:
@@ -84,7 +84,7 @@ class Collector:
         return False
 
     def drop(self, peer: str) -> None:
-        """The report of ``peer`` cannot be used: the iteration is decided without it."""
+        """Drop the unusable report of ``peer``; the iteration is decided without it."""
         self.reports.pop(peer, None)
         self.carried.pop(peer, None)
         self._dropped.add(peer)
@@ -95,23 +95,23 @@ class Collector:
         others = (report.scores for name, report in self.reports.items() if name != peer)
         return any(other.first < high and low < other.first + len(other.fitness) for other in others)
 
-    def at_work(self, there: set[str]) -> set[str]:
-        """Who of ``there`` has said that it works on this iteration."""
-        return {peer for peer in there if self._progress.get(peer, -1) >= self.iteration}
+    def at_work(self, connected: set[str]) -> set[str]:
+        """Peers of ``connected`` that have reported to work on this iteration."""
+        return {peer for peer in connected if self._progress.get(peer, -1) >= self.iteration}
 
-    def awaited(self, there: set[str]) -> set[str]:
-        """Who works on this iteration, is connected, was not late last time, and has not reported."""
+    def awaited(self, connected: set[str]) -> set[str]:
+        """Peers of ``connected`` that work on this iteration, were not late last time, and have not reported."""
         current = {peer for peer, iteration in self._progress.items() if iteration >= self.iteration - 1}
-        return (current & there) - self._behind - self._dropped - set(self.reports)
+        return (current & connected) - self._behind - self._dropped - set(self.reports)
 
-    def ready(self, there: set[str], now: float) -> bool:
-        """Whether to decide now. ``there``: the peers that are connected, ourselves included."""
+    def ready(self, connected: set[str], now: float) -> bool:
+        """Whether to decide now. ``connected``: includes this peer."""
         if not self.reports:
             return False
-        return not self.awaited(there) or now >= self._firsts[self.iteration] + self.deadline
+        return not self.awaited(connected) or now >= self._firsts[self.iteration] + self.deadline
 
     def all_reports(self) -> list[ScoreReport]:
-        """What counts, in the order of the addresses."""
+        """Reports that count, in the order of the addresses."""
         reports = [*self.reports.values(), *self.carried.values()]
         return sorted(reports, key=lambda report: (report.scores.iteration, report.scores.first))
 
@@ -129,7 +129,7 @@ def message_of(report: ScoreReport) -> dict[str, Any]:
 
 
 def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport:
-    """The report of a checked :func:`message_of`, if ``peer`` can have made it. Raises MalformedError."""
+    """Decode a checked :func:`message_of`, if ``peer`` can have made it. Raises MalformedError."""
     try:
         fitness, means = finite(message["f"]), finite(message["a"])
     except InvalidRecordError as error:
@@ -142,7 +142,7 @@ def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport
 
 
 def misfit(peer: str, report: ScoreReport, limits: Limits) -> str:
-    """Why ``peer`` cannot have made ``report`` in this run; "" when it can."""
+    """Reason why ``peer`` cannot have made ``report`` in this run; "" when it can."""
     scores = report.scores
     first = limits.first_member(peer, scores.iteration)
     if report.members != limits.population:

@@ -1,4 +1,4 @@
-"""How the cluster stands, on the terminal: who is there, who leads, what has been reached."""
+"""Display of a cluster's peers, leader and progress on the terminal."""
 
 import time
 from typing import Any
@@ -15,7 +15,7 @@ REDRAW = 0.25  # seconds
 
 
 class ClusterDisplay(Progress):
-    """On a terminal a table that is redrawn in place; elsewhere now and then a line."""
+    """Progress as a table redrawn in place on a terminal, as occasional lines elsewhere."""
 
     def __init__(self, total: int, console: Console | None = None) -> None:
         console = console or Console()
@@ -46,7 +46,7 @@ class ClusterDisplay(Progress):
         super().update(row)
 
     def show(self, status: dict[str, Any]) -> None:
-        """Draw the table anew, at most four times a second."""
+        """Redraw the table, at most four times a second."""
         now = time.monotonic()
         if self._live is None or now - self._drawn < REDRAW:
             return
@@ -55,7 +55,7 @@ class ClusterDisplay(Progress):
 
 
 def picture(status: dict[str, Any], line: str) -> Group:
-    """The table of peers above one line."""
+    """Table of peers above one line."""
     leader = status["leader"]
     best = status.get("best")
     title = f"iteration {status['iteration']}, term {status['term']}, leader {short(leader) if leader else 'none'}"

@@ -8,7 +8,7 @@ from neuro_cli.evolve.state_transfer import Snapshot
 
 @dataclass(frozen=True)
 class Committed:
-    """News for the worker: the next record; ``head`` names everything up to it. ``traffic``: bytes sent and received so far."""
+    """Commit of the next record; ``head``: hash of everything up to it; ``traffic``: bytes sent and received so far."""
 
     record: LedgerRecord
     head: bytes
@@ -18,13 +18,13 @@ class Committed:
 
 @dataclass(frozen=True)
 class Reset:
-    """News for the worker: begin again from a snapshot, or (None) from the initial model."""
+    """Reset of the model to a snapshot, or (None) to the initial one."""
 
     snapshot: Snapshot | None
 
 
 @dataclass(frozen=True)
 class Failed:
-    """News for the worker: the network thread has ended by this error."""
+    """Failure: the network thread has ended by this error."""
 
     error: Exception

@@ -1,4 +1,4 @@
-"""``neuro evolve``: found a cluster or join one, and work in it until all iterations are committed."""
+"""``neuro evolve``: founds a cluster or joins one, and works in it until all iterations are committed."""
 
 import errno
 import importlib.util
@@ -58,7 +58,7 @@ def check(config: dict[str, Any]) -> None:
 
 
 def listen(cluster: dict[str, Any]) -> socket.socket:
-    """The socket at which others find this peer. Raises ConfigError."""
+    """Open the socket that other peers connect to. Raises ConfigError."""
     try:
         family = socket.AF_INET6 if ":" in cluster["bind"] else socket.AF_INET
         listener = socket.create_server((cluster["bind"], cluster["port"]), family=family, backlog=128)
@@ -77,7 +77,7 @@ def listen(cluster: dict[str, Any]) -> socket.socket:
 
 
 def advertised(cluster: dict[str, Any], listener: socket.socket) -> str:
-    """HOST:PORT under which others reach this peer. Raises ConfigError."""
+    """Address HOST:PORT under which others reach this peer. Raises ConfigError."""
     host, port = cluster["advertise"], listener.getsockname()[1]
     if host is None:
         host = cluster["bind"] if cluster["bind"] not in EVERYWHERE else socket.gethostname()
@@ -87,7 +87,7 @@ def advertised(cluster: dict[str, Any], listener: socket.socket) -> str:
 
 
 def evolve(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None], quiet: bool = False) -> int:
-    """Be a peer (and start others on this machine), its config kept by ``save``. Returns the exit code. Raises UserError."""
+    """Run a peer (and start others on this machine); ``save`` keeps its config. Returns the exit code. Raises UserError."""
     check_packages()
     from neuro_cli.evolve.network.secret import KEY, given_secret
     from neuro_cli.runner.options import Options
@@ -123,7 +123,7 @@ def _shared(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_back(run: Path) -> None:
-    """Remove what was written for a peer that never took part."""
+    """Remove the files of a peer that never took part."""
     from neuro_cli.evolve.ledger.file import NAME
 
     if not (run / "metrics.csv").exists():
@@ -131,7 +131,7 @@ def _take_back(run: Path) -> None:
 
 
 def _announce(cluster: dict[str, Any], address: str, kept: Path | None) -> None:
-    """Say how others join; ``kept``: the file of a secret that was made. The secret itself is shown to nobody."""
+    """Print the command by which others join; ``kept``: the file of a new secret. The secret itself is never shown."""
     from neuro_cli.evolve.network.secret import VARIABLE
 
     file = kept or cluster["secret_file"]
@@ -142,7 +142,7 @@ def _announce(cluster: dict[str, Any], address: str, kept: Path | None) -> None:
 
 
 def _work(options: "Options", run: Path, shown: Path, listener: socket.socket, secret: str | None, quiet: bool) -> None:
-    """Build all parts, enter the cluster, and only then write and show anything; work until the end."""
+    """Build all parts and enter the cluster; only then write and print anything; work until the end."""
     from neuro_cli.evolve.network.secret import FILE, keep_secret, new_secret
     from neuro_cli.evolve.peer import peer_of
     from neuro_cli.runner.stop import StopRequest

@@ -1,4 +1,4 @@
-"""Who is there: the peers' words, the removal of those who have none for long, and a warning when too few are left."""
+"""Heartbeats and failure detection: pings, removal of silent members, and a warning when too few are left for a leader."""
 
 import logging
 import time
@@ -12,88 +12,90 @@ from neuro_cli.evolve.settings import Settings
 
 log = logging.getLogger(__name__)
 
-PAUSE = 2.0  # seconds between two calls of `watch`, one a second, from which on this process has stood still
-SILENT = 4.0  # seconds after which a connection that says nothing is dropped, and dialled again
-LEADERLESS = 5.0  # seconds, at least, before a peer says that nobody leads
+PAUSE = 2.0  # seconds between two calls of `watch`, normally one, from which on this process must have been suspended
+SILENT = 4.0  # seconds after which a silent connection is dropped, and dialled again
+LEADERLESS = 5.0  # seconds, at least, before a peer warns that there is no leader
 
 
-class Beating(Protocol):
-    """What the heartbeat needs of its node. ``working``: the iteration that the worker is at."""
+class HeartbeatNode(Protocol):
+    """Part of a node that its heartbeat needs. ``working``: the iteration that the worker is at."""
 
     me: str
     run: Path
     working: int
     settings: Settings
-    ledger: Ledger
     election: Election
     connections: Connections
 
+    @property
+    def ledger(self) -> Ledger: ...
+
 
 class Heartbeat:
-    """What a node knows of the others, on its thread. ``progress``: committed iterations that a peer has, by its own word."""
+    """Heartbeats of a node, on the network thread. ``last_heard``: when each peer last sent; ``progress``: iterations it has."""
 
-    def __init__(self, node: Beating) -> None:
+    def __init__(self, node: HeartbeatNode) -> None:
         self._node = node
-        self.last_word: dict[str, float] = {}
+        self.last_heard: dict[str, float] = {}
         self.progress: dict[str, int] = {}
         self._leader_lost: float | None = None
-        self._told_lost = False
+        self._warned = False
         self._watched: float | None = None
 
     def begin(self, members: list[str]) -> None:
         """Take part in a cluster of ``members``."""
         self.expect(members)
-        self._leader_lost, self._told_lost = time.monotonic(), False
+        self._leader_lost, self._warned = time.monotonic(), False
 
     def expect(self, members: list[str]) -> None:
-        """From now on ``members`` have as long to say something as if they just had."""
+        """Count the silence of ``members`` from now on."""
         now = time.monotonic()
-        self.last_word |= {peer: now for peer in members if peer != self._node.me}
+        self.last_heard |= {peer: now for peer in members if peer != self._node.me}
 
     def heard(self, peer: str) -> None:
-        self.last_word[peer] = time.monotonic()
+        self.last_heard[peer] = time.monotonic()
 
-    def tell(self) -> None:
-        """Say to all who are connected how far we are."""
-        for peer in self._node.connections.there:
-            self.greet(peer)
+    def send_to_all(self) -> None:
+        """Ping all connected peers."""
+        for peer in self._node.connections.connected:
+            self.send_to(peer)
 
-    def greet(self, peer: str) -> None:
-        """Say it to one."""
+    def send_to(self, peer: str) -> None:
+        """Ping a peer, with the iterations that we have and the one that we work on."""
         self._node.connections.send(peer, {"k": "ping", "next": self._node.ledger.next, "at": self._node.working})
 
     def watch(self, now: float) -> None:
-        """Drop connections that say nothing; as the leader, remove members that have said nothing for long."""
+        """Drop silent connections; as the leader, remove members that are silent for longer than the grace period."""
         node = self._node
         slept = 0.0 if self._watched is None else max(0.0, now - self._watched - PAUSE)
         self._watched = now
-        if slept:  # this process stood still: what others said meanwhile is not read yet, so their silence counts for nothing
-            self.last_word = {peer: when + slept for peer, when in self.last_word.items()}
-        for peer in node.connections.there:
-            if now - self.last_word.get(peer, now) > SILENT:
+        if slept:  # this process was suspended: messages of the others wait to be read, so their silence does not count
+            self.last_heard = {peer: when + slept for peer, when in self.last_heard.items()}
+        for peer in node.connections.connected:
+            if now - self.last_heard.get(peer, now) > SILENT:
                 node.connections.drop(peer)
         self._watch_leader(now)
         for peer in node.election.members:
-            silent = peer != node.me and now - self.last_word.setdefault(peer, now) > node.settings.grace
+            silent = peer != node.me and now - self.last_heard.setdefault(peer, now) > node.settings.grace
             if silent and node.election.can_remove(peer):
-                self.last_word[peer] = now  # it may take a while, or fail: then again after as long
+                self.last_heard[peer] = now  # it may take a while, or fail: then it is repeated after as long
                 log.warning("%s has said nothing for %g s: it is removed", peer, node.settings.grace)
                 node.election.remove(peer, lambda done: None)
 
     def _watch_leader(self, now: float) -> None:
         node = self._node
         election = node.election
-        # Raft's follower that is connected with nobody stands for nothing, and still names the leader that it had
-        if election.can_commit or election.leader in node.connections.there:
-            self._leader_lost, self._told_lost = None, False
+        # a follower of Raft without connections is no candidate, and still names its former leader
+        if election.can_commit or election.leader in node.connections.connected:
+            self._leader_lost, self._warned = None, False
         elif self._leader_lost is None:
             self._leader_lost = now
-        elif not self._told_lost and now - self._leader_lost > max(node.settings.grace, LEADERLESS):
-            self._told_lost = True
+        elif not self._warned and now - self._leader_lost > max(node.settings.grace, LEADERLESS):
+            self._warned = True
             log.warning(
                 "no leader: %d of %d members answer, %d are needed. When the others are lost for good: "
                 "neuro evolve cluster.from_run=%s cluster.force_new=true",
-                len(node.connections.there & set(election.members)) + 1,
+                len(node.connections.connected & set(election.members)) + 1,
                 len(election.members),
                 election.needed,
                 node.run,

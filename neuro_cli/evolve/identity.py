@@ -1,4 +1,4 @@
-"""What all peers of a cluster must have alike, since each makes the model for itself."""
+"""Identity of a cluster: the settings that all peers must share, since each computes the model itself."""
 
 import json
 from typing import Any
@@ -7,12 +7,12 @@ from neuro_cli.core.noise import LAW
 from neuro_cli.evolve.network.messages import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
-FORMAT = "neuro evolve 2"  # of what peers say to each other
-HISTORY = "neuro evolve 1"  # of what they commit: runs of earlier versions can be read and gone on with
+FORMAT = "neuro evolve 2"  # of messages between peers
+HISTORY = "neuro evolve 1"  # of committed records: runs of earlier versions can be read and continued
 
 
 def cluster_identity(config: dict[str, Any], initial: str) -> dict[str, Any]:
-    """Keys and values; ``initial``: SHA-256 of the initial parameters."""
+    """Identity as keys and values; ``initial``: SHA-256 of the initial parameters."""
     return {
         "protocol": HISTORY,
         "noise": LAW,
@@ -28,7 +28,7 @@ def canonical(identity: dict[str, Any]) -> bytes:
 
 
 def difference(ours: dict[str, Any], theirs: Any) -> str | None:
-    """The first thing that is not alike, as a sentence of ours to them; None when all is."""
+    """First difference, as a sentence for the newcomer; None without one."""
     if not isinstance(theirs, dict):
         return "it does not say what it is of"
     for key in [*ours, *(key for key in theirs if key not in ours)]:

@@ -1,4 +1,4 @@
-"""What a peer does while it leads: collect reports, and propose an iteration when it is time."""
+"""Leader's part of a peer: collects reports, and proposes an iteration when it is time."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import InvalidRecordError, LedgerRecord, decoded, encoded
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.network.rate_limit import Rationed
+from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.selection.base import Selection
 
@@ -24,45 +24,47 @@ PATIENCE = 60.0  # seconds that a founder waits for the peers it has started
 AGAIN = 1.0  # seconds after which a proposal that was not committed is made again
 
 
-class Leading(Protocol):
-    """What the leader's part needs of its node. ``entered``: whether it takes part in the election."""
+class LeaderNode(Protocol):
+    """Part of a node that leading needs. ``entered``: set while it takes part in the election."""
 
     me: str
     settings: Settings
     limits: Limits
-    ledger: Ledger
     election: Election
     connections: Connections
     heartbeat: Heartbeat
     entered: threading.Event
 
-    def leader(self) -> str | None: ...
+    @property
+    def ledger(self) -> Ledger: ...
+
+    def current_leader(self) -> str | None: ...
 
 
 class Leader:
-    """The leader's part of a node, on its thread; idle while another leads."""
+    """Leader's part of a node, on the network thread; idle while another peer leads."""
 
-    def __init__(self, node: Leading, selection: Selection, sigma: float) -> None:
+    def __init__(self, node: LeaderNode, selection: Selection, sigma: float) -> None:
         self._node, self._selection, self._sigma = node, selection, sigma
         self.collector = Collector(node.settings.deadline, node.settings.late)
         self._proposed = (-1, 0.0)
         self._waits_until: float | None = None
-        self._late, self._dropped = Rationed(log, 10, logging.INFO), Rationed(log, 10)
+        self._late, self._dropped = RateLimitedLog(log, 10, logging.INFO), RateLimitedLog(log, 10)
 
     def wait_for_peers(self) -> None:
-        """A founder gives the peers that it has started time to come."""
+        """Wait with the first iteration for the peers that this founder has started."""
         self._waits_until = time.monotonic() + PATIENCE
 
     def take(self, peer: str, report: ScoreReport) -> None:
-        """A report for the leader, ours or another's."""
-        if self._node.leader() != self._node.me:
-            return  # whoever sent it will hear of the new leader and send it there
+        """Take a report, of this peer or another."""
+        if self._node.current_leader() != self._node.me:
+            return  # its sender will hear of the new leader and send it there
         if not self.collector.take(peer, report, time.monotonic()):
             self._late.say(f"a report of {peer} on iteration {report.scores.iteration} came too late")
         self.decide()
 
     def decide(self) -> None:
-        """As the leader, when all have reported: propose the iteration."""
+        """Propose the iteration, if this peer leads and all have reported or the deadline has passed."""
         if (
             not self._node.entered.is_set()
             or not self._node.election.can_commit
@@ -71,16 +73,16 @@ class Leader:
             return
         now = time.monotonic()
         if self._waits_until is not None:
-            at_work = self.collector.at_work(self._node.connections.there | {self._node.me})
+            at_work = self.collector.at_work(self._node.connections.connected | {self._node.me})
             if len(at_work) < self._node.settings.begin_with and now < self._waits_until:
                 return
             self._waits_until = None
         iteration, since = self._proposed
         if self.collector.iteration != self._node.ledger.next or (iteration == self._node.ledger.next and now < since + AGAIN):
             return
-        if not self.collector.ready(self._node.connections.there | {self._node.me}, now):
+        if not self.collector.ready(self._node.connections.connected | {self._node.me}, now):
             return
-        missing = self.collector.awaited(self._node.connections.there | {self._node.me})
+        missing = self.collector.awaited(self._node.connections.connected | {self._node.me})
         if missing:
             log.info("iteration %d goes on without %s", self._node.ledger.next, ", ".join(sorted(missing)))
         content = self._content()
@@ -91,7 +93,7 @@ class Leader:
         self._node.election.tick()
 
     def _content(self) -> bytes | None:
-        """The record of what was reported, decoded once as all peers will; None where no report is left to make it of."""
+        """Encode the record of the reports, and decode it once as all peers will; None where no usable report is left."""
         while self.collector.reports:
             content = encoded(self._record())
             try:
@@ -110,7 +112,7 @@ class Leader:
         reports = self.collector.all_reports()
         with np.errstate(over="ignore", invalid="ignore"):  # a fitness near the end of float32: see _content
             steps = self._selection.choose([report.scores for report in reports], self._sigma)
-        # a late one scored an earlier model, whose task may have known less: it is in the steps, not in the means
+        # a late one scored an earlier model and an earlier state of the task: it is in the steps, not in the means
         present = [report for report in reports if report.scores.iteration == self._node.ledger.next]
         members = sum(report.members for report in present)
         means = sum(report.means.astype(np.float64) * report.members for report in present) / members
@@ -126,8 +128,8 @@ class Leader:
             means=np.asarray(means, np.float32),
         )
 
-    def new_leader(self, leader: str | None) -> None:
-        log.info("leader is %s in term %d", leader or "nobody", self._node.election.term)
+    def changed(self, leader: str | None) -> None:
+        log.info("leader is %s in term %d", leader or "none", self._node.election.term)
         self._proposed = (-1, 0.0)
         if leader == self._node.me:
             self._node.heartbeat.expect(self._node.election.members)
@@ -135,5 +137,5 @@ class Leader:
 
 
 def largest(report: ScoreReport) -> float:
-    """The largest number in a report, without its sign."""
+    """Largest absolute value in a report."""
     return max(float(np.abs(values.astype(np.float64)).max()) for values in (report.scores.fitness, report.means))

@@ -1,4 +1,4 @@
-"""Further peers on this machine: processes that this one starts, and that end with it however it ends."""
+"""Local peers: processes on this machine that this peer starts, and that end with it however it ends."""
 
 import logging
 import os
@@ -14,12 +14,12 @@ from neuro_cli.evolve.network.secret import VARIABLE
 
 log = logging.getLogger(__name__)
 
-TERMINAL = "terminal.txt"  # what a peer would have shown
+TERMINAL = "terminal.txt"  # a peer's output
 PATIENCE = 15.0  # seconds to end after being asked
 
 
 class LocalPeers:
-    """Peers 1 to ``count``, in folders of their own under ``run``/peers, who join at ``address``."""
+    """Peers 1 to ``count``, in folders of their own under ``run``/peers, which join at ``address``."""
 
     def __init__(self, count: int, run: Path, config: dict[str, Any], address: str, secret: str) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []

@@ -1,4 +1,4 @@
-"""How a peer comes into a cluster, comes back when it was removed, and leaves."""
+"""Membership of a peer: joins a cluster, rejoins it after a removal, and leaves."""
 
 import asyncio
 import logging
@@ -15,30 +15,35 @@ from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedErr
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of
+from neuro_cli.evolve.removal import RemovalDetector
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import StateTransfer
 
 log = logging.getLogger(__name__)
 
 TICK = 0.02  # seconds
-ENTRY = 10.0  # seconds in which a newcomer is let in, or asks again
+ENTRY = 10.0  # seconds in which a newcomer is admitted, or asks again
+END = 4.0  # seconds in which leaving, or waiting for the others, must succeed
 
 
-class Joining(Protocol):
-    """What joining and leaving need of the node. ``known``: names of peers met so far; ``finished``: whether it is to stop."""
+class MembershipNode(Protocol):
+    """Part of a node that joining and leaving need. ``known``: names of peers met so far; ``finished``: set when it stops."""
 
     me: str
     cluster: str
     known: set[str]
     settings: Settings
-    ledger: Ledger
     election: Election
     connections: Connections
     heartbeat: Heartbeat
+    removal: RemovalDetector
     state_transfer: StateTransfer
     traffic: ChannelTraffic
     entered: threading.Event
     finished: asyncio.Event
+
+    @property
+    def ledger(self) -> Ledger: ...
 
     def tls(self) -> ssl.SSLContext: ...
 
@@ -46,22 +51,20 @@ class Joining(Protocol):
 
     def enter(self, members: list[str], term: int, newcomer: bool) -> None: ...
 
-    def admitted(self) -> None: ...
-
     def withdraw(self) -> None: ...
 
 
 class Membership:
-    """Joins and leaves for a node, on its thread."""
+    """Joins and leaves for a node, on the network thread."""
 
-    def __init__(self, node: Joining) -> None:
+    def __init__(self, node: MembershipNode) -> None:
         self._node = node
 
     async def join(self, addresses: list[str], timeout: float = float("inf")) -> None:
-        """Fetch the history from any of the peers at ``addresses``, then ask the leader to be let in.
+        """Fetch the history from any of the peers at ``addresses``, then ask the leader for admission.
 
-        Raises UserError when it cannot be done in ``timeout``, or at once when a peer refuses us; without a ``timeout`` one
-        that refuses is only one of many.
+        Raises UserError when that fails for ``timeout`` seconds, or at once when a peer refuses us; without a ``timeout`` the
+        next peer is tried instead.
         """
         deadline = time.monotonic() + timeout
         why = "no answer"
@@ -75,7 +78,7 @@ class Membership:
                     self._node.withdraw()
                 self._node.cluster = answer["cluster"]
                 if await self._ask_in(address):
-                    self._node.admitted()
+                    self._node.removal.clear()
                     count = len(self._node.election.members)
                     log.info("joined cluster %s of %d peers at iteration %d", self._node.cluster, count, self._node.ledger.next)
                     return
@@ -91,7 +94,7 @@ class Membership:
             raise UserError(f"cluster.join={addresses[0]}: no peer could be joined in {timeout:g} s: {why}")
 
     async def _ask_in(self, peer: str) -> bool:
-        """Ask the leader, whom a peer (a name, or HOST:PORT) knows, to let us in; False while nobody leads."""
+        """Ask ``peer`` (a name, or HOST:PORT), or the leader that it names, for admission; False while there is no leader."""
         node = self._node
         for _ in range(4):
             channel, answer = await dial(
@@ -108,10 +111,10 @@ class Membership:
         return False
 
     async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
-        """Begin before we are let in: our own word may be needed to commit it. Whether it was committed.
+        """Take part before we are admitted, since our vote may be needed to commit that. Returns whether it was committed.
 
-        Where that is not known we go on taking part, under the same name, and ask again: the entry that makes us a member may
-        stand in others' logs, and without our vote they could lack a majority.
+        Where that is unknown we keep taking part, under the same name, and ask again: the entry that makes us a member may
+        be in others' logs, and without our vote they could lack a majority.
         """
         if self._node.me not in answer["members"]:
             raise MalformedError("members without the newcomer")
@@ -131,13 +134,23 @@ class Membership:
         heard.cancel()
         return False
 
-    async def come_back(self) -> None:
-        """We were removed while we could not be heard: join again, as somebody new who happens to know the history."""
+    async def rejoin(self) -> None:
+        """Join again after the cluster has removed us, under a new name and with the history that we have."""
         log.warning("the cluster has removed this peer: it joins again")
         self._node.withdraw()
         # by address: they may have new names too
         addresses = sorted({address_of(peer) for peer in self._node.known} - {self._node.settings.address})
         await self.join(addresses)
+
+    async def end(self, leave: bool) -> None:
+        """Leave, or (``leave`` false) :meth:`linger`; either is given up after a few seconds."""
+        try:
+            if not leave:
+                await asyncio.wait_for(self.linger(), END)
+            elif len(self._node.election.members) > 1:
+                await asyncio.wait_for(self.leave(), END)
+        except (TimeoutError, RefusedError, ConnectionError) as error:
+            log.info("left without a farewell: %s", error or type(error).__name__)
 
     async def leave(self) -> None:
         if self._node.election.leader == self._node.me:
@@ -150,9 +163,9 @@ class Membership:
         channel.close()
 
     async def linger(self) -> None:
-        """Wait until those who are there have all iterations: their last ones may come from us."""
+        """Wait until all connected members have all iterations, since they may fetch the last ones from us."""
         while any(
             self._node.heartbeat.progress.get(peer, 0) < self._node.ledger.next
-            for peer in self._node.connections.there & set(self._node.election.members)
+            for peer in self._node.connections.connected & set(self._node.election.members)
         ):
             await asyncio.sleep(TICK)

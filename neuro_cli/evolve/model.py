@@ -1,4 +1,4 @@
-"""The model that a cluster moves: what a committed record does to it, and how it is put back to an earlier state."""
+"""Model of a cluster: applies committed records to it, and restores snapshots."""
 
 import logging
 
@@ -23,7 +23,7 @@ def steps_of(parts: Parts) -> SeedSteps:
 
 
 def apply(parts: Parts, record: LedgerRecord, head: bytes) -> None:
-    """Move the model by a committed record: the same bits on every peer, now or in a replay."""
+    """Apply a committed record to the model, with the same bits on every peer, now or in a replay."""
     sampler, columns = parts.distribution.job.sampler, parts.layout.size
     sums = []
     for step in record.steps:
@@ -35,7 +35,7 @@ def apply(parts: Parts, record: LedgerRecord, head: bytes) -> None:
 
 
 def snapshot_of(parts: Parts) -> Snapshot:
-    """The model as it is now."""
+    """Snapshot of the present model."""
     steps = steps_of(parts)
     tensors = {CENTRE: steps.centre.cpu().clone()}
     tensors |= {f"{TASK}{name}": tensor.cpu().clone() for name, tensor in parts.task.state().items()}
@@ -43,7 +43,7 @@ def snapshot_of(parts: Parts) -> Snapshot:
 
 
 def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
-    """Make the model what :func:`snapshot_of` gave. Raises UserError when it is that of another model."""
+    """Restore a :func:`snapshot_of` the model. Raises UserError for one of another model."""
     tensors = dict(snapshot.tensors)
     centre, steps = tensors.pop(CENTRE, None), steps_of(parts)
     if centre is None or centre.shape != steps.centre.shape or centre.dtype != steps.centre.dtype:
@@ -54,7 +54,7 @@ def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
 
 
 def first_member(peer: str, iteration: int, parts: Parts) -> int:
-    """Where a peer's members of an iteration begin: an address out of 2**32, a function of its name and the iteration."""
+    """First member of a peer in an iteration: an address out of 2**32, a function of its name and the iteration."""
     sampler = parts.distribution.job.sampler
     drawn = text_address(f"{peer} {iteration}")
     # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
@@ -64,7 +64,7 @@ def first_member(peer: str, iteration: int, parts: Parts) -> int:
 
 
 def check_model(parts: Parts) -> None:
-    """Raise UserError for what seeds cannot carry."""
+    """Raise UserError for a config that seed passing does not support."""
     if not isinstance(parts.algo, SeedSteps):
         raise UserError("algo: neuro evolve has one of its own; what moves the model is chosen by selection=")
     if parts.config.layout != "shared_batch":

@@ -1,4 +1,4 @@
-"""One peer put together: its model, its network, its run folder, and the further peers that it starts."""
+"""Peer of a cluster: its model, its network, its run folder, and the further peers that it starts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +17,7 @@ from neuro_cli.evolve.model import check_model, first_member, snapshot_of, steps
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.replay import newest_snapshot, restore_run
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
@@ -32,22 +33,22 @@ from neuro_cli.selection.base import Selection
 
 
 class Peer:
-    """Everything is made, and checked, before :meth:`enter` opens a connection. Raises UserError."""
+    """Peer with all parts made and checked before :meth:`enter` opens a connection. Raises UserError."""
 
     def __init__(self, options: Options, run: Path, listener: socket, address: str, secret: str, quiet: bool) -> None:
         config = options.plain
         self._config, self._run, self._quiet = config, run, quiet
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
-        self._logger = options.logger  # what is wrong with it is an error before a connection is opened
+        self._logger = options.logger  # made now: its errors come before a connection is opened
         self.parts = build(options, SingleProcess())
         try:
-            self._node = self._made(election, listener, address, secret)
+            self._network = NodeThread(self._node(election, listener, address, secret))
         except BaseException:
             self.parts.threads.close()
             raise
 
-    def _made(self, election: Election, listener: socket, address: str, secret: str) -> Node:
+    def _node(self, election: Election, listener: socket, address: str, secret: str) -> Node:
         parts, config, run = self.parts, self._config, self._run
         check_model(parts)
         steps = steps_of(parts)
@@ -69,36 +70,36 @@ class Peer:
 
     def enter(self, stop: StopRequest) -> None:
         """Found a cluster, or join one. Raises UserError."""
-        self._node.start()
+        self._network.start()
         try:
-            self._node.await_entry(stop.wanted)
+            self._network.await_entry(stop.wanted)
         except BaseException:
-            self._node.stop(leave=False)
+            self._network.stop(leave=False)
             raise
 
     def work(self, stop: StopRequest, address: str, secret: str) -> None:
         """Start the further peers, and work until all iterations are committed or a stop is wanted."""
         config = self._config
-        view = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
+        display = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
         work = SeedPassing(self.parts)
         count = config["cluster"]["local_peers"] - 1
         others = LocalPeers(count, self._run, config, address, secret) if count else None
         finished = False
         try:
-            folder = RunRecord(self._run, config, work, self._logger, None, view)
+            folder = RunRecord(self._run, config, work, self._logger, None, display)
             try:
-                summary = PeerWorker(work, self._node, self._selection, folder, view, self._initial).run(stop)
+                summary = PeerWorker(work, self._network, self._selection, folder, display, self._initial).run(stop)
                 finished = summary["generations"] >= config["generations"]
             finally:
                 folder.close()
         finally:
-            self._node.stop(leave=not finished)
+            self._network.stop(leave=not finished)
             if others is not None:
                 others.end(finished)
 
 
 def limits_of(parts: Parts, initial: Snapshot) -> Limits:
-    """What messages about the model of ``parts`` may hold; ``initial``: the model before the first iteration."""
+    """Limits of messages about the model of ``parts``; ``initial``: the model before the first iteration."""
     return Limits(
         population=parts.config.population,
         columns=len(parts.task.score_names),
@@ -119,7 +120,7 @@ def settings_of(config: dict[str, Any], address: str) -> Settings:
 
 @contextmanager
 def peer_of(options: Options, run: Path, listener: socket, address: str, secret: str, quiet: bool) -> Iterator[Peer]:
-    """A :class:`Peer`; its threads end with the context."""
+    """Make a :class:`Peer`; its threads end with the context."""
     peer = Peer(options, run, listener, address, secret, quiet)
     try:
         yield peer

@@ -1,4 +1,4 @@
-"""A peer's model from its run folder, of a peer that lives or one that ended: the newest checkpoint and the records after it."""
+"""Replays a peer's model from its run folder, also of a running peer: the newest checkpoint and the records after it."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def newest_snapshot(run: Path) -> Snapshot | None:
-    """The newest checkpoint of the run folder, None without one."""
+    """Newest checkpoint of the run folder as a snapshot, None without one."""
     try:
         checkpoint = CheckpointStore(run, keep=1).load()
     except UserError as error:
@@ -39,9 +39,9 @@ def newest_snapshot(run: Path) -> Snapshot | None:
 
 
 def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False) -> Ledger:
-    """Bring ``parts`` to where the peer of the folder ``run`` was, and give its ledger. Raises UserError.
+    """Bring ``parts`` to the state of the peer of the folder ``run``, and return its ledger. Raises UserError.
 
-    ``start``: the hash before the first iteration of what ``parts`` were made of. ``from_start``: replay every record,
+    ``start``: the hash before the first iteration, by the config of ``parts``. ``from_start``: replay every record,
     though a checkpoint would save some.
     """
     ledger = read_ledger(run)
@@ -57,7 +57,7 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
 
 
 def replay(parts: Parts, ledger: Ledger) -> None:
-    """Apply the records that the model of ``parts`` has not yet."""
+    """Apply the records that the model of ``parts`` lacks."""
     steps, begun = steps_of(parts), time.perf_counter()
     count, columns = ledger.next - steps.iteration, len(parts.task.score_names)
     for iteration in range(steps.iteration, ledger.next):
@@ -88,7 +88,7 @@ def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> 
     begun = time.perf_counter()
     ledger = restore_run(parts, run, steps.head, from_start)
     seconds = time.perf_counter() - begun
-    # with what the task has learnt of observations, so that it works by itself
+    # with the task's statistics of observations, so that it works by itself
     module = parts.task.deployed(centre_module(parts, steps.centre, max(steps.iteration - 1, 0)))
     file = file or run / "model.safetensors"
     try:

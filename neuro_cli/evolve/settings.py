@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Settings:
-    """What the config says of the network. Times in seconds."""
+    """Network settings of the config. Times in seconds."""
 
     address: str  # under which others reach this peer
     join: str | None
@@ -14,4 +14,4 @@ class Settings:
     late: str
     join_timeout: float
     generations: int
-    begin_with: int  # peers that are waited for before the first iteration
+    begin_with: int  # peers to wait for before the first iteration

@@ -1,4 +1,4 @@
-"""State transfer: a peer gets the iterations that it lacks from another, as records or as a snapshot and the records after it."""
+"""State transfer: a peer fetches missing iterations from another, as records or as a snapshot and the records after it."""
 
 import asyncio
 import hashlib
@@ -19,13 +19,13 @@ from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import PART, Limits, MalformedError, checked
 from neuro_cli.evolve.settings import Settings
 
-CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and about how many bytes of them
+CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and their approximate bytes
 NEXT = 20.0  # seconds in which the next message must come
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The model after ``iteration`` committed iterations, whose hash is ``head``: parameters and the task's state, by name."""
+    """Model after ``iteration`` iterations with the hash ``head``: parameters and the task's state, by name."""
 
     iteration: int
     head: bytes
@@ -33,7 +33,7 @@ class Snapshot:
 
 
 class Keeper(Protocol):
-    """Who holds a ledger."""
+    """Owner of a ledger, which takes records and can replace it by another."""
 
     ledger: Ledger
     limits: Limits
@@ -46,12 +46,12 @@ class Keeper(Protocol):
 async def serve(
     channel: Channel, ledger: Ledger, start: int, head: bytes, origin: bytes, newest: Callable[[], Snapshot | None]
 ) -> None:
-    """Send what a peer lacks that has ``start`` iterations, called ``head``; ``newest``: our newest snapshot."""
+    """Send the iterations that a peer with ``start`` iterations and the hash ``head`` lacks; ``newest``: our newest snapshot."""
     if start > ledger.next:
         channel.send({"k": "none"})
         return
     if start < ledger.base or ledger.head_at(start) != head:
-        # it has another history, or what it lacks first was dropped here
+        # it has another history, or the records that it lacks were dropped here
         snapshot = newest() if ledger.base else None
         if ledger.base == 0:
             start = 0
@@ -77,7 +77,7 @@ async def serve(
 
 
 def _chunk(records: list[bytes]) -> list[bytes]:
-    """As many of the first ``records`` as a message holds, at least one if there is one."""
+    """First ``records`` that fit in a message, at least one if there is one."""
     size, count = 0, 0
     while count < len(records) and (not count or size + len(records[count]) <= CHUNK_BYTES):
         size, count = size + len(records[count]), count + 1
@@ -85,9 +85,9 @@ def _chunk(records: list[bytes]) -> list[bytes]:
 
 
 async def fetch(channel: Channel, keeper: Keeper) -> None:
-    """Take what :func:`serve` sends. Raises ConnectionError for what does not fit.
+    """Receive the messages of :func:`serve`. Raises ConnectionError for records that do not fit.
 
-    Our history gives way to another only when that is there as a whole, and as long as ours at least.
+    Our history gives way to another only when that has arrived as a whole, and is at least as long as ours.
     """
     channel.most = keeper.limits.message
     other: Ledger | None = None
@@ -126,7 +126,7 @@ async def _replace(keeper: Keeper, other: Ledger, snapshot: Snapshot | None) -> 
 
 @dataclass
 class Draft:
-    """A history that is being fetched, and is not ours yet."""
+    """History that is being fetched, and is not ours yet."""
 
     ledger: Ledger
     columns: int
@@ -154,7 +154,7 @@ def _take(records: list[bytes], keeper: Keeper | Draft) -> None:
 
 
 async def _snapshot(channel: Channel, message: dict[str, Any], limits: Limits) -> Snapshot:
-    """The snapshot that ``message`` has announced. Raises MalformedError for one of another model."""
+    """Receive the snapshot that ``message`` has announced. Raises MalformedError for one of another model."""
     size = message["size"]
     if size > limits.snapshot:
         raise MalformedError(f"a snapshot of {size} bytes, at most {limits.snapshot} are of this model")
@@ -185,18 +185,21 @@ def shapes_of(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], st
 log = logging.getLogger(__name__)
 
 
-ATTEMPTS, PAUSE = 60, 0.2  # how often others are asked, and seconds between
+ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
 
 
-class Fetching(Keeper, Protocol):
-    """What fetching needs of the node, which keeps the ledger."""
+class TransferNode(Protocol):
+    """Part of a node that fetching needs."""
 
     me: str
     settings: Settings
     connections: Connections
     traffic: ChannelTraffic
 
-    def leader(self) -> str | None: ...
+    @property
+    def peer_ledger(self) -> Keeper: ...
+
+    def current_leader(self) -> str | None: ...
 
     def tls(self) -> ssl.SSLContext: ...
 
@@ -204,26 +207,28 @@ class Fetching(Keeper, Protocol):
 
 
 class StateTransfer:
-    """Fetches for a node, on its thread; one fetch at a time."""
+    """Fetches for a node, on the network thread; one fetch at a time."""
 
-    def __init__(self, node: Fetching) -> None:
+    def __init__(self, node: TransferNode) -> None:
         self._node = node
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, position: int, source: str | None) -> None:
-        """Fetch what we lack of the first ``position`` iterations, from ``source`` if that is known to have them."""
+        """Start to fetch what we lack of the first ``position`` iterations, from ``source`` if that is known to have them."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._fetch(position, source), name="fetch")
 
     async def _fetch(self, position: int, source: str | None) -> None:
         node = self._node
         for attempt in range(ATTEMPTS):
-            others = [peer for peer in (source, node.leader(), *sorted(node.connections.there)) if peer and peer != node.me]
+            others = [
+                peer for peer in (source, node.current_leader(), *sorted(node.connections.connected)) if peer and peer != node.me
+            ]
             if others:
                 peer = others[attempt % len(others)]
                 try:
                     await self.fetch_from(peer)
-                    if node.ledger.next >= position:
+                    if node.peer_ledger.ledger.next >= position:
                         return
                 except (RefusedError, ConnectionError) as error:
                     log.info("could not fetch iterations from %s: %s", peer, error)
@@ -231,12 +236,13 @@ class StateTransfer:
         log.error("iterations before %d could not be fetched from anybody", position)
 
     async def fetch_from(self, peer: str) -> dict[str, Any]:
-        """Take what a peer (a name, or HOST:PORT) has and we have not; what it says of its cluster."""
+        """Fetch all iterations that a peer (a name, or HOST:PORT) has and we lack. Returns its answer, with its cluster."""
         node = self._node
-        hello = {**node.hello("fetch"), "next": node.ledger.next, "head": node.ledger.head}
+        ledger = node.peer_ledger.ledger
+        hello = {**node.hello("fetch"), "next": ledger.next, "head": ledger.head}
         channel, answer = await dial(peer, node.tls(), node.traffic, hello, ("cluster",), node.settings.join_timeout)
         try:
-            await fetch(channel, node)
+            await fetch(channel, node.peer_ledger)
         finally:
             channel.close()
         return answer

@@ -1,4 +1,4 @@
-"""What a peer does on its main thread: score members, report, apply what is committed, keep its run folder."""
+"""Worker of a peer, on its main thread: scores members, reports, applies committed records, writes the run folder."""
 
 import logging
 import queue
@@ -12,7 +12,7 @@ from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.model import apply, first_member, restore_snapshot, steps_of
-from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.loop import Progression
@@ -22,11 +22,11 @@ from neuro_cli.selection.base import Scores, Selection
 
 log = logging.getLogger(__name__)
 
-WAIT = 0.1  # seconds between two looks at signals and the clock
+WAIT = 0.1  # seconds between two checks of signals and the clock
 
 
 class SeedPassing(PopulationTraining):
-    """A peer's part of a cluster's run, for its run folder. ``scored``: members of all peers, ``rate`` of them a second."""
+    """Peer's part of a cluster's run, for its run folder. ``scored``: members of all peers; ``rate``: members per second."""
 
     scored = 0
     rate = 0.0
@@ -36,43 +36,44 @@ class SeedPassing(PopulationTraining):
 
 
 class PeerWorker:
-    """One peer's scoring and bookkeeping. ``initial``: what a replay begins with."""
+    """Scoring and run folder of one peer. ``initial``: the model at the start of a replay."""
 
     def __init__(
         self,
         work: SeedPassing,
-        node: Node,
+        network: NodeThread,
         selection: Selection,
         folder: RunFolder,
-        view: ClusterDisplay | None,
+        display: ClusterDisplay | None,
         initial: Snapshot,
     ) -> None:
         parts = work.parts
-        self._work, self._parts, self._node, self._selection = work, parts, node, selection
-        self._folder, self._view = folder, view
+        self._work, self._parts, self._selection = work, parts, selection
+        self._network, self._node = network, network.node
+        self._folder, self._display = folder, display
         self._initial = initial
         self._at = Progression(generation=steps_of(parts).iteration)
         self._begun = self._last = time.perf_counter()
-        self._scored = (-1, "")  # the iteration, and the name under which its members were scored
+        self._scored = (-1, "")  # iteration, and our name when its members were scored
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
         self._goal, self._reached = parts.config.stop, False
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
-        """Work until all iterations are committed or a stop is wanted; the summary. Raises UserError."""
+        """Work until all iterations are committed or a stop is wanted. Returns the summary. Raises UserError."""
         total = self._parts.config.generations
         try:
             while self._at.generation < total and not self._reached and not stop.wanted():
-                self._take_news(block=self._has_scored() or not self._node.entered.is_set())
+                self._apply_events(block=self._has_scored() or not self._node.entered.is_set())
                 if not self._has_scored() and self._at.generation < total and not self._reached and self._caught_up():
                     self._score()
-                if self._view is not None:
-                    self._view.show(self._node.status())
+                if self._display is not None:
+                    self._display.show(self._network.status())
         finally:
             done = self._at.generation >= total
-            self._node.stop(leave=not done)
-        self._take_news(block=False)  # what was committed while we left
+            self._network.stop(leave=not done)
+        self._apply_events(block=False)  # records committed while we left
         done = self._at.generation >= total
         if not done:
             again = f"neuro evolve cluster.from_run={self._folder.run}"
@@ -81,45 +82,45 @@ class PeerWorker:
         return self._finish()
 
     def _has_scored(self) -> bool:
-        """Whether there is nothing to score now: who enters again under another name has other members."""
+        """Whether the members of this iteration are scored; a peer that joins again under another name has other members."""
         return self._scored == (self._at.generation, self._node.me)
 
     def _caught_up(self) -> bool:
         """Whether this peer is at the cluster's iteration, as far as it knows: else there is more to apply first."""
-        return self._node.entered.is_set() and self._node.news.empty() and self._node.ledger.next == self._at.generation
+        return self._node.entered.is_set() and self._node.events.empty() and self._node.ledger.next == self._at.generation
 
-    def _take_news(self, block: bool) -> None:
-        """Apply what has been committed meanwhile; wait for the first of it when there is nothing else to do."""
+    def _apply_events(self, block: bool) -> None:
+        """Apply all records committed meanwhile; ``block``: wait for the first one."""
         try:
-            news = self._node.news.get(timeout=WAIT) if block else self._node.news.get_nowait()
+            event = self._node.events.get(timeout=WAIT) if block else self._node.events.get_nowait()
             while not self._reached:
-                self._take(news)
-                news = self._node.news.get_nowait()
+                self._apply_event(event)
+                event = self._node.events.get_nowait()
         except queue.Empty:
             pass
 
-    def _take(self, news: Committed | Reset | Failed) -> None:
-        if isinstance(news, Failed):
-            raise news.error
-        if isinstance(news, Reset):
-            self._reset(news)
+    def _apply_event(self, event: Committed | Reset | Failed) -> None:
+        if isinstance(event, Failed):
+            raise event.error
+        if isinstance(event, Reset):
+            self._reset(event)
             return
         start = time.perf_counter()
         with self._parts.clock.phase("update"):
-            apply(self._parts, news.record, news.head)
+            apply(self._parts, event.record, event.head)
         self._at.generation += 1
         live = self._node.ledger.next <= self._at.generation + 1
         if live:
             if self._replayed:
-                self._tell_replay()
-            self._row(news)
+                self._log_replay()
+            self._row(event)
         else:
             self._replayed += 1
             self._replay_seconds += time.perf_counter() - start
             self._last = time.perf_counter()
-        self._node.work_on(self._at.generation)
+        self._network.work_on(self._at.generation)
 
-    def _tell_replay(self) -> None:
+    def _log_replay(self) -> None:
         count, seconds = self._replayed, self._replay_seconds
         log.info("replayed %d iterations in %.2f s (%.0f/s)", count, seconds, count / max(seconds, 1e-9))
         self._replayed, self._replay_seconds = 0, 0.0
@@ -134,7 +135,7 @@ class PeerWorker:
 
     def _score(self) -> None:
         parts, iteration = self._parts, self._at.generation
-        self._node.work_on(iteration)
+        self._network.work_on(iteration)
         population = parts.config.population
         me = self._node.me
         first = first_member(me, iteration, parts)
@@ -146,14 +147,14 @@ class PeerWorker:
         chosen = self._selection.report(Scores(iteration, first, fitness))
         report = ScoreReport(chosen, population, scores.mean(axis=0).astype(np.float32))
         self._scored = (iteration, me)
-        self._node.submit(report)
+        self._network.submit(report)
 
-    def _row(self, news: Committed) -> None:
-        parts, at, record = self._parts, self._at, news.record
+    def _row(self, event: Committed) -> None:
+        parts, at, record = self._parts, self._at, event.record
         config = parts.config
         last = at.generation >= config.generations
-        looked = last or at.generation % config.evaluate.every == 0
-        if looked:
+        evaluated = last or at.generation % config.evaluate.every == 0
+        if evaluated:
             at.metrics = self._work.evaluate(at.generation)
             self._reached = self._goal.reached(at.metrics)
         now = time.perf_counter()
@@ -161,9 +162,9 @@ class PeerWorker:
         means = record.means.astype(np.float64)
         at.seconds = now - self._begun
         self._work.scored += record.members
-        sent, received = (new - old for new, old in zip(news.traffic, self._traffic, strict=True))
-        self._traffic = news.traffic
-        metrics = at.metrics if looked and at.metrics else {}
+        sent, received = (new - old for new, old in zip(event.traffic, self._traffic, strict=True))
+        self._traffic = event.traffic
+        metrics = at.metrics if evaluated and at.metrics else {}
         self._folder.row(
             {
                 "generation": at.generation,
@@ -180,25 +181,25 @@ class PeerWorker:
                 "peers": record.peers,
                 "term": record.term,
                 "late": record.late,
-                "leads": int(news.leads),
+                "leads": int(event.leads),
             }
         )
         compacts = at.generation % config.plain["cluster"]["compact_every"] == 0
         if last or compacts or at.generation % config.checkpoint.every == 0:
             self._save()
         if compacts:
-            self._node.compact(at.generation)
+            self._network.compact(at.generation)
 
     def _save(self) -> None:
         if self._saved != self._at.generation:
             scalars = {"seconds": self._at.seconds, "metrics": self._at.metrics}
             self._work.save(self._at.generation, scalars, self._folder)
-            self._node.keep()
+            self._network.sync_ledger()
             self._saved = self._at.generation
 
     def _finish(self) -> dict[str, Any]:
         if self._replayed:
-            self._tell_replay()
+            self._log_replay()
         if self._at.metrics is None or self._saved != self._at.generation:
             self._at.metrics = self._work.evaluate(self._at.generation)
         self._save()

@@ -1,8 +1,8 @@
-"""The contract of a world of ranks: a few collectives on buffers, with the bytes of each counted.
+"""Contract of a world of ranks: a few collectives on buffers, with the bytes of each counted.
 
-Bytes are payload: what this rank hands to a collective for others, and what it takes from others. An all-gather sends
-the rank's own block and receives all other blocks; an all-reduce sends and receives the whole buffer once. What the
-library's algorithm really puts on the wire is within a factor of two of that and depends on the library.
+Bytes are payload that this rank passes to a collective for others, and receives from others. An all-gather sends
+the rank's own block and receives all other blocks; an all-reduce sends and receives the whole buffer once. The bytes
+that the library's algorithm puts on the wire are within a factor of two of that.
 """
 
 from abc import ABC, abstractmethod
@@ -27,15 +27,15 @@ class Exchange(ABC):
 
     @abstractmethod
     def test(self) -> bool:
-        """Whether it is done. Libraries that move data only when they are called move some now."""
+        """Whether the collective is complete. Libraries that move data only when they are called move some now."""
 
     @abstractmethod
     def wait(self) -> np.ndarray:
-        """Its outcome, when it is there."""
+        """Wait for the collective and return its outcome."""
 
 
 class Arrived(Exchange):
-    """An exchange that is done."""
+    """Completed exchange."""
 
     def __init__(self, outcome: np.ndarray) -> None:
         self._outcome = outcome
@@ -67,11 +67,11 @@ class World(ABC):
 
     @abstractmethod
     def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
-        """Begin :meth:`all_gather` and come back; ``own`` must stay as it is until the end of it."""
+        """Begin :meth:`all_gather` and return at once; ``own`` must not change until its end."""
 
     @abstractmethod
     def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
-        """What :meth:`all_gather` gives, on rank 0 alone; None elsewhere."""
+        """Outcome of :meth:`all_gather` on rank 0 alone; None elsewhere."""
 
     @abstractmethod
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
@@ -83,7 +83,7 @@ class World(ABC):
 
     @abstractmethod
     def start_all_reduce(self, values: np.ndarray) -> Exchange:
-        """Begin :meth:`all_reduce` and come back; ``values`` belongs to the exchange, whose outcome the sums are."""
+        """Begin :meth:`all_reduce` and return at once; ``values`` belongs to the exchange, which gives the sums."""
 
     @abstractmethod
     def send(self, rank: int, values: np.ndarray) -> None:
@@ -91,11 +91,11 @@ class World(ABC):
 
     @abstractmethod
     def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
-        """``count`` elements that another rank sends to this one."""
+        """Receive ``count`` elements from another rank."""
 
     @abstractmethod
     def broadcast(self, data: bytes) -> bytes:
-        """Rank 0's ``data``, on every rank."""
+        """Broadcast rank 0's ``data`` to every rank."""
 
     @abstractmethod
     def abort(self, code: int) -> None:
@@ -106,12 +106,12 @@ class World(ABC):
         return Traffic(*interface_bytes(self.interface)) if self.interface else None
 
     def settle(self) -> None:
-        """Return when all that was sent before has arrived: the second message comes after the first has been answered."""
+        """Wait until all earlier messages have arrived: the second message comes after the first has been answered."""
         self.any(False)
         self.any(False)
 
     def refuse_shortcut(self) -> None:
-        """Raise RuntimeError (on all ranks) when messages went past the interface that all of them should have crossed.
+        """Raise RuntimeError (on all ranks) when messages bypassed the interface that all of them should have crossed.
 
         An emulated network that MPI does not use, because it found shared memory, would be measured as a fast one.
         """
@@ -148,10 +148,10 @@ class SingleProcess(World):
         return Arrived(values)
 
     def send(self, rank: int, values: np.ndarray) -> None:
-        raise AssertionError("a world of one has nobody to send to")
+        raise AssertionError("a world of one has no other rank to send to")
 
     def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
-        raise AssertionError("a world of one has nobody to receive from")
+        raise AssertionError("a world of one has no other rank to receive from")
 
     def broadcast(self, data: bytes) -> bytes:
         return data
@@ -161,7 +161,7 @@ class SingleProcess(World):
 
 
 def shares(total: int, parts: int) -> list[tuple[int, int]]:
-    """Rank j's share [j total / parts, (j + 1) total / parts), never rounded away: all of ``total`` is covered."""
+    """Shares [j total / parts, (j + 1) total / parts) of every rank j, which together cover ``total``."""
     return [(part * total // parts, (part + 1) * total // parts) for part in range(parts)]
 
 
@@ -169,7 +169,7 @@ COUNTERS = Path("/proc/net/dev")  # of the network namespace of the process
 
 
 def interface_bytes(name: str) -> tuple[int, int]:
-    """(sent, received) since the interface exists: payload, headers, acknowledgements, everybody's. Raises OSError."""
+    """Bytes (sent, received) since the interface exists: payload, headers, acknowledgements, of all processes. Raises OSError."""
     for line in COUNTERS.read_text().splitlines():
         interface, _, numbers = line.partition(":")
         if interface.strip() == name:

@@ -1,6 +1,6 @@
-"""What a collective costs on a network: seconds from the number of ranks and the bytes.
+"""Cost model of collectives on a network: seconds from the number of ranks and the bytes.
 
-Messages cost ``latency`` each and ``bytes / bandwidth``; how many there are and how long depends on the algorithm. The
+Messages cost ``latency`` each and ``bytes / bandwidth``; their number and length depend on the algorithm. The
 choices are those of MPICH (Thakur, Rabenseifner, Gropp 2005, "Optimization of collective communication operations in
 MPICH", sections 3 and 4), simplified to one short and one long algorithm each.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-GATHER_LONG = 512 * 1024  # bytes in all from which blocks go round a ring
+GATHER_LONG = 512 * 1024  # total bytes from which blocks go round a ring
 REDUCE_LONG = 2048  # bytes from which a reduction is a reduce-scatter and an all-gather
 
 # a collective of the world: its name, and the bytes that every rank holds at its end
@@ -20,7 +20,7 @@ Call = tuple[str, int]
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one collective: ``latency`` in seconds a message, software included; ``bandwidth`` in payload bytes a second."""
+    """Cost of one collective: ``latency`` in seconds per message, software included; ``bandwidth`` in payload bytes/s."""
 
     latency: float
     bandwidth: float
@@ -28,13 +28,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Of a network, for every collective that a generation uses."""
+    """Costs on one network of every collective that a generation uses."""
 
     all_gather: Cost
     all_reduce: Cost
 
     def seconds(self, call: Call, ranks: int) -> float:
-        """How long a collective on ``ranks`` ranks takes."""
+        """Seconds of a collective on ``ranks`` ranks."""
         kind, size = call
         messages, volume = shape_of(call, ranks)
         cost = self.all_reduce if kind == "all_reduce" else self.all_gather
@@ -42,7 +42,7 @@ class CostModel:
 
 
 def shape_of(call: Call, ranks: int) -> tuple[float, float]:
-    """Messages one after the other, and what a rank sends in them as a multiple of the bytes held at the end."""
+    """Number of sequential messages, and the bytes that a rank sends in them as a multiple of the bytes held at the end."""
     kind, size = call
     if ranks == 1:
         return 0.0, 0.0
@@ -59,7 +59,7 @@ def shape_of(call: Call, ranks: int) -> tuple[float, float]:
 
 
 def stalled(calls: Sequence[tuple[Call, float, float]], model: CostModel, ranks: int) -> float:
-    """Seconds that a rank waits in all for its collectives: (call, when it began, when its outcome was needed) of each.
+    """Total seconds that a rank waits for its collectives: (call, when it began, when its outcome was needed) of each.
 
     The times are those of a rank that waits for nothing. Messages of a rank use its link one after the other.
     """
@@ -77,7 +77,7 @@ def stalled(calls: Sequence[tuple[Call, float, float]], model: CostModel, ranks:
 
 
 def fit(measured: Sequence[tuple[Call, int, float]]) -> Cost:
-    """The cost of one collective from (call, ranks, seconds): least squares of relative errors, neither part below zero.
+    """Fit the cost of one collective to (call, ranks, seconds): least squares of relative errors, neither part below zero.
 
     Sizes must span latency and bandwidth: one far below, one far above their product.
     """

@@ -1,4 +1,4 @@
-"""How long the collectives of a world take, and the cost model that says it for other sizes and ranks."""
+"""Timing of a world's collectives, and the cost model fitted to it for other sizes and ranks."""
 
 import statistics
 import time
@@ -40,7 +40,7 @@ def _median(world: World, collective: Callable[[], object], repeats: int) -> flo
 
 
 def fitted(timed: Sequence[Timed]) -> CostModel:
-    """The cost model that is nearest to what was timed."""
+    """Cost model nearest to the measured times."""
     return CostModel(
         fit([entry for entry in timed if entry[0][0] == "all_gather"]),
         fit([entry for entry in timed if entry[0][0] == "all_reduce"]),
@@ -48,5 +48,5 @@ def fitted(timed: Sequence[Timed]) -> CostModel:
 
 
 def measured_cost(world: World) -> CostModel:
-    """The cost model of this world, from a few collectives now (fractions of a second)."""
+    """Cost model of this world, from a few collectives now (fractions of a second)."""
     return fitted(timed_collectives(world, (SMALL, LARGE), repeats=3))

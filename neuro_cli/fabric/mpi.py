@@ -1,6 +1,6 @@
-"""MPI, through mpi4py: the one module that imports it. Buffers only, nothing is pickled.
+"""MPI through mpi4py, which only this module imports. Buffers only, nothing is pickled.
 
-Importing ``mpi4py.MPI`` starts MPI, so it happens when a world is asked for and not before.
+Importing ``mpi4py.MPI`` starts MPI, so it happens only when a world is needed.
 """
 
 import os
@@ -18,28 +18,28 @@ from neuro_cli.fabric.base import Arrived, Exchange, World
 FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
 
-# what the launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
+# variables that launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
 
 
 def launched() -> bool:
-    """Whether an MPI launcher started this process. Looks at the environment only."""
+    """Whether an MPI launcher started this process, by its environment."""
     return any(name in os.environ for name in (*_SIZE_VARIABLES, *RANK_VARIABLES))
 
 
 def library_name(version: str) -> str:
-    """Name and number of an MPI library, from what MPI_Get_library_version says: Open MPI adds by whom it was built."""
+    """Name and version of an MPI library, from MPI_Get_library_version: Open MPI appends its builder."""
     return " ".join(version.split("\n")[0].partition(",")[0].rstrip("\x00").split())
 
 
 def nearly_alike(counts: list[int]) -> bool:
-    """Whether blocks filled up to the length of the longest would be little more to send."""
+    """Whether padding the blocks to the length of the longest adds little to send."""
     return max(counts) * len(counts) <= sum(counts) + sum(counts) // 8
 
 
 class MpiExchange(Exchange):
-    """A collective under way. The buffers are held here: MPI reads ``own`` and writes ``outcome`` until it is done."""
+    """Collective under way. It holds the buffers: MPI reads ``own`` and writes ``outcome`` until it is complete."""
 
     def __init__(self, request: Any, own: np.ndarray, outcome: np.ndarray) -> None:
         self._request, self._own, self._outcome = request, own, outcome
@@ -53,7 +53,7 @@ class MpiExchange(Exchange):
 
 
 class MpiWorld(World):
-    """MPI_COMM_WORLD; a world of one, without MPI_Init, where no launcher started this process.
+    """World of MPI_COMM_WORLD; a world of one, without MPI_Init, where no launcher started this process.
 
     Raises UserError when no MPI library can be loaded, or when it does not know the launcher's ranks.
     """
@@ -63,7 +63,7 @@ class MpiWorld(World):
         try:
             import mpi4py
 
-            # the library alone where nobody is to be met: of an Open MPI that nobody launched, files stay in /tmp and /dev/shm
+            # no MPI_Init in a world of one: an Open MPI without a launcher leaves files in /tmp and /dev/shm
             mpi4py.rc.initialize = launched()
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "suspicious MPI execution environment")  # an error of ours follows
@@ -83,7 +83,7 @@ class MpiWorld(World):
         node.Free()
 
     def _check_launcher(self) -> None:
-        """Raise UserError when the launcher started more ranks than have met: it belongs to another MPI."""
+        """Raise UserError when the launcher started more ranks than this world has: it belongs to another MPI."""
         started = max((int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ), default=1)
         if self.size > 1 or started == 1:
             return
@@ -108,7 +108,7 @@ class MpiWorld(World):
         return gathered
 
     def _gathered_alike(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
-        """By Allgather, filled up to one length: MPICH sends the blocks of Allgatherv in pieces of 32 KiB, each waited for."""
+        """Gather by Allgather, padded to one length: MPICH sends the blocks of Allgatherv in sequential pieces of 32 KiB."""
         longest = max(counts)
         sent = np.ascontiguousarray(own)
         if own.size < longest:
@@ -190,7 +190,7 @@ class MpiWorld(World):
         sys.stderr.flush()
         if self.size == 1:
             raise SystemExit(code)
-        # what was printed is with the launcher's proxy, which forgets what it has not passed on when it is told to end all
+        # the launcher's proxy has the printed text, and drops what it has not passed on when it has to end all ranks
         time.sleep(LAST_WORDS)
         self._comm.Abort(code)
 

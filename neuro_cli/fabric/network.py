@@ -1,4 +1,4 @@
-"""A network: what it is called, what it costs, how MPI is told to use it, and its emulation on one machine."""
+"""Network of a world: its name, its cost model, the MPI settings that select it, and its emulation on one machine."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from neuro_cli.fabric.mpi import launched, mpi_world
 log = logging.getLogger(__name__)
 
 EMULATED_RATE = 10e9  # bit/s: a user-space switch on the processors of the ranks carries little more
-# how libraries are told the interface: UCX and libfabric (MPICH), Open MPI
+# variables that set the interface: UCX and libfabric (MPICH), Open MPI
 _INTERFACE = ("UCX_NET_DEVICES", "FI_TCP_IFACE", "OMPI_MCA_btl_tcp_if_include")
 # ranks of emulated hosts share a machine, and must not notice: sockets only, no node of several ranks
 _SOCKETS = {
@@ -67,7 +67,7 @@ class Network:
             raise ConfigError("fabric.emulate", True, f"{missing}; {way}")
 
     def variables(self) -> dict[str, str]:
-        """What the environment of the ranks needs, for a world that neuro starts."""
+        """Environment variables of the ranks, for a world that neuro starts."""
         if self.emulate:
             return _SOCKETS | dict.fromkeys(_INTERFACE, PORT)
         named = dict.fromkeys(_INTERFACE, self.interface) if self.interface else {}
@@ -81,7 +81,7 @@ class Network:
         return mpi_world() if needs_mpi or launched() else SingleProcess()
 
     def describe(self, world: World) -> None:
-        """Tell ``world``, on every rank, what network it is on."""
+        """Set the network's facts in ``world``, on every rank."""
         world.cost = self.cost
         if HOSTS in os.environ:
             world.interface, world.emulated = PORT, True

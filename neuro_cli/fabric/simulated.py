@@ -1,7 +1,7 @@
-"""A world of any size in one process: what one rank does is done, what others would send is zeros.
+"""Simulated world of any size in one process: runs the work of one rank, and receives zeros from the others.
 
-So the time that a rank of N spends outside of collectives is measured by doing it, whatever the distribution method; the
-collectives are noted, for a cost model to price.
+So the time that one of N ranks spends outside of collectives is measured for any distribution method; the collectives are
+recorded, for a cost model to price.
 """
 
 import time
@@ -15,7 +15,7 @@ from neuro_cli.fabric.cost import Call
 
 @dataclass
 class Noted:
-    """A collective: when it began, and when the rank could not go on without its outcome (seconds of ``perf_counter``)."""
+    """Recorded collective: its begin, and the moment when the rank needed its outcome (seconds of ``perf_counter``)."""
 
     call: Call
     began: float
@@ -23,7 +23,7 @@ class Noted:
 
 
 class Travelling(Exchange):
-    """An exchange that takes no time here: how long the rank did other things before it asked for the outcome is noted."""
+    """Exchange that takes no time here; records the moment when the rank needs the outcome."""
 
     def __init__(self, noted: Noted, outcome: np.ndarray) -> None:
         self._noted, self._outcome = noted, outcome
@@ -54,7 +54,7 @@ class SimulatedWorld(World):
         self._note("all_gather", total * own.itemsize)
         self._count(own.nbytes, total * own.itemsize - own.nbytes)
         key = (total, own.dtype)
-        if key not in self._buffers:  # made once: to write it again would cost what the cost model counts already
+        if key not in self._buffers:  # allocated once: writing it again would take time that the cost model counts already
             self._buffers[key] = np.zeros(total, own.dtype)
         self._buffers[key][start : start + own.size] = own
         return self._buffers[key]

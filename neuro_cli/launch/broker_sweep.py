@@ -1,4 +1,4 @@
-"""The jobs of a sweep on a task cluster: submitted together, waited for together."""
+"""Jobs of a sweep on a task cluster: submits all of them together and waits for all."""
 
 import logging
 import os
@@ -26,13 +26,13 @@ class SweepJob:
 
 
 class SweepJobError(Exception):
-    """A job ended with an error, which was printed."""
+    """Job that ended with an error, which was printed."""
 
 
 def run_jobs(jobs: Sequence[SweepJob], settings: Mapping[str, Any]) -> list[SweepJobError | None]:
-    """Do all jobs on the cluster that ``settings`` of `BrokerPool` name. Returns the error of each, None if it has none.
+    """Run all jobs on the cluster that ``settings`` of `BrokerPool` name. Returns the error of each, None if it has none.
 
-    Raises UserError without a cluster. What interrupts it drops the jobs that are left.
+    Raises UserError without a cluster. An interrupt drops the jobs that are left.
     """
     pool = BrokerPool(**settings)
     errors: dict[str, SweepJobError | None] = {}

@@ -1,4 +1,4 @@
-"""What the config of a sweep's job on a worker may name: checked in the job's own process, before anything is made."""
+"""Checks the code that a sweep's job on a worker may name, in the job's own process, before anything is instantiated."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""``ranks=N``: start an MPI world of N ranks, with the launcher that there is, and pass requests to stop on to it.
+"""Launches the MPI world of ``ranks=N`` with the launcher found here, and forwards requests to stop to it.
 
 In a SLURM job the launcher is srun, which knows the job's nodes and ends with it; elsewhere mpiexec.
 """
@@ -29,27 +29,27 @@ EMULATION = "neuro_cli.fabric.emulation"
 
 @dataclass(frozen=True)
 class Launcher:
-    """A program that starts ranks. ``kind``: mpich (and its kin) | openmpi | srun; ``mpi``: srun's ``--mpi``."""
+    """Program that starts ranks. ``kind``: mpich (and its kin) | openmpi | srun; ``mpi``: srun's ``--mpi``."""
 
     path: str
     kind: str
     mpi: str = ""
 
     def passed_on(self, number: int) -> int:
-        """The signal that asks the world for what ``number`` asks this process; most launchers kill ranks on the usual ones."""
+        """Signal to send to the launcher for signal ``number``; most launchers kill ranks on the usual ones."""
         if self.kind == "mpich":
             return signal.SIGTERM if number == signal.SIGUSR2 else number
         return signal.SIGUSR2 if self.kind == "srun" else openmpi.STOP_SIGNAL
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
-        """The command line that runs ``program`` on ``ranks`` ranks. More ranks than cores are allowed: the user asked."""
+        """Command line that runs ``program`` on ``ranks`` ranks. More ranks than cores are allowed: the user asked for them."""
         if self.kind == "srun":
             return [self.path, f"--mpi={self.mpi}", *slurm.step_options(), "-n", str(ranks), *program]
         options = openmpi.OPTIONS if self.kind == "openmpi" else ()
         return [self.path, *options, "-n", str(ranks), *program]
 
     def emulated(self, ranks: int, network: Network, program: Sequence[str]) -> list[str]:
-        """The command line that runs ``program`` on hosts of their own behind the emulated ``network``."""
+        """Command line that runs ``program`` on hosts of their own behind the emulated ``network``."""
         enter = [sys.executable, "-P", "-m", f"{EMULATION}.enter"]
         if self.kind == "openmpi":  # its ranks talk to a daemon on their own host
             hosts = [address(host) for host in range(ranks)]
@@ -60,7 +60,7 @@ class Launcher:
         return [sys.executable, "-P", "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
 
     def environment(self, ranks: int) -> dict[str, str]:
-        """All variables for a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
+        """Environment variables of a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
         if self.kind == "openmpi":
             openmpi.check_root(ranks)
         mine = openmpi.variables(ranks) if self.kind == "openmpi" else {}
@@ -70,7 +70,7 @@ class Launcher:
 
 @dataclass(frozen=True)
 class Start:
-    """What starts a world."""
+    """Command and environment that start a world."""
 
     launcher: Launcher
     command: Sequence[str]
@@ -83,14 +83,14 @@ class Start:
             slurm.clear_segments(self.launcher.path)
         code = self._run()
         if on_slurm and code and not heard():
-            slurm.clear_segments(self.launcher.path)  # of ranks that were killed
+            slurm.clear_segments(self.launcher.path)  # left by ranks that were killed
         return code
 
     def _run(self) -> int:
-        """Start, pass on signals, wait.
+        """Start the world, forward signals, wait.
 
-        SIGTERM, SIGINT and SIGUSR2 are noted and passed on, as the request for a clean stop that the launcher knows; a
-        second SIGTERM or SIGINT as it is.
+        SIGTERM, SIGINT and SIGUSR2 are noted and forwarded as the request for a clean stop that the launcher knows; a
+        second SIGTERM or SIGINT is forwarded unchanged.
         """
         # when this process is killed the world is asked to stop: no ranks go on for a command that is gone
         process = start(self.command, self.launcher.passed_on(signal.SIGTERM), env=self.environment)
@@ -102,7 +102,7 @@ class Start:
 
         before = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)}
         try:
-            if heard():  # before there was somebody to pass it on to
+            if heard():  # arrived before the world was started
                 process.send_signal(self.launcher.passed_on(signal.SIGTERM))
             return process.wait()
         finally:
@@ -120,7 +120,7 @@ def launcher() -> str:
 
 
 def world_launcher() -> Launcher:
-    """The launcher for this machine and job. Raises UserError when there is none."""
+    """Launcher for this machine and job. Raises UserError when there is none."""
     mpiexec = mpiexec_launcher()
     if not slurm.in_job():
         return mpiexec
@@ -130,12 +130,12 @@ def world_launcher() -> Launcher:
 
 @cache
 def mpiexec_launcher() -> Launcher:
-    """mpiexec and its kind. Raises UserError when there is none."""
+    """Launcher mpiexec with its kind. Raises UserError when there is none."""
     return launcher_at(launcher())
 
 
 def launcher_at(path: str) -> Launcher:
-    """The mpiexec ``path``, asked for its kind."""
+    """Launcher at the mpiexec ``path``, asked for its kind."""
     asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
     return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
 
@@ -151,7 +151,7 @@ def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
 
 
 def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
-    """What starts ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
+    """Command and environment that start ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
     network.check_rights()
     if network.emulate and ranks > MOST:
         raise ConfigError("ranks", ranks, f"at most {MOST} hosts can be emulated")

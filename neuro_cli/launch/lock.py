@@ -1,4 +1,4 @@
-"""One command at a time works in a run folder: `neuro train`, `resume`, `search` and `evolve` take its lock before they write.
+"""Lock of a run folder: `neuro train`, `resume`, `search` and `evolve` take it before they write, so one command works at a time.
 
 The lock is flock's, on the file ``.lock`` of the folder: the system drops it with the process, however that ends. A command
 that works by itself, or as rank 0 of a world that a user's mpiexec or srun started, holds it alone. With ``ranks=N`` the
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 LOCK = ".lock"
 WAIT = 180.0  # seconds in which a job that SLURM started again must get it: a lease of NFS is 90 s by default
-# set for what we launch: a rank that does not know itself as one must not launch a world again
+# set for the ranks that we launch: one that finds no MPI world must not launch another
 STARTED = "NEURO_WORLD_STARTED"
-# of a run folder, what commands write: other names are the user's own
+# files of a run folder that commands write; other names are the user's own
 _FILES = re.compile(
     r".*\.(csv|txt|json|png|html|bin|safetensors|tmp)|\.lock|secret|\.hydra|checkpoints|best|peers|tensorboard|wandb"
 )
@@ -43,10 +43,10 @@ def launched_by_us() -> bool:
 
 
 def take(run: Path) -> None:
-    """Take the lock of the folder ``run`` for this process; it may have it already.
+    """Take the lock of the folder ``run`` for this process, which may have it already.
 
-    Raises UserError, and has written nothing, when another command works there, or the folder has symbolic links in the
-    place of what would be written.
+    Raises UserError, without having written anything, when another command works there, or when files that would be written
+    are symbolic links in the folder.
     """
     run = run.resolve()
     if run in _held:
@@ -67,14 +67,14 @@ def take(run: Path) -> None:
             raise UserError(f"{run}: another command works on this run{holder}; wait for it, or end it")
         time.sleep(1.0)
     if kind == fcntl.LOCK_EX:
-        with suppress(OSError):  # a full disk: who holds it is no more than a help
+        with suppress(OSError):  # a full disk: the holder's name is only a help
             os.truncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
     _held[run] = handle
 
 
 def share(run: Path) -> None:
-    """Let the ranks that this process starts hold the lock beside it. Raises UserError when another was faster."""
+    """Share the lock with the ranks that this process starts. Raises UserError when another command was faster."""
     run = run.resolve()
     if run in _held and not _locked(run, _held[run], fcntl.LOCK_SH):
         os.close(_held.pop(run))
@@ -82,7 +82,7 @@ def share(run: Path) -> None:
 
 
 def drop(run: Path | None = None, remove: bool = False) -> None:
-    """Give back the lock of ``run``, by default all that this process has.
+    """Release the lock of ``run``, by default all locks of this process.
 
     ``remove``: the run never began, as one that has written nothing besides.
     """
@@ -109,7 +109,7 @@ def _open(run: Path) -> int:
 
 
 def _locked(run: Path, handle: int, kind: int) -> bool:
-    """Whether the lock could be had; True also where the file system has none."""
+    """Whether the lock was acquired; True also where the file system has no locks."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -127,7 +127,7 @@ def _is_there(run: Path, handle: int) -> bool:
 
 
 def _holder(handle: int) -> str:
-    """A clause that names the process which took the lock."""
+    """Clause that names the process with the lock."""
     words = os.pread(handle, 300, 0).decode(errors="replace").split()
     return f" (process {words[0]} on {words[1]})" if len(words) == 2 and words[0].isdigit() else ""
 

@@ -1,4 +1,4 @@
-"""What Open MPI's mpiexec needs to start a world as MPICH's does, and to pass a request to stop on."""
+"""Options and variables by which Open MPI's mpiexec starts a world as MPICH's does, and forwards a request to stop."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from neuro_cli.core.errors import UserError
 # more ranks than cores are allowed: the user asked; and no rank is bound to one core, where its threads would share it
 OPTIONS = ("--oversubscribe", "--bind-to", "none")
 
-# on SIGTERM and SIGINT mpiexec itself ends the ranks, by SIGKILL after one second; this one it only passes on to them
+# on SIGTERM and SIGINT mpiexec itself ends the ranks, by SIGKILL after one second; this one it only forwards to them
 STOP_SIGNAL = signal.SIGUSR1
 
 ROOT_VARIABLES = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
@@ -39,7 +39,7 @@ def on_hosts(hosts: Sequence[str], interface: str, agent: Sequence[str]) -> list
 
 
 def variables(ranks: int) -> dict[str, str]:
-    """Environment of a world of ``ranks`` ranks: with more ranks than cores, those that wait leave their core to others."""
+    """Environment of a world of ``ranks`` ranks; with more ranks than cores, waiting ranks yield their core."""
     name = "OMPI_MCA_mpi_yield_when_idle"
     crowded = ranks > len(os.sched_getaffinity(0))
     return {name: "1"} if crowded and name not in os.environ else {}

@@ -1,4 +1,4 @@
-"""A job that SLURM started again, after preemption, time-out or the loss of a node, goes on where it was stopped."""
+"""Requeued SLURM jobs: a job started again after preemption, time-out or the loss of a node resumes from its checkpoint."""
 
 import logging
 import shutil
@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 
 def checkpoint_left(run: Path, options: Options) -> Checkpoint | None:
-    """The checkpoint from which a job that was started again goes on; None for a first start, or when it left none.
+    """Checkpoint from which a job that was started again resumes; None for a first start, or when it left none.
 
-    Without a checkpoint what the earlier start wrote is removed, as far as it would be in the way. Raises UserError for
+    Without a checkpoint the files of the earlier start that would be in the way are removed. Raises UserError for
     a checkpoint of another run.
     """
     from neuro_cli.runner.ensemble.recover import recover
@@ -41,9 +41,9 @@ def checkpoint_left(run: Path, options: Options) -> Checkpoint | None:
 
 
 def hand_over(run: Path, generations: int) -> None:
-    """After a run that a signal may have stopped in a job of a sweep on SLURM: see to it that it goes on, and end.
+    """Requeue a job of a sweep on SLURM after a signal has stopped its run, and end this process.
 
-    Returns when nothing has to be done: no signal came, or all ``generations`` were made before it. Raises UserError
+    Returns when nothing has to be done: no signal came, or all ``generations`` were done before it. Raises UserError
     where SLURM will not start the job again.
     """
     if not heard() or not slurm.by_submitit():
@@ -51,7 +51,7 @@ def hand_over(run: Path, generations: int) -> None:
     done = CheckpointStore(run, keep=1).generations()
     if done and done[-1] >= generations:
         return
-    queue_again = signal.getsignal(signal.SIGUSR2)  # submitit's handler, which stood back while the run stopped
+    queue_again = signal.getsignal(signal.SIGUSR2)  # submitit's handler, which was replaced while the run stopped
     if "SIGUSR2" in heard() and callable(queue_again) and queue_again is not hear:
         log.info("queued again after generation %d", done[-1] if done else 0)
         try:

@@ -1,4 +1,4 @@
-"""Whether this machine has room for the ranks that it is asked to start."""
+"""Checks that this machine has cores and memory for the ranks that a command asks for."""
 
 import logging
 import os
@@ -10,14 +10,14 @@ from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
-RANK_BYTES = 350e6  # Python, torch, numba and MPI, before a model is made
-MANY = 4  # ranks of a core, beyond which a line says that they wait for each other
+RANK_BYTES = 350e6  # bytes of Python, torch, numba and MPI, without a model
+MANY = 4  # ranks per core, beyond which a line warns that they wait for each other
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
 
 
 def check_room(ranks: int, options: Options) -> None:
-    """Warn of more ranks than the cores serve well. Raises ConfigError where memory cannot hold them."""
+    """Warn of too many ranks for the cores. Raises ConfigError where memory cannot hold them."""
     cores = len(os.sched_getaffinity(0))
     each = RANK_BYTES + _model_bytes(options)
     free = free_memory()
@@ -30,7 +30,7 @@ def check_room(ranks: int, options: Options) -> None:
 
 
 def free_memory(cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> float | None:
-    """Bytes that processes can still have: the system's, and what the control groups of this process leave; None: unknown."""
+    """Free bytes of the system, or fewer where this process's control groups limit them; None: unknown."""
     found = [*_of_system(meminfo), *_of_groups(cgroup)]
     return min(found, default=None)
 
@@ -41,7 +41,7 @@ def _of_system(meminfo: Path) -> list[float]:
 
 
 def _of_groups(root: Path) -> list[float]:
-    """Version 2 of control groups, from this process's up to the root, then version 1, as a container shows its own."""
+    """Free bytes of control groups: version 2, from this process's group up to the root, then version 1 as in a container."""
     own = Path("/proc/self/cgroup")
     names = [line.partition("::")[2] for line in own.read_text().splitlines() if line.startswith("0::")] if own.exists() else []
     folders = [root / part for name in names for part in (Path(name.strip("/")), *Path(name.strip("/")).parents)]
@@ -57,7 +57,7 @@ def _of_groups(root: Path) -> list[float]:
 
 
 def _model_bytes(options: Options) -> float:
-    """Of the centre, its gradient or momentum, and a candidate for every thread; of an ensemble each rank has its own part."""
+    """Bytes of the centre, its gradient or momentum, and one candidate per thread; an ensemble's rank has only its members."""
     if options.is_ensemble:
         return 0.0
     parameters = sum(parameter.numel() for parameter in make_model(options.plain).parameters())

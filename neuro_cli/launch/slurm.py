@@ -1,4 +1,4 @@
-"""Inside a SLURM job: how its ranks are started, whether it was started before, and how it waits for its end."""
+"""SLURM from inside a job: starts its ranks by srun, counts its restarts, and waits for its end."""
 
 import logging
 import os
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 log = logging.getLogger(__name__)
 
 MPI_SETTING = "NEURO_SRUN_MPI"  # srun's --mpi, for sites where our choice is not theirs; none: mpiexec instead of srun
-# what a step's processes see of SLURM is of that step; a step that they start may only see what is of the job
+# variables of a step; a step started by its processes may only see those of the job
 _JOB_VARIABLES = ("SLURM_JOB", "SLURM_CONF", "SLURM_CLUSTER_NAME", "SLURM_ARRAY", "SLURM_SUBMIT", "SLURM_RESTART")
 STEPS = 32  # of one start of a job; ours has three
 PATIENCE = 600.0  # seconds in which SLURM ends a job that it has asked to stop
@@ -22,7 +22,7 @@ def in_job() -> bool:
 
 
 def restarts() -> int:
-    """How often SLURM has started this job again, after preemption, time-out or the loss of a node."""
+    """Number of times that SLURM has restarted this job, after preemption, time-out or the loss of a node."""
     count = os.environ.get("SLURM_RESTART_COUNT", "0")
     return int(count) if in_job() and count.isdigit() else 0
 
@@ -33,21 +33,21 @@ def by_submitit() -> bool:
 
 
 def job_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without what SLURM said about the present step: a new step would take it for its own options."""
+    """``environment`` without SLURM's variables of the present step, which a new step would take for its own options."""
     return {
         name: value for name, value in environment.items() if not name.startswith("SLURM_") or name.startswith(_JOB_VARIABLES)
     }
 
 
 def step_options() -> list[str]:
-    """srun's options for a world. Unbound: a rank takes the job's cores on its node over the ranks there."""
+    """Options of srun for a world. Ranks are not bound: each takes the job's cores on its node divided by the ranks there."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK")
     options = ["--overlap", "--overcommit", "--cpu-bind=none", "--kill-on-bad-exit=1", "--quiet"]
     return [*options, f"--cpus-per-task={cpus}"] if cpus else options
 
 
 def srun_kind(default: str) -> tuple[str, str] | None:
-    """(path of srun, its ``--mpi``) for a world in this allocation; None where mpiexec must do, which is logged.
+    """Path of srun and its ``--mpi`` for a world in this allocation; None where mpiexec must be used, which is logged.
 
     ``default``: the kind that this Python's MPI speaks, pmi2 (MPICH) or pmix (Open MPI); NEURO_SRUN_MPI overrules it.
     """
@@ -83,7 +83,7 @@ def clear_segments(srun: str) -> None:
 
 
 def _fnv(text: str) -> int:
-    """FNV-1a, 32 bits: MPICH's number for the name of a world."""
+    """FNV-1a hash, 32 bits, MPICH's number for the name of a world."""
     number = 0x811C9DC5
     for byte in text.encode():
         number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF

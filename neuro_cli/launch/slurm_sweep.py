@@ -1,4 +1,4 @@
-"""A sweep's jobs on SLURM, as the command that submitted them sees them: submitit waits, this tidies up.
+"""Jobs of a sweep on SLURM, in the command that submitted them: waits for or cancels those that submitit has left.
 
 submitit reports the first job that failed; the others go on, and are waited for or cancelled here.
 """
@@ -57,7 +57,7 @@ def check_broker(multirun: bool) -> None:
 
 
 def refusal(error: BaseException) -> UserError | None:
-    """What sbatch said when it did not take the jobs, None if ``error`` is something else."""
+    """Message of sbatch when it refused the jobs, None if ``error`` is something else."""
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     if not isinstance(error, FailedJobError | FailedSubmissionError):
@@ -67,13 +67,13 @@ def refusal(error: BaseException) -> UserError | None:
 
 
 class SubmittedJobs:
-    """The jobs of the sweep in ``folder``, by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them."""
+    """Jobs of the sweep in ``folder``, found by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them."""
 
     def __init__(self, folder: Path, comment: str) -> None:
         self.folder, self.comment = folder, comment
 
     def names(self) -> list[str]:
-        """submitit's names of the jobs, ``12_0`` in an array, in the order of the sweep."""
+        """Names that submitit gives the jobs, ``12_0`` in an array, in the order of the sweep."""
         names = [path.name for path in (self.folder / FOLDER).glob("*") if re.fullmatch(r"\d+(_\d+)?", path.name)]
         arrays = {name.split("_")[0] for name in names if "_" in name}  # an array has a folder of its own too
         return sorted(set(names) - arrays, key=lambda name: [int(part) for part in name.split("_")])
@@ -86,7 +86,7 @@ class SubmittedJobs:
             SlurmJob(folder=self.folder / FOLDER / "%j", job_id=name).wait()
 
     def states(self) -> dict[int, str]:
-        """SLURM's word for each job that left no result, by its number in the sweep."""
+        """State in SLURM of each job that left no result, by its number in the sweep."""
         from submitit import SlurmJob
 
         states = {}
@@ -97,7 +97,7 @@ class SubmittedJobs:
         return states
 
     def cancel(self) -> None:
-        """Cancel what waits or runs, and wait until it has ended."""
+        """Cancel waiting and running jobs, and wait until they have ended."""
         deadline = time.monotonic() + GONE_SECONDS
         while alive := self._alive():
             subprocess.run(["scancel", *alive], capture_output=True, text=True)
@@ -107,7 +107,7 @@ class SubmittedJobs:
             time.sleep(1.0)
 
     def tidy(self) -> None:
-        """Remove what submitit pickled, which nobody reads any more; its logs stay."""
+        """Remove submitit's pickles, which are not read again; its logs stay."""
         for path in (self.folder / FOLDER).rglob("*.pkl"):
             path.unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
-"""The task kind `hydra_job`: one job of a sweep, as a command of its own in the folder that the sweep gives it.
+"""Task kind `hydra_job`: one job of a sweep, run as a command of its own in the folder that the sweep gives it.
 
-A job's overrides come over a network. A worker does such jobs where its owner named the kind (worker.kinds); their classes are
-those of neuro, torch and the packages of worker.trust, their folders lie below worker.folders.
+A job's overrides come over a network. A worker runs such jobs where its owner named the kind (worker.kinds); their classes must
+belong to neuro, torch or the packages of worker.trust, their folders must lie below worker.folders.
 """
 
 import json
@@ -25,7 +25,7 @@ from neuro_cli.runner.own_code import JOB_VARIABLE
 
 VERBS = ("train", "bench", "scale")
 GONE_SECONDS = 10.0
-TEXT = 2000  # characters of what a failed job said last
+TEXT = 2000  # characters of a failed job's last output
 ERROR = "neuro: error: "
 MOST_OVERRIDES = 10_000
 
@@ -33,7 +33,7 @@ MOST_OVERRIDES = 10_000
 def run_job(payload: dict[str, Any]) -> dict[str, Any]:
     """Run ``neuro VERB OVERRIDES``. ``payload``: ``verb``, ``overrides``, ``folder`` of the run, ``cwd``, ``number`` of the job.
 
-    A job whose folder has a checkpoint, because its first worker was lost, is resumed.
+    A job is resumed where its folder has a checkpoint, because its first worker was lost.
     Raises UserError with the line by which the command failed, or for what this worker's owner does not allow.
     """
     trust, folders = _owner()
@@ -58,13 +58,13 @@ def run_job(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _owner() -> tuple[list[str], list[str]]:
-    """What the worker's owner allows: packages, folders. Nothing without a word of theirs."""
+    """Packages and folders that the worker's owner allows; none by default."""
     told = json.loads(os.environ.get(OWNER_VARIABLE, "{}"))
     return told.get("trust", []), told.get("folders", [])
 
 
 def _check_override(override: Any, cwd: Path, folders: list[str]) -> None:
-    """Refuse what would name code before the config is there to be checked. What remains the job itself checks: `job_trust`."""
+    """Refuse overrides that would name code before the config can be checked; `job_trust` checks the rest in the job."""
     if not isinstance(override, str) or "\0" in override or override.lstrip().startswith("-"):
         raise UserError(f"{str(override)[:80]}: not an override of a job")
     key, _, value = override.partition("=")
@@ -78,7 +78,7 @@ def _check_override(override: Any, cwd: Path, folders: list[str]) -> None:
 
 
 def _check_file(name: str, folders: list[str]) -> None:
-    """Of an option's file: it lies where a job may work, and chooses no other options, those of hydra among them."""
+    """Check an option's file: it lies where a job may work, and chooses no other options, not even of hydra."""
     path = _allowed("file", name, folders)
     try:
         node = yaml.safe_load(path.read_bytes())
@@ -89,7 +89,7 @@ def _check_file(name: str, folders: list[str]) -> None:
 
 
 def _allowed(name: str, value: Any, folders: list[str]) -> Path:
-    """A folder of the payload, without links. Raises UserError where the worker's owner does not allow it."""
+    """Resolve a folder of the payload. Raises UserError where the worker's owner does not allow it."""
     if not isinstance(value, str) or "\0" in value or not Path(value).is_absolute():
         raise UserError(f"{name}={value}: must be an absolute path")
     path = Path(value).resolve()
@@ -101,7 +101,7 @@ def _allowed(name: str, value: Any, folders: list[str]) -> Path:
 
 
 def _environment(trust: list[str]) -> dict[str, str]:
-    """That of the job: it imports what its worker can import, and from its own folder only if its owner trusts packages."""
+    """Environment of the job, which imports what its worker can, and from its own folder only if the owner trusts packages."""
     # an empty entry means the folder in which Python starts, which is the job's
     ours = [str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     home = str(Path(__file__).parents[2])  # of the package itself, which a worker finds where it was started
@@ -116,7 +116,7 @@ def _environment(trust: list[str]) -> dict[str, str]:
 
 
 def _left(folder: Path, begin: list[str], trust: list[str]) -> list[str]:
-    """The command's arguments, in view of what an earlier attempt left in the folder."""
+    """Arguments of the command, given the files that an earlier attempt left in the folder."""
     if not folder.exists():
         return begin
     deadline = time.monotonic() + GONE_SECONDS

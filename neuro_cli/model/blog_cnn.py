@@ -1,7 +1,7 @@
-"""A small convolutional network for MNIST, of the size that the post on joint training of ensembles uses for its members.
+"""Small convolutional network for MNIST, of the size that the post on joint training of ensembles uses for its members.
 
 Webb 2019, "Distributed Joint Training of Large Ensembles with Low Communication Overhead", gives the idea and the settings; its
-layers could not be looked up when this was written, so these are ours: two 5x5 convolutions with ReLU and pooling, one linear
+layers were not available when this was written, so these are ours: two 5x5 convolutions with ReLU and pooling, one linear
 layer.
 """
 

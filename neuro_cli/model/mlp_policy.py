@@ -1,4 +1,4 @@
-"""A policy of linear layers: preferences for discrete actions, or a continuous action, which the task keeps within bounds."""
+"""Policy of linear layers: preferences for discrete actions, or a continuous action, which the task keeps within bounds."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class MLPPolicy(nn.Sequential):
     """Observations (B, inputs) to outputs (B, outputs). ``hidden``: widths of the hidden layers, none for a linear policy.
 
     ``inputs`` and ``outputs`` are the environment's where the config leaves them null. ``last_scale``: factor on the initial
-    weights of the last layer; 0 begins with a policy that does the same whatever it sees.
+    weights of the last layer; 0 begins with a policy that ignores its observations.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A convolutional network that repeats one module: what `neuro search` evolves.
+"""Convolutional network that repeats one module, the architecture that `neuro search` evolves.
 
 A module is a list of layers by name, each a convolution that keeps the size of the image, or two that do so together, with
 ReLU after each. Between two repetitions a 1x1 convolution doubles the filters and a 3x3 max pool of stride 2 halves the sides:
@@ -24,7 +24,7 @@ LAYERS: dict[str, tuple[tuple[int, int], ...]] = {
 
 
 def check_layers(key: str, names: object) -> tuple[str, ...]:
-    """``names`` if they are one or more names of layers. Raises ConfigError."""
+    """Check that ``names`` are one or more names of layers, and return them. Raises ConfigError."""
     allowed = f"must be a list of {', '.join(LAYERS)}, at least one"
     if isinstance(names, str) or not isinstance(names, Sequence) or not names:
         raise ConfigError(key, names, allowed)
@@ -75,7 +75,7 @@ class ModuleCNN(nn.Module):
 
 
 def _convolution(inner: int, outer: int, kernel: tuple[int, int], follows: Literal["relu", "linear"]) -> nn.Conv2d:
-    """A convolution that keeps the sides, its weights as large as what follows wants (He et al. 2015): modules may be deep."""
+    """Convolution that keeps the image's size, initialised for the ReLU after it (He et al. 2015), since modules may be deep."""
     height, width = kernel
     convolution = nn.Conv2d(inner, outer, kernel, padding=(height // 2, width // 2))
     nn.init.kaiming_normal_(convolution.weight, nonlinearity=follows)

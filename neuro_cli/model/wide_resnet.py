@@ -29,7 +29,7 @@ class WideBlock(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         active = self.before(images)
-        # where the shapes differ the shortcut takes what the block takes, after its normalisation
+        # where the shapes differ the shortcut begins after the block's normalisation, like the convolutions
         return self.residual(active) + (images if self.shortcut is None else self.shortcut(active))
 
 

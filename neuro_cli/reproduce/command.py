@@ -14,7 +14,7 @@ POLL = 0.1
 
 
 class StoppedError(Exception):
-    """Raised when the command was asked to stop; what is finished is kept."""
+    """Request to stop a command; finished work is kept."""
 
 
 def run_command(arguments: Sequence[str], terminal: Path) -> int:

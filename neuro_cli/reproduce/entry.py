@@ -1,6 +1,6 @@
-"""An entry of ``neuro reproduce``: one YAML of ``conf/table/`` read and checked.
+"""Entry of ``neuro reproduce``: one YAML file of ``conf/table/``, read and checked.
 
-An entry has a source, published values, runs (commands of other verbs), and rows, each a number out of a run's files.
+An entry has a source, published values, runs (commands of other verbs), and rows, each a number from a run's files.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ VERBS = ("train", "bench", "scale", "search")
 
 @dataclass(frozen=True)
 class RunSetting:
-    """A command. ``overrides``: of the chosen size; ``gpu``: more of them where there is a GPU; ``needs``: see ``needs.py``."""
+    """Command of an entry. ``overrides``: of the chosen size; ``gpu``: more with a GPU; ``needs``: see ``requirements.py``."""
 
     name: str
     verb: str
@@ -32,7 +32,7 @@ class RunSetting:
 
 @dataclass(frozen=True)
 class EntryRow:
-    """A measured number: ``value`` (a column, or a dotted key of JSON) of the rows of ``file`` that ``where`` chooses.
+    """Row with a measured number: ``value`` (a column, or a dotted key of JSON) of the rows of ``file`` that ``where`` chooses.
 
     ``never``: rows of this kind count as infinite (a goal that was not reached). ``published`` None: not known to us.
     """
@@ -52,7 +52,7 @@ class EntryRow:
 
 @dataclass(frozen=True)
 class Entry:
-    """A published table or figure at one size. ``minutes``: about how long it takes on two cores."""
+    """Published table or figure at one size. ``minutes``: approximate duration on two cores."""
 
     name: str
     size: str
@@ -68,12 +68,12 @@ class Entry:
 
 
 def entries_in(folder: Path) -> dict[str, Path]:
-    """Every entry by name."""
+    """Entries by name."""
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def read_entry(path: Path, size: str) -> Entry:
-    """The entry in the file ``path`` at ``size``. Raises UserError for a file that is none."""
+    """Read the entry in the file ``path`` at ``size``. Raises UserError for any other file."""
     try:
         node = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -95,7 +95,7 @@ def read_entry(path: Path, size: str) -> Entry:
 
 
 def _check(entry: Entry, where: str) -> None:
-    """Names refer to what is there, once."""
+    """Check that names are unique and refer to existing runs and rows. Raises UserError."""
     names, runs = [row.name for row in entry.rows], [run.name for run in entry.runs]
     if not names or len(set(names)) < len(names):
         raise UserError(f"{where}: rows must have names of their own, at least one row for size={entry.size}")
@@ -162,7 +162,7 @@ def _expectation(node: Any, where: str) -> Expectation:
 
 
 def _node(node: Any, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """``node`` if it is a mapping with the keys that it may have. Raises UserError."""
+    """Check that ``node`` is a mapping with allowed keys, and return it. Raises UserError."""
     node = _mapping(node, where)
     missing = [key for key in required if key not in node]
     if missing:

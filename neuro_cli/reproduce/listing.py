@@ -1,4 +1,4 @@
-"""The list of entries: what each is, where it is from, how long it takes. Without torch: it is there at once."""
+"""List of entries with title, source and duration. Imports no torch, so that it appears at once."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from rich.table import Table
 
 from neuro_cli.reproduce.entry import SIZES, Entry
 
-WIDTH = 160  # columns of a table that no terminal shows
+WIDTH = 160  # width of a table without a terminal
 
 
 def show_entries(entries: Sequence[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""Tables of results as Markdown: of one entry, and a line an entry over several."""
+"""Markdown of results: the table of one entry, and a summary with one line per entry."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +11,14 @@ FEW = 3
 
 
 def page(entry: Entry, results: Sequence[RowResult]) -> str:
-    """The file NAME.md."""
+    """Text of the file NAME.md."""
     published = f"Source: {entry.source}"
     parts = [f"# {entry.name}: {entry.title}", published, entry.note, f"![published and measured]({entry.name}.svg)"]
     return "\n\n".join([*filter(None, parts), table(results), facts(results)]) + "\n"
 
 
 def table(results: Sequence[RowResult]) -> str:
-    """Published and measured side by side, a line a row."""
+    """Table of published and measured values side by side, one line per row."""
     head = ("row", "what", "published", "measured", "expected", "verdict")
     lines = [
         (result.row, result.quantity, shown(result.published), spread(result), result.expected, verdict_words(result))
@@ -28,12 +28,12 @@ def table(results: Sequence[RowResult]) -> str:
 
 
 def verdict_words(result: RowResult) -> str:
-    """``not measurable here: there is no GPU``."""
+    """Verdict and reason as text, ``not measurable here: there is no GPU``."""
     return f"{result.verdict}: {result.reason}" if result.reason else result.verdict
 
 
 def facts(results: Sequence[RowResult]) -> str:
-    """Which commands, when, by what, on what."""
+    """Lines with commands, date, versions and machine."""
     first = f"- `neuro reproduce table={results[0].table} size={results[0].size}`, which ran"
     commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
     machines = [f"- {machine}" for machine in _distinct(result.machine for result in results)]
@@ -43,7 +43,7 @@ def facts(results: Sequence[RowResult]) -> str:
 
 
 def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
-    """A line for each of ``pages`` (an address and the results there): how many of its rows have which verdict."""
+    """Summary with one line per page of ``pages`` (an address and the results there), and the number of rows of each verdict."""
     lines = [
         (f"[{results[0].table}]({address})", results[0].size, counts(results), max(result.date for result in results))
         for address, results in pages.items()
@@ -52,7 +52,7 @@ def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
 
 
 def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
-    """Of each entry the rows with a published value, or the first few that were judged where no value is known."""
+    """Headline rows of each entry: those with a published value, or the first few that were judged where no value is known."""
     lines = []
     for address, results in pages.items():
         judged = [result for result in results if result.verdict != REFERENCE]
@@ -72,13 +72,13 @@ def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
 
 
 def counts(results: Sequence[RowResult]) -> str:
-    """``3 reproduced, 1 not measurable here``; rows that others refer to are not counted."""
+    """Counts of verdicts, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
     words = Counter(result.verdict for result in results)
     return ", ".join(f"{words[verdict]} {verdict}" for verdict in VERDICTS[:-1] if words[verdict])
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Format a Markdown table."""
     rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
 

@@ -1,4 +1,4 @@
-"""A row's number out of the files of a run: a column of a CSV file, or a key of a JSON file."""
+"""Reads a row's number from the files of a run: a column of a CSV file, or a key of a JSON file."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from neuro_cli.reproduce.entry import EntryRow
 
 @dataclass(frozen=True)
 class Measured:
-    """A value with the least and the most that it is the middle of."""
+    """Median with its minimum and maximum."""
 
     value: float
     least: float
@@ -23,7 +23,7 @@ class Measured:
 
 
 def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
-    """The number of ``row`` from the first of ``folders`` that has its file. Raises UserError where it is not there."""
+    """Number of ``row`` from the first of ``folders`` that has its file. Raises UserError without one."""
     path = next((folder / row.file for folder in folders if (folder / row.file).is_file()), None)
     if path is None:
         raise UserError(f"{row.name}: the run left no {row.file}")
@@ -35,7 +35,7 @@ def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
     if not chosen:
         raise UserError(f"{row.name}: {path.name} has no row with {_words(row.where)}")
     values = [_value(line, row, path) for line in chosen]
-    # a middle that is a measured value, since infinite ones (never reached) have no mean with finite ones
+    # a median that is a measured value, since infinite ones (never reached) have no mean with finite ones
     middle = statistics.fmean(values) if row.reduce == "mean" else _median(values)
     if row.spread is None:
         return Measured(middle, min(values), max(values))

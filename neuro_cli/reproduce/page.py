@@ -1,4 +1,4 @@
-"""All entries of a command as one HTML page that needs no network: figures inline, light and dark, wide and narrow."""
+"""HTML page of all entries of a command, usable offline: figures inline, light and dark, wide and narrow."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ PAGE = "index.html"
 
 @dataclass(frozen=True)
 class EntrySection:
-    """An entry with its results; ``figure``: its SVG."""
+    """Section of an entry with its results; ``figure``: its SVG."""
 
     entry: Entry
     results: Sequence[RowResult]
@@ -28,7 +28,7 @@ class EntrySection:
 
 
 def write_page(folder: Path, found: Sequence[tuple[Entry, Sequence[RowResult]]]) -> None:
-    """Write ``folder``/index.html over the entries ``found``, whose files are in ``folder``/NAME."""
+    """Write ``folder``/index.html over the entries ``found``; their files are in ``folder``/NAME."""
     sections = [
         EntrySection(entry, results, _inline(folder / entry.name / f"{entry.name}.svg", entry.name), counts(results))
         for entry, results in found
@@ -40,9 +40,9 @@ def write_page(folder: Path, found: Sequence[tuple[Entry, Sequence[RowResult]]])
 
 
 def _inline(svg: Path, name: str) -> Markup:
-    """The SVG element; its ids get the entry's name, since all are of one document then."""
+    """SVG element for the page; its ids get the entry's name, since all figures share one document."""
     text = svg.read_text(encoding="utf-8")
     text = text[text.index("<svg") :]
     for pattern, replacement in ((r'\bid="', f'id="{name}-'), (r"url\(#", f"url(#{name}-"), (r'href="#', f'href="#{name}-')):
         text = re.sub(pattern, replacement, text)
-    return Markup(text)  # our own file: matplotlib escapes what it writes
+    return Markup(text)  # our own file: matplotlib has escaped its text

@@ -1,4 +1,4 @@
-"""The figure of an entry: measured bars beside published marks, a panel for every quantity. PNG and SVG."""
+"""Figure of an entry as PNG and SVG: measured bars beside published marks, one panel per quantity."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from neuro_cli.reproduce.results import RowResult, shown
 from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, NOT_REPRODUCED, REFERENCE, REPRODUCED
 
-# of the palette of Okabe and Ito: told apart by colour-blind readers and in print
+# palette of Okabe and Ito, distinct for colour-blind readers and in print
 COLOURS = {REPRODUCED: "#009E73", NOT_REPRODUCED: "#D55E00", REFERENCE: "#0072B2", NOT_MEASURABLE: "#999999", FAILED: "#000000"}
 WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 
@@ -29,7 +29,7 @@ def plot(title: str, results: Sequence[RowResult], stem: Path) -> None:
     for place, panel, part in zip(axes, panels, parts, strict=True):
         _draw(place, panel, part)
     _legend(figure, results)
-    # letters as text, and names that depend on the content alone: small files that differ where figures do
+    # letters as text, and ids that depend on the content alone: small files that differ only where figures do
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
     figure.savefig(stem.with_suffix(".png"))

@@ -1,9 +1,9 @@
-"""``neuro reproduce``: a published table or figure run again here, published and measured side by side.
+"""``neuro reproduce``: runs a published table or figure again, and shows published and measured values side by side.
 
     FOLDER/NAME/NAME.csv .md .png .svg    an entry; FOLDER/NAME/runs: its commands and their run folders
     FOLDER/index.html                     all entries of the command
 
-Cells that have finished are kept: the same command on the same folder goes on.
+Finished runs are kept: the same command on the same folder continues.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ STYLES = {REPRODUCED: "green", NOT_REPRODUCED: "red", FAILED: "red"}
 
 
 def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
-    """Run what is not finished, write all outputs, and return the exit code: 1 where something failed.
+    """Run all unfinished commands, write all outputs, and return the exit code, 1 where something failed.
 
     ``root``: the folder of data sets. Raises UserError, StoppedError.
     """

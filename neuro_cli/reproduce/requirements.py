@@ -1,4 +1,4 @@
-"""What a run needs of the machine: each need says in words what is missing, or nothing."""
+"""Requirements of a run on the machine; each check returns in words what is missing, or nothing."""
 
 import importlib.util
 import os
@@ -10,14 +10,14 @@ from neuro_cli.core.errors import UserError
 
 
 def missing(needs: Mapping[str, Any], root: Path) -> str:
-    """Why this machine cannot do the run, empty if it can. ``root``: the folder of data sets."""
+    """Reason why this machine cannot do the run, empty if it can. ``root``: the folder of data sets."""
     reasons = (NEEDS[name](value, root) for name, value in needs.items())
     return next(filter(None, reasons), "")
 
 
 def has_gpu() -> bool:
     """Whether torch sees a CUDA device."""
-    import torch  # late: the list of entries needs none of it
+    import torch  # late, because the list of entries does not need it
 
     return torch.cuda.is_available()
 

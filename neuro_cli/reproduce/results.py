@@ -1,4 +1,4 @@
-"""The rows of an entry with published and measured values side by side and their verdicts; as CSV, and read back."""
+"""Results of an entry: rows with published and measured values and their verdicts, written and read as CSV."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ from neuro_cli.run_folder.checkpoint import write_atomically
 
 @dataclass(frozen=True)
 class RowResult:
-    """A line of the table. Numbers are None where there is none; ``expected`` is empty for a row that others refer to."""
+    """Row of the table. Missing numbers are None; ``expected`` is empty for a row that is only a reference."""
 
     table: str
     size: str
@@ -44,7 +44,7 @@ COLUMNS = tuple(field.name for field in fields(RowResult))
 def results_of(
     entry: Entry, cells: Mapping[str, EntryRun], records: Mapping[str, RunOutcome], reasons: Mapping[str, str]
 ) -> list[RowResult]:
-    """All rows. ``records``: of the cells that were run; ``reasons``: why the others cannot be run here."""
+    """Compute all rows. ``records``: of the finished runs; ``reasons``: why the others cannot run here."""
     values: dict[str, Measured] = {}
     troubles: dict[str, Verdict] = {}
     for row in entry.rows:
@@ -92,7 +92,7 @@ def _line(
 
 
 def write_results(path: Path, results: Sequence[RowResult]) -> None:
-    """Write the CSV file: numbers in full, empty where there is none."""
+    """Write the CSV file, with numbers in full and missing ones empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -101,7 +101,7 @@ def write_results(path: Path, results: Sequence[RowResult]) -> None:
 
 
 def read_results(path: Path) -> list[RowResult]:
-    """The rows of a CSV file of :func:`write_results`. Raises UserError for another file."""
+    """Read the rows of a CSV file of :func:`write_results`. Raises UserError for another file."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -125,7 +125,7 @@ def _number(text: str) -> float | None:
 
 
 def shown(value: float | None) -> str:
-    """A number as tables show it; empty for none."""
+    """Format a number for tables; empty for None."""
     if value is None:
         return ""
     if math.isinf(value):
@@ -136,7 +136,7 @@ def shown(value: float | None) -> str:
 
 
 def spread(result: RowResult) -> str:
-    """The measured value, with the least and the most where they differ."""
+    """Format the measured value, with minimum and maximum where they differ."""
     if result.least == result.most:
         return shown(result.measured)
     return f"{shown(result.measured)} ({shown(result.least)} to {shown(result.most)})"

@@ -1,9 +1,9 @@
-"""A cell: one run of an entry as a command of its own, in a run folder of its own, kept once it has finished.
+"""Run of an entry: a command of its own in a run folder of its own, kept once it has finished.
 
-    ENTRY/runs/NAME.json    what became of it; ENTRY/runs/NAME, NAME_2, ...: its run folders, of which the last counts
-    ENTRY/runs/NAME.kept    for what a command collects over its starts; ENTRY/runs/NAME.txt: what it printed
+    ENTRY/runs/NAME.json    its outcome; ENTRY/runs/NAME, NAME_2, ...: its run folders, the last one counts
+    ENTRY/runs/NAME.kept    results that a command collects over its starts; ENTRY/runs/NAME.txt: its output
 
-A training or a search that was interrupted is resumed; other commands begin again, in the next folder.
+An interrupted training or search is resumed; other commands begin again, in the next folder.
 """
 
 import json
@@ -28,12 +28,12 @@ from neuro_cli.run_folder.checkpoint import STATE, write_atomically
 from neuro_cli.run_folder.log import is_written
 from neuro_cli.run_folder.summary import git_revision, versions
 
-RESUMED = ("train", "search")  # verbs whose interrupted runs `neuro resume` goes on with
+RESUMED = ("train", "search")  # verbs with interrupted runs that `neuro resume` continues
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What became of a cell. ``command``: without its run folder; ``folder``: name of that; ``line``: why it failed."""
+    """Outcome of a run. ``command``: without its run folder; ``folder``: name of that; ``line``: why it failed."""
 
     command: str
     folder: str
@@ -47,7 +47,7 @@ class RunOutcome:
 
 
 class EntryRun:
-    """The cell of ``run`` in ``folder``, an entry's folder ``runs``. ``root``: the folder of data sets."""
+    """Run ``run`` in ``folder``, an entry's folder ``runs``. ``root``: the folder of data sets."""
 
     def __init__(self, run: RunSetting, folder: Path, root: Path) -> None:
         self.run, self.folder = run, folder
@@ -59,11 +59,11 @@ class EntryRun:
 
     @property
     def command(self) -> str:
-        """As a user would type it, its run folder left to the command."""
+        """Command as a user would type it, without a run folder."""
         return shlex.join(["neuro", self.run.verb, *self.overrides])
 
     def record(self) -> RunOutcome | None:
-        """What became of it, None before its first end. Raises UserError if that was another command."""
+        """Outcome so far, None before the first one. Raises UserError if it is of another command."""
         try:
             record = RunOutcome(**json.loads(self._path.read_bytes()))
         except FileNotFoundError:
@@ -89,11 +89,11 @@ class EntryRun:
         return record
 
     def folders(self, record: RunOutcome) -> list[Path]:
-        """Where the files of its rows are."""
+        """Folders with the files of its rows."""
         return [self.folder / record.folder, self.kept]
 
     def _next(self, failed: bool) -> tuple[list[str], Path]:
-        """Arguments of ``neuro`` and the run folder: the last one where it can be resumed, else a new one."""
+        """Arguments of ``neuro`` and the run folder, the last one where it can be resumed, else a new one."""
         there = [path for path in self.folder.glob(f"{self.run.name}*") if _number(path, self.run.name)]
         last = max(there, key=lambda path: _number(path, self.run.name), default=None)
         if last is not None and not failed and self.run.verb in RESUMED:
@@ -121,7 +121,7 @@ class EntryRun:
 
 
 def machine_words(gpu: bool) -> str:
-    """The machine and what computed on it; threads and ranks are in the command."""
+    """Machine and libraries in words; threads and ranks are in the command."""
     import torch
 
     accelerator = torch.cuda.get_device_name() if gpu else "no GPU"
@@ -131,19 +131,19 @@ def machine_words(gpu: bool) -> str:
 
 
 def _placed(override: str, places: Mapping[str, str]) -> str:
-    """``override`` with what ``$root`` and ``$kept`` stand for."""
+    """Replace ``$root`` and ``$kept`` in ``override``."""
     key, equals, value = override.partition("=")
     return f"{key}{equals}{quoted(Template(value).substitute(places))}" if "$" in value else override
 
 
 def _number(path: Path, name: str) -> int:
-    """1 for the folder NAME, n for NAME_n, 0 for others."""
+    """Number of a run folder: 1 for NAME, n for NAME_n, 0 for others."""
     match = re.fullmatch(rf"{re.escape(name)}(?:_(\d+))?", path.name)
     return int(match[1] or 1) if match and path.is_dir() else 0
 
 
 def _wait_for(run: Path) -> None:
-    """Wait while a command whose parent was killed still writes its last checkpoint. Raises UserError if it goes on."""
+    """Wait while a command with a killed parent still writes its last checkpoint. Raises UserError if it goes on."""
     deadline = time.monotonic() + PATIENCE
     while is_written(run):
         if time.monotonic() > deadline:
@@ -152,5 +152,5 @@ def _wait_for(run: Path) -> None:
 
 
 def all_of(runs: Sequence[RunSetting], folder: Path, root: Path) -> Mapping[str, EntryRun]:
-    """The cells of an entry by name."""
+    """Runs of an entry by name."""
     return {run.name: EntryRun(run, folder / "runs", root) for run in runs}

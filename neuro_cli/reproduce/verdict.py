@@ -1,6 +1,6 @@
-"""What a published figure says of a measured value, and what comes of holding the two together.
+"""Verdicts on measured values by the expectations of an entry.
 
-An expectation is a bound: at most or at least so many times the published value, another row's, or a number; or near it.
+An expectation is a bound: at most or at least a multiple of the published value, of another row's, or of a number; or near it.
 """
 
 import math
@@ -28,7 +28,7 @@ class Expectation:
     gpu: bool = False
 
     def holds(self, value: float, reference: float) -> bool:
-        """Whether ``value`` is as expected of ``reference``; both may be infinite."""
+        """Whether ``value`` meets the expectation given ``reference``; both may be infinite."""
         target = self.times * reference
         if self.kind == "near":
             return abs(value - target) <= self.within * abs(target)
@@ -43,17 +43,17 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``word``: one of ``VERDICTS``; ``reason``: why, empty where the word says all."""
+    """``word``: one of ``VERDICTS``; ``reason``: empty where the word says all."""
 
     word: str
     reason: str = ""
 
 
 def judge(value: float, expectations: Sequence[Expectation], references: Mapping[str, float | None], gpu: bool) -> Verdict:
-    """Hold ``value`` against all expectations. ``references``: published value and rows by name, None where there is none.
+    """Judge ``value`` by all expectations. ``references``: published value and rows by name, None for a missing one.
 
-    One that fails outweighs others that cannot be judged, and one that cannot be judged outweighs those that hold: a row is
-    reproduced when all of it is. Without expectations the value is a reference for other rows.
+    One that fails outweighs others that cannot be judged, and one that cannot be judged outweighs those that hold; so a row is
+    reproduced when all expectations hold. Without expectations the value is a reference for other rows.
     """
     if not expectations:
         return Verdict(REFERENCE)

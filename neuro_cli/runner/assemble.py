@@ -1,4 +1,4 @@
-"""From a config to work: which kind a run is, its algorithm says."""
+"""Assembles the trainable of a config, a population or an ensemble by its algorithm."""
 
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.build import build
@@ -9,5 +9,5 @@ from neuro_cli.runner.trainable import Trainable
 
 
 def assemble(options: Options, world: World) -> Trainable:
-    """All parts of a run, bound to each other. Raises UserError for whatever does not fit."""
+    """Build all parts of a run, bound to each other. Raises UserError where they do not fit."""
     return build_ensemble(options, world) if options.is_ensemble else PopulationTraining(build(options, world))

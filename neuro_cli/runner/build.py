@@ -77,7 +77,7 @@ def make_model(config: dict[str, Any]) -> nn.Module:
 
 
 def build(options: Options, world: World) -> Parts:
-    """All parts of a run, bound to each other. Raises UserError for whatever does not fit."""
+    """Build all parts of a run, bound to each other. Raises UserError where they do not fit."""
     options.bind()
     config = options.config
     device = device_of(config.device)

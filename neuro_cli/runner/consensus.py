@@ -1,4 +1,4 @@
-"""Errors in a world of ranks: one that any rank meets ends all of them, and is printed once."""
+"""Collective errors: a UserError on one rank is raised by all of them, and printed once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,18 +10,18 @@ from neuro_cli.fabric.base import World
 
 
 class AgreedError(UserError):
-    """A UserError that every rank raises together; rank 0 prints it."""
+    """UserError that every rank raises together; rank 0 prints it."""
 
 
 @contextmanager
 def collectively(world: World) -> Iterator[None]:
-    """Raise AgreedError on every rank when the block raised a UserError on any; the lowest such rank's message counts."""
+    """Raise AgreedError on every rank when the block raised a UserError on any, with the message of the lowest such rank."""
     message = ""
     cause: UserError | None = None
     try:
         yield
     except AgreedError:
-        raise  # of an inner block: all ranks have it, wherever they were
+        raise  # raised in an inner block: all ranks have it
     except UserError as error:
         if world.size == 1:
             raise

@@ -1,4 +1,4 @@
-"""``neuro evaluate RUN``: the trained network of a run on the test set."""
+"""``neuro evaluate RUN``: evaluates the trained network of a run on the test set."""
 
 from pathlib import Path
 from typing import Any

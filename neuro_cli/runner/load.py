@@ -1,4 +1,4 @@
-"""A run folder read back: its config, its checkpoints, its model."""
+"""Loads a run folder's config, checkpoints and model."""
 
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ from neuro_cli.task.base import Task
 
 
 def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
-    """The resolved config of a training run's folder. Raises UserError for another folder.
+    """Read the resolved config of a training run's folder. Raises UserError for another folder.
 
-    A saved config names the classes it is made of, and making them runs their code: others than ours and torch's need
-    their package in ``trust`` (None: all are trusted).
+    Instantiating the classes that a saved config names runs their code, so classes of other packages than ours and torch
+    need their package in ``trust`` (None: all are trusted).
     """
     config = saved_config(run)
     if not {"task", "model", "algo", "seed"} <= config.keys():
@@ -36,11 +36,11 @@ def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
 
 
 def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -> Checkpoint:
-    """A verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
+    """Read a verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
     checkpoint = CheckpointStore(run, keep=1).load(generation)
     refuse_other(config, checkpoint.scalars["identity"])
     if checkpoint.shards:
-        return checkpoint  # of an ensemble: its members' networks are compared when they are made
+        return checkpoint  # an ensemble's networks are compared when they are made
     size, saved = ParameterLayout(make_model(config)).size, checkpoint.tensors["parameters"].numel()
     if size != saved:
         target = config["model"]["_target_"]
@@ -49,7 +49,7 @@ def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -
 
 
 def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.Module:
-    """The trained module in evaluation mode, on the CPU. Of an ensemble: a module whose output is the mean of its members'."""
+    """Load the trained module in evaluation mode, on the CPU; an ensemble's gives the mean of its members' outputs."""
     if checkpoint.shards:
         return JointPrediction(load_members(config, checkpoint)).eval()
     model = make_model(config)
@@ -66,10 +66,10 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
 
 
 def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None) -> nn.Module:
-    """The trained ``nn.Module`` of a run folder, in evaluation mode. An ensemble's gives mean logits and has ``members``.
+    """Load the trained ``nn.Module`` of a run folder, in evaluation mode. An ensemble's gives mean logits and has ``members``.
 
-    ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours whose classes the saved config
-    may make. Raises UserError.
+    ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours that the saved config may take
+    classes from. Raises UserError.
     """
     folder = Path(run)
     config = read_config(folder, trust or [])

@@ -1,4 +1,4 @@
-"""The generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
+"""Generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
 
 import time
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from neuro_cli.runner.trainable import Row, Trainable
 
 @dataclass
 class Progression:
-    """Where a run stands: what a checkpoint restores beside the work's own state."""
+    """Progress of a run, which a checkpoint restores beside the trainable's own state."""
 
     generation: int = 0  # completed
     seconds: float = 0.0  # spent in earlier sessions and this one
-    metrics: dict[str, float] | None = None  # of the last look at the test set
+    metrics: dict[str, float] | None = None  # of the last test evaluation
 
 
 def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
-    """Run the generations that are left and return the summary (rank 0; None elsewhere).
+    """Run the remaining generations and return the summary (rank 0; None elsewhere).
 
     Raises UserError for bad input (on every rank) and CandidateError for a fitness that is not finite, after a
     checkpoint of the last whole generation.
@@ -109,7 +109,7 @@ def _save(work: Trainable, at: Progression, record: RunRecord | None) -> None:
 
 
 def _whole(row: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], looked: bool) -> dict[str, Any]:
-    """The row of ``metrics.csv``: what the work says, and what the loop knows."""
+    """Row of ``metrics.csv``: the trainable's columns and those of the loop."""
     metrics = at.metrics if looked and at.metrics else {}
     return {
         "generation": at.generation,

@@ -1,7 +1,7 @@
-"""Where a user's own packages are found: in the current folder, after all that is installed, and in a run of their own only.
+"""Import path of a user's own packages: the current folder, after all that is installed, and only in a run of the user.
 
-A folder that came from elsewhere may hold a ``matplotlib`` or a ``torch`` of its own: it must neither take the place of the
-installed package nor be found where none is installed. So ``neuro`` drops the current folder, which ``python -m`` puts first,
+A folder from elsewhere may hold a ``matplotlib`` or a ``torch`` of its own: it must neither replace the
+installed package nor be imported where none is installed. So ``neuro`` drops the current folder, which ``python -m`` puts first,
 starts its own processes without it (``-P``), and appends it for a command that the user has typed in full (``neuro train``). In
 a saved run (``neuro resume``, ``evaluate``, ``load``) it is appended where ``trust=`` names a package that lies in it.
 """
@@ -17,7 +17,7 @@ JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"
 
 
 def let_import() -> None:
-    """Append the current folder to the import path; in a job that came over a network, as the worker's owner trusts it."""
+    """Append the current folder to the import path; in a job that came over a network, only for packages of the owner's trust."""
     if JOB_VARIABLE in os.environ:
         let_trusted(trusted_in_job())
     else:
@@ -25,7 +25,7 @@ def let_import() -> None:
 
 
 def trusted_in_job() -> list[str]:
-    """The packages that the owner of the worker trusts, in a job that it does."""
+    """Packages that the owner of the worker trusts, in a job of a sweep."""
     return [str(name) for name in json.loads(os.environ[JOB_VARIABLE])["trust"]]
 
 
@@ -42,5 +42,5 @@ def let_trusted(trust: Sequence[str]) -> None:
 
 
 def importable() -> bool:
-    """Whether packages in the current folder are found: what rank 0 tells the other ranks."""
+    """Whether packages in the current folder can be imported; rank 0 sends it to the other ranks."""
     return str(Path.cwd()) in sys.path

@@ -1,4 +1,4 @@
-"""Populations that move a centre, and the gradient baseline, as work for the loop of ``neuro train``."""
+"""Trainable of a population that moves a centre, and of the gradient baseline."""
 
 import time
 from typing import Any
@@ -10,13 +10,14 @@ from neuro_cli.algo.base import State
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
+from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.build import Parts
-from neuro_cli.runner.centre import buffers_of, centre_module, evaluate_centre
+from neuro_cli.runner.centre import centre_module, evaluate_centre
 from neuro_cli.runner.trainable import Row, Trainable
 
 
 class PopulationTraining(Trainable):
-    """Every rank holds the whole centre; rank 0 writes checkpoints."""
+    """Training of one centre, which every rank holds whole; rank 0 writes checkpoints."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -42,9 +43,9 @@ class PopulationTraining(Trainable):
         return evaluate_centre(parts, centre_module(parts, parts.algo.centre, max(generation - 1, 0)))
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
-        """Rank 0 writes, after all ranks have compared their centres.
+        """Write a checkpoint on rank 0, after all ranks have compared their centres.
 
-        Methods that send no centre rely on equal arithmetic everywhere; ranks on unlike processors could part unnoticed.
+        Methods that send no centre rely on equal arithmetic everywhere; ranks on different processors could diverge unnoticed.
         """
         parts = self.parts
         digest = np.frombuffer(bytes.fromhex(self.parameters_sha256())[:8], np.int64)
@@ -59,7 +60,7 @@ class PopulationTraining(Trainable):
         tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
         tensors |= {f"task.{name}": tensor.cpu() for name, tensor in parts.task.state().items()}
         tensors["parameters"] = parts.algo.centre.cpu()
-        if any(True for _ in parts.model.buffers()):  # else no statistics to take, and no copy of the model to make
+        if any(True for _ in parts.model.buffers()):  # else no statistics, and no copy of the model
             module = centre_module(parts, parts.algo.centre, max(generation - 1, 0))
             tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
         scalars = {
@@ -71,7 +72,7 @@ class PopulationTraining(Trainable):
         record.save(generation, tensors, scalars)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """The state of algorithm, distribution and task; noise and data order need none."""
+        """Restore the state of algorithm, distribution and task; noise and data order have none."""
         parts = self.parts
         tensors = {name: tensor.to(parts.device) for name, tensor in checkpoint.part("algo").items()}
         parts.algo.restore(State(tensors, checkpoint.scalars["algo"]))

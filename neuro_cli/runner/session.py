@@ -1,8 +1,8 @@
-"""A job on a world of ranks: rank 0 hands out the resolved config, the others wait for jobs until told to stop.
+"""Sessions on a world of ranks: rank 0 broadcasts the resolved config of each job, the others wait for jobs until dismissed.
 
-An exception on any rank ends all ranks, its message printed once: errors that all ranks raise together are printed by
-rank 0 and the world lives on; anything else aborts the world, rank 0 at once and other ranks a moment later, so that an
-error that hits several ranks is still printed once.
+An exception on any rank ends the job on all ranks, and is printed once. Errors that all ranks raise together are printed by
+rank 0, and the world continues; any other aborts the world, rank 0 at once and other ranks a moment later, so that an
+error on several ranks is still printed once.
 """
 
 import json
@@ -26,7 +26,7 @@ from neuro_cli.runner.own_code import importable, let_import
 
 
 def guarded(world: World, work: Callable[[], Any]) -> int:
-    """Run ``work`` on this rank and return its exit code; end the world where the ranks did not fail together."""
+    """Run ``work`` on this rank and return its exit code; abort the world where the ranks did not fail together."""
     try:
         work()
     except (AgreedError, CandidateError) as error:
@@ -57,7 +57,7 @@ def lead(world: World, options: Options, run: Path, checkpoint: Checkpoint | Non
 
 
 def follow(world: World) -> int:
-    """Other ranks: train what rank 0 hands out until it says stop. Returns the exit code that rank 0 gave."""
+    """Other ranks: train each config that rank 0 broadcasts until it dismisses them. Returns the exit code from rank 0."""
     log_to(None, world.rank)
     while True:
         message = json.loads(world.broadcast(b""))
@@ -79,5 +79,5 @@ def _follow_job(world: World, message: dict[str, Any]) -> None:
 
 
 def dismiss(world: World, code: int) -> None:
-    """Rank 0: tell the other ranks to end with exit code ``code``."""
+    """Rank 0: end the other ranks with exit code ``code``."""
     world.broadcast(json.dumps({"stop": code}).encode())

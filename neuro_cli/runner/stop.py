@@ -1,7 +1,7 @@
-"""A clean stop: on a signal or at the time limit the present generation ends, then a checkpoint is written.
+"""Clean stop: on a signal or at the time limit the present generation ends, then a checkpoint is written.
 
-SIGTERM and SIGINT ask for it; SIGUSR1, which Open MPI's mpiexec passes on, while on the other two it leaves the ranks one
-second to live; and SIGUSR2, by which SLURM can announce that a job's time ends.
+SIGTERM and SIGINT ask for it; so does SIGUSR1, which Open MPI's mpiexec forwards (the other two end its ranks after one
+second); and SIGUSR2, by which SLURM can announce the end of a job's time.
 """
 
 import signal
@@ -14,22 +14,22 @@ _heard: list[str] = []
 
 
 def hear(number: int, frame: FrameType | None = None) -> None:
-    """Signal handler: the present run stops, or the next one after its first generation."""
+    """Handle a signal: stop the present run, or the next one after its first generation."""
     _heard.append(signal.Signals(number).name)
 
 
 def heard() -> list[str]:
-    """Names of the signals that asked this process to stop, in their order."""
+    """Names of the signals that asked this process to stop, in order."""
     return list(_heard)
 
 
 def forget() -> None:
-    """Let the next run begin as if no signal had come."""
+    """Forget all signals, for the next run."""
     _heard.clear()
 
 
 class StopRequest:
-    """Catches the signals while active; a second one of the same kind acts as it always did, but for SIGUSR2."""
+    """Catches the signals while active; a second one of the same kind has its usual effect, except SIGUSR2."""
 
     def __init__(self, time_limit: float | None) -> None:
         self._limit = time_limit

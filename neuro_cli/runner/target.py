@@ -1,4 +1,4 @@
-"""``stop.metric`` and ``stop.at``: a run ends at the first evaluation at which the metric has come that far."""
+"""Target of a run (``stop.metric``, ``stop.at``), which ends at the first test evaluation that reaches it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from neuro_cli.core.errors import ConfigError, nearest
 
 @dataclass(frozen=True)
 class Target:
-    """``metric`` at least ``at``; never reached with both None. Raises ConfigError."""
+    """Value ``at`` of ``metric``; with both None it is never reached. Raises ConfigError."""
 
     metric: str | None
     at: float | None
@@ -24,7 +24,7 @@ class Target:
             raise ConfigError(missing, None, "stop.metric and stop.at go together: a metric, and the value that ends the run")
 
     def reached(self, metrics: Mapping[str, float]) -> bool:
-        """Whether ``metrics`` of an evaluation are there. Raises ConfigError for a metric that the test does not give."""
+        """Whether the ``metrics`` of a test evaluation reach it. Raises ConfigError for a metric that the test does not give."""
         if self.metric is None or self.at is None:
             return False
         if self.metric not in metrics:

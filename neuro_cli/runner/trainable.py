@@ -1,7 +1,7 @@
-"""What the loop of ``neuro train`` runs: one generation after the other, looks at the test set, checkpoints.
+"""Contract of a trainable, which the loop of ``neuro train`` runs: generations, test evaluations, checkpoints.
 
-Populations that move a centre (:mod:`neuro_cli.runner.population`) and ensembles (:mod:`neuro_cli.runner.ensemble.training`) are
-such work; the loop, the record, resume and scaling studies know no more of them than this.
+Populations that move a centre (:mod:`neuro_cli.runner.population`) and ensembles (:mod:`neuro_cli.runner.ensemble.training`)
+implement it; the loop, the record, resume and scaling studies use nothing else of them.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ Row = dict[str, float | None]
 
 
 class Trainable(ABC):
-    """On one rank. ``parameters``: numbers that are learnt, on all ranks; ``candidates``: networks run in a generation."""
+    """Part of a run on one rank. ``parameters``: number trained on all ranks; ``candidates``: networks run in a generation."""
 
     config: RunConfig
     world: World
@@ -34,8 +34,8 @@ class Trainable(ABC):
 
     @abstractmethod
     def step(self, generation: int) -> Row:
-        """Do a generation and say how it went: columns of ``metrics.csv``, ``fitness_mean``, ``fitness_best`` and ``train_loss``
-        among them, the same columns every time. Raises CandidateError (on every rank) when it cannot count.
+        """Run a generation and return its columns of ``metrics.csv``, ``fitness_mean``, ``fitness_best`` and ``train_loss``
+        among them, the same columns every time. Raises CandidateError (on every rank) for scores that are not finite.
         """
 
     @abstractmethod
@@ -48,17 +48,17 @@ class Trainable(ABC):
 
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint. Raises UserError."""
+        """Restore a checkpoint. Raises UserError."""
 
     @abstractmethod
     def parameters_sha256(self) -> str:
-        """A hash of all that was learnt, the same on every rank. Every rank calls this."""
+        """Hash of all trained parameters, the same on every rank. Every rank calls this."""
 
     def begin(self, run: Path) -> None:  # noqa: B027 (most work keeps nothing)
-        """Called before the first generation of a session in the folder ``run``. Every rank calls this."""
+        """Prepare a session in the folder ``run``, before its first generation. Every rank calls this."""
 
     def keep(self, generation: int, seconds: float) -> None:  # noqa: B027
-        """Called after every generation: put aside what a lost rank must not take with it."""
+        """Save, after every generation, state that would be lost with this rank."""
 
     def columns(self) -> tuple[str, ...]:
         """Names among those of :meth:`evaluate` that are columns of ``metrics.csv`` too."""
@@ -69,8 +69,8 @@ class Trainable(ABC):
         return {}
 
     def finish(self) -> None:  # noqa: B027
-        """Called on rank 0 when the session has ended well, its last checkpoint written."""
+        """Finish a session on rank 0 after its last checkpoint was written."""
 
     def close(self) -> None:
-        """End what is under way."""
+        """Finish pending exchanges."""
         self.threads.close()

@@ -1,8 +1,8 @@
-"""Which code a config may name that somebody else wrote: one saved in a run folder, or of a task that came over a network.
+"""Trust in configs from elsewhere (saved in a run folder, or received over a network): refuses code of other packages.
 
-Making a class that a config names runs its code. The walk goes through the whole config, since ``instantiate`` makes
-what is nested too. A class of ours may hand a text to a library that imports what it names: such arguments are listed by
-the class as ``imports`` (the id of an environment and its options), and are held to the same rule.
+Instantiating a class that a config names runs its code. The whole config is checked, since ``instantiate`` also makes
+nested objects. Some arguments of our classes name modules that a library imports; the class lists them
+as ``imports`` (the id of an environment and its options), and they are held to the same rule.
 """
 
 import inspect
@@ -27,7 +27,7 @@ _FETCHING = ("weights", "weights_backbone", "pretrained", "pretrained_backbone")
 
 @dataclass(frozen=True)
 class Named:
-    """A value by which a config names code of ``package``; ``target``: it is a ``_target_``."""
+    """Value by which a config names code of ``package``; ``target``: it is a ``_target_``."""
 
     key: str
     value: str
@@ -64,7 +64,7 @@ def refuse_foreign(config: dict[str, Any], what: str) -> None:
 
 def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
     for key, value in leaves(config):
-        # resolving it could make what the walk does not see; a config that was resolved has none
+        # an interpolation could resolve to code that this check does not see; a resolved config has none
         if isinstance(value, str) and "${" in value:
             raise ConfigError(key, value, "an interpolation is not resolved here")
     for key, node in _made(config):
@@ -80,7 +80,7 @@ def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
 
 
 def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:
-    """What the arguments of a class of ours or torch's name besides. Those of other classes are in the hands of their code."""
+    """Code that arguments of our or torch's classes name; arguments of other classes are left to those classes."""
     if not is_ours(target):
         return
     if target.startswith("torchvision."):
@@ -97,17 +97,17 @@ def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:
 
 
 def _argument(found: Callable[..., Any], node: dict[str, Any], name: str) -> Any:
-    """The argument ``name`` of a call by ``node``, by its place or by its name; None where it has none."""
+    """Argument ``name`` of a call by ``node``, by its place or by its name; None where it has none."""
     given = {key: value for key, value in node.items() if key not in _HYDRAS}
     try:
         bound = inspect.signature(found).bind_partial(*node.get("_args_", ()), **given)
-    except TypeError:  # no such call: making it says so
+    except TypeError:  # not a valid call: instantiating it raises
         return [given, node.get("_args_")]
     return bound.arguments.get(name)
 
 
 def _made(node: Any, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """(dotted key, node) of everything in ``node`` that has a ``_target_``, outer ones first."""
+    """Pairs (dotted key, node) of all nodes in ``node`` with a ``_target_``, outer ones first."""
     if isinstance(node, dict) and "_target_" in node:
         yield key, node
     for name, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():

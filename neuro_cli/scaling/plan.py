@@ -1,4 +1,4 @@
-"""What a scaling study measures: the points, and the config of each.
+"""Plan of a scaling study: its points, and the config of each.
 
 Weak scaling keeps the members of a rank, strong scaling those of all ranks; both take times at points (method, ranks,
 population), and many points serve both.
@@ -23,7 +23,7 @@ MOST_RANKS = 65_536
 
 @dataclass(frozen=True)
 class Point:
-    """One thing to time: a method on ``ranks`` ranks with ``population`` members in all."""
+    """Point to time: a method on ``ranks`` ranks with ``population`` members in all."""
 
     method: str
     ranks: int
@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Study:
-    """A checked scaling study. ``networks``: by name, in the order asked for; without one when ``project``."""
+    """Checked scaling study. ``networks``: by name, in the order asked for; without one when ``project``."""
 
     config: dict[str, Any]
     methods: tuple[str, ...]
@@ -53,16 +53,16 @@ class Study:
         return len(os.sched_getaffinity(0))
 
     def crowded(self, ranks: int) -> bool:
-        """Whether so many ranks share cores on this machine."""
+        """Whether ``ranks`` ranks share cores on this machine."""
         return ranks * self.threads > self.cores
 
     def points(self, ranks: int) -> list[Point]:
-        """All points of one number of ranks, those that weak and strong scaling share once."""
+        """Points of one number of ranks; those that weak and strong scaling share appear once."""
         populations = dict.fromkeys([*(members * ranks for members in self.weak), *(p for p in self.strong if p >= ranks)])
         return [Point(method, ranks, population) for method in self.methods for population in populations]
 
     def point_config(self, point: Point, network: str | None) -> dict[str, Any]:
-        """The config of a training run that does what the point asks for."""
+        """Config of a training run at the point."""
         config = {key: value for key, value in self.config.items() if key not in _OWN_KEYS}
         config |= copy.deepcopy(self.config["known_methods"][point.method])
         if network is not None:

@@ -1,4 +1,4 @@
-"""The plots of a scaling study, shaped like DarwiNN's Figure 2: efficiency against ranks, a panel for every network."""
+"""Plots of a scaling study, shaped like DarwiNN's Figure 2: efficiency against ranks, one panel per network."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ TITLES = {"weak": "weak scaling: t1 / tN", "strong": "strong scaling: t1 / (N tN
 
 
 def plot_scaling(rows: Sequence[ScalingRow], scaling: str, png: Path) -> bool:
-    """Draw ``png`` if there is something to draw: colours are methods, markers members, hollow and dashed is projected."""
+    """Draw ``png`` if there are points; colours are methods, markers members, hollow and dashed ones are projected."""
     rows = [row for row in rows if row.scaling == scaling and row.efficiency is not None]
     if not any(row.ranks > 1 for row in rows):
         return False

@@ -1,4 +1,4 @@
-"""From seconds to efficiencies: the rows of ``scaling.csv``, measured and projected."""
+"""Rows of ``scaling.csv``: efficiencies from seconds, measured and projected."""
 
 import statistics
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ MEASURED, PROJECTED, EXTRAPOLATED = "measured", "projected", "projected (extrapo
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, least and most; all the same for what is projected."""
+    """Median, minimum and maximum; all the same for a projection."""
 
     middle: float
     least: float
@@ -26,7 +26,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """A line of the study. ``scale``: members a rank (weak) or in all (strong).
+    """Row of the study. ``scale``: members per rank (weak) or in all (strong).
 
     ``efficiency``: weak t1 / tN, strong t1 / (N tN) (DarwiNN, Petrica et al. 2020); None where ranks shared cores, unless
     asked for. ``bytes``: of one generation, of the rank with most; empty where not counted. ``projected``: seconds.
@@ -48,11 +48,11 @@ class ScalingRow:
 
     @property
     def error(self) -> float | None:
-        """The projection's, relative to the measurement."""
+        """Error of the projection, relative to the measurement."""
         return None if self.source != MEASURED or self.projected is None else self.projected / self.seconds.middle - 1.0
 
     def fields(self) -> dict[str, Any]:
-        """One CSV line."""
+        """Cells of one CSV line."""
         plain = {key: value for key, value in asdict(self).items() if key not in ("seconds", "efficiency", "bytes")}
         for key, spread in (("seconds", self.seconds), ("efficiency", self.efficiency)):
             for part in ("middle", "least", "most"):
@@ -62,13 +62,13 @@ class ScalingRow:
 
 @dataclass(frozen=True)
 class Projection:
-    """Seconds of a generation from what one rank does and what the network costs."""
+    """Projection of a generation's seconds from the work of one rank and the cost model of the network."""
 
     cost: CostModel
     pretended: Mapping[Point, list[dict[str, Any]]]
 
     def seconds(self, point: Point) -> float:
-        """Work outside of collectives, and of these what other work does not hide."""
+        """Seconds of work outside of collectives, plus those of collectives that the work does not hide."""
         seconds = []
         for result in self.pretended[point]:
             calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]
@@ -80,7 +80,7 @@ class Projection:
 
 
 def projections(study: Study, found: Measurements) -> dict[str, Projection]:
-    """By network: with its own cost model, or one fitted to the collectives measured on it; none where neither is there."""
+    """Projections by network, with its own cost model or one fitted to its measured collectives; none without either."""
     made = {}
     for name, network in study.networks.items():
         cost = network.cost or (fitted(found.collectives[name]) if found.collectives[name] else None)
@@ -90,7 +90,7 @@ def projections(study: Study, found: Measurements) -> dict[str, Projection]:
 
 
 def rows_of(study: Study, found: Measurements) -> list[ScalingRow]:
-    """All rows: weak before strong, networks and methods in the order asked for, growing scale and ranks."""
+    """Rows of the study: weak before strong, networks and methods in the order asked for, growing scale and ranks."""
     project = projections(study, found)
     rows = []
     for scaling, scales in ((WEAK, study.weak), (STRONG, study.strong)):
@@ -134,7 +134,7 @@ def _line(
 def measured(
     row: ScalingRow, single: list[Any], results: list[Any], ideal: int, projected: float | None, oversubscribed: bool
 ) -> ScalingRow:
-    """The row with what was measured: seconds of all generations, efficiencies of the pairs of a round."""
+    """Row with its measurements: seconds of all generations, efficiencies of the pairs of a round."""
     every = [value for result in results for value in result["seconds"]]
     of_rounds = medians(results)
     ratios = [a / b / ideal for a, b in zip(medians(single), of_rounds, strict=True)]
@@ -148,5 +148,5 @@ def measured(
 
 
 def medians(results: list[Any]) -> list[float]:
-    """The median generation of every round."""
+    """Median generation of every round."""
     return [statistics.median(result["seconds"]) for result in results]

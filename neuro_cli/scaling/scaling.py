@@ -1,4 +1,4 @@
-"""``neuro scale``: weak and strong scaling of distribution methods over networks, measured here and projected beyond.
+"""``neuro scale``: weak and strong scaling of distribution methods over networks, measured on this machine and projected beyond.
 
 DarwiNN (Petrica et al., GECCO 2020), section 5 and Figure 2.
 """

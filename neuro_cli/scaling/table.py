@@ -1,4 +1,4 @@
-"""What a scaling study shows: a table on the terminal, the same as Markdown, and the projection's errors."""
+"""Tables of a scaling study: on the terminal, as Markdown, and the projection's errors."""
 
 import statistics
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 def measured_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells of what was measured."""
+    """Columns and cells of the measured rows."""
     return list(COLUMNS), [_cells(row) for row in rows if row.source == MEASURED]
 
 
@@ -55,7 +55,7 @@ def _amount(count: float | None) -> str:
 
 
 def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
-    """Efficiencies, a column for every number of ranks; ``~`` marks what was extrapolated from smaller worlds."""
+    """Projected efficiencies, one column per number of ranks; ``~`` marks values extrapolated from smaller worlds."""
     projected = [row for row in rows if row.source != MEASURED and row.efficiency is not None]
     ranks = sorted({row.ranks for row in projected})
     lines: dict[tuple[str, ...], dict[int, str]] = {}
@@ -68,7 +68,7 @@ def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[st
 
 
 def error_line(rows: Sequence[ScalingRow]) -> str:
-    """How far the projection was from what was measured, ranks that shared cores left out; empty without such points."""
+    """Line with the projection's errors, without points that shared cores; empty without such points."""
     errors = [abs(row.error) for row in rows if row.error is not None and not row.crowded]
     if not errors:
         return ""
@@ -77,7 +77,7 @@ def error_line(rows: Sequence[ScalingRow]) -> str:
 
 
 def cost_lines(study: Study, found: Measurements) -> list[str]:
-    """The cost model of every network, and whose it is."""
+    """Lines with the cost model of every network, and its origin."""
     lines = []
     for name, projection in projections(study, found).items():
         origin = "given in its config" if study.networks[name].cost is not None else "fitted to the collectives measured here"
@@ -90,7 +90,7 @@ def cost_lines(study: Study, found: Measurements) -> list[str]:
 
 
 def collective_lines(study: Study, found: Measurements) -> list[str]:
-    """Collectives as measured beside what the cost model says of them."""
+    """Lines with the collectives, measured and by the cost model."""
     lines = []
     for name, projection in projections(study, found).items():
         for call, ranks, seconds in found.collectives[name]:

@@ -1,9 +1,9 @@
-"""What every rank of a scaling study's world runs: the points one after the other, timed together.
+"""Worker of a scaling study: every rank of its world times the points one after the other.
 
     mpiexec -n N python -m neuro_cli.scaling.worker PLAN RESULTS
 
-PLAN is JSON of rank 0's file system; RESULTS gets a JSON object. With ``pretend`` in a point, all ranks at once do what one
-rank of that many would do (:mod:`neuro_cli.fabric.simulated`), so that the machine is as busy as a node of a cluster.
+PLAN is JSON of rank 0's file system; RESULTS gets a JSON object. With ``pretend`` in a point, every rank at once does the work
+of one rank of that many (:mod:`neuro_cli.fabric.simulated`), so that the machine is as busy as a node of a cluster.
 """
 
 import json
@@ -29,7 +29,7 @@ LIMIT = 10.0  # seconds: pretended generations that would take longer are extrap
 
 
 def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
-    """Seconds of each of ``repeats`` generations (the slowest rank's), phases of rank 0, bytes a generation (most of a rank)."""
+    """Seconds of each of ``repeats`` generations (slowest rank), phases of rank 0, bytes per generation (busiest rank)."""
     work = assemble(Options(config), world)
     seconds, payload, wire = np.empty(repeats), np.zeros(2), np.zeros(2)
     try:
@@ -60,7 +60,7 @@ def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int)
 
 
 def _crossed(world: World) -> np.ndarray:
-    """Bytes sent and received at the interface up to now; 0 where it is not known."""
+    """Bytes sent and received at the interface so far; 0 where they are not known."""
     wire = world.interface_traffic() or Traffic()
     return np.array([wire.sent, wire.received], np.float64)
 
@@ -106,7 +106,7 @@ def _alike(history: list[tuple[int, dict[str, Any]]]) -> bool:
 
 
 def extrapolated(history: list[tuple[int, dict[str, Any]]], ranks: int) -> dict[str, Any]:
-    """The straight line through the results of two smaller worlds: seconds, and the bytes of every collective."""
+    """Extrapolate seconds, and the bytes of every collective, by the straight line through two smaller worlds."""
     (low, first), (high, second) = history
     share = (ranks - low) / (high - low)
 

@@ -1,4 +1,4 @@
-"""Starts the worlds of a scaling study and collects what they measured."""
+"""Starts the worlds of a scaling study and collects their measurements."""
 
 import json
 import sys
@@ -18,10 +18,10 @@ SIZES = (256, 16 * 1024, 1024 * 1024, 8 * 1024 * 1024)  # bytes of the collectiv
 
 @dataclass
 class Measurements:
-    """By network and point: the results of every round. ``collectives``: by network, of every world with more than one rank.
+    """Results of every round by network and point. ``collectives``: by network, of every world with more than one rank.
 
-    ``pretended``: by point, what one of its ranks does outside of collectives, and the collectives; of every round where
-    the point is measured too.
+    ``pretended``: by point, the seconds of one of its ranks outside of collectives, and the collectives; of every round
+    where the point is measured too.
     """
 
     points: dict[tuple[str, Point], list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
@@ -31,9 +31,9 @@ class Measurements:
 
 
 def measure(study: Study, folder: Path) -> Measurements:
-    """Run every world of the study, ``rounds`` times in turn, so that a machine that drifts drifts for all.
+    """Run every world of the study, ``rounds`` times in turn, so that a drift of the machine affects all alike.
 
-    ``folder`` keeps what each world was told and what it answered. Raises RuntimeError when a world fails.
+    ``folder`` keeps the plan and the results of each world. Raises RuntimeError when a world fails.
     """
     found = Measurements()
     for number in range(study.rounds):
@@ -68,7 +68,7 @@ def _measure_world(study: Study, found: Measurements, name: str, network: Networ
 
 
 def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) -> None:
-    """One rank of each of the larger worlds, on a machine all of whose cores are as busy as on a node of a cluster."""
+    """Time one rank of each of the larger worlds, with all cores of the machine as busy as on a node of a cluster."""
     sizes = sorted(worlds)
     families = {
         Point(method, ranks, members * ranks): f"{method} {members}"

@@ -1,7 +1,7 @@
-"""The contract of a selection: which of the scored members move the model, and how far.
+"""Contract of a selection: chooses the scored members that move the model, and their coefficients.
 
-A member is an address (iteration, number): whoever knows it makes the member's perturbation again, so numbers and
-coefficients are all that has to be sent. Legend: p members a worker, n members in all.
+A member is an address (iteration, number), from which any peer regenerates its perturbation; so only numbers and
+coefficients are sent. Legend: p members per worker, n members in all.
 """
 
 from abc import ABC, abstractmethod
@@ -33,13 +33,13 @@ class Selection(ABC):
 
     @abstractmethod
     def report(self, scores: Scores) -> Scores:
-        """What a worker tells the leader of its own members: a consecutive part of them."""
+        """Choose the scores that a worker reports to the leader: a consecutive part of its own members."""
 
     @abstractmethod
     def choose(self, reports: list[Scores], sigma: float) -> list[Step]:
-        """The model's step, from reports of all workers (no two of one member), in the order of the addresses."""
+        """Choose the model's steps from the reports of all workers (no member twice), in the order of the addresses."""
 
 
 def ordered(reports: list[Scores]) -> list[Scores]:
-    """By address: what is chosen must not depend on who reported first."""
+    """Sort reports by address, so that the choice does not depend on the order of arrival."""
     return sorted(reports, key=lambda scores: (scores.iteration, scores.first))

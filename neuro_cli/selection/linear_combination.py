@@ -1,4 +1,4 @@
-"""A step of an evolution strategy, carried by addresses and coefficients: all members count, or the k best."""
+"""Step of an evolution strategy, sent as addresses and coefficients of all members or of the k best."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from neuro_cli.selection.base import Scores, Selection, Step, ordered
 
 
 class LinearCombination(Selection):
-    """``learning_rate``: of the estimated gradient (Salimans et al. 2017); ``top_k``: how many count, None: all."""
+    """``learning_rate``: of the estimated gradient (Salimans et al. 2017); ``top_k``: number of members that count, None: all."""
 
     def __init__(self, learning_rate: float, shaping: str, top_k: int | None = None) -> None:
         self.learning_rate = number("selection.learning_rate", learning_rate, above=0.0)
@@ -30,7 +30,7 @@ class LinearCombination(Selection):
 
 
 def _without_zeros(scores: Scores, coefficients: np.ndarray) -> list[Step]:
-    """The runs of members that count: what is not chosen is not sent."""
+    """Steps of the runs of members with coefficients other than 0; the others are not sent."""
     used = np.flatnonzero(coefficients)
     if not len(used):
         return []

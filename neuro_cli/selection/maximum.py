@@ -1,4 +1,4 @@
-"""The best member of all becomes the model (seed passing as published): one address an iteration."""
+"""Selection of the single best member, which becomes the model (seed passing as published): one address per iteration."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from neuro_cli.selection.base import Scores, Selection, Step, ordered
 
 
 class Maximum(Selection):
-    """Workers report their best member; the best of those wins, of equals the one with the lowest address."""
+    """Workers report their best member; the best of those wins, the lowest address among equals."""
 
     def report(self, scores: Scores) -> Scores:
         best = int(scores.fitness.argmax())

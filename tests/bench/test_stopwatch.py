@@ -30,14 +30,14 @@ def command(folder, returns: str, then: str) -> list[str]:
 def test_the_first_look_at_the_goal_ends_a_command(tmp_path):
     seen = timed(command(tmp_path / "run", "1,,7,5,9", "end"), tmp_path / "run", 6, 60)
     assert seen.ended == "goal"
-    assert [(look.mean_return, look.steps) for look in seen.looks] == [(1, 10), (7, 30)]
-    assert 0 < seen.looks[-1].minutes <= seen.minutes < 1
+    assert [(row.mean_return, row.steps) for row in seen.evaluations] == [(1, 10), (7, 30)]
+    assert 0 < seen.evaluations[-1].minutes <= seen.minutes < 1
 
 
 def test_a_budget_ends_a_command_that_goes_on(tmp_path):
     start = time.monotonic()
     seen = timed(command(tmp_path / "run", "1,2", "go on"), tmp_path / "run", 6, 1.5)
-    assert (seen.ended, len(seen.looks), seen.steps) == ("budget", 2, 20)
+    assert (seen.ended, len(seen.evaluations), seen.steps) == ("budget", 2, 20)
     assert 1.5 <= 60 * seen.minutes <= time.monotonic() - start < 30
 
 

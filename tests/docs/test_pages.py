@@ -89,7 +89,7 @@ def test_what_was_measured_says_machine_and_date(page):
 
 def tree() -> dict[str, str]:
     """Path and comment of every entry of the README's tree."""
-    block = re.search(r"```text\n(.*?)```", section_of(TEXTS["README.md"], "What is where"), re.DOTALL)
+    block = re.search(r"```text\n(.*?)```", section_of(TEXTS["README.md"], "Repository layout"), re.DOTALL)
     assert block
     found, parents = {}, [(-1, "")]
     for line in block[1].splitlines():

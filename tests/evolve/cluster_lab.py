@@ -154,7 +154,7 @@ def leader_lines(run: Path, since: float) -> list[tuple[float, str]]:
     """(time, peer) of every leader that a peer's log tells of after ``since``."""
     found = []
     for line in (run / "log.txt").read_text().splitlines():
-        if " leader is " in line and "nobody" not in line:
+        if " leader is " in line and " leader is none " not in line:
             stamp, milliseconds = line[:19], line[20:23]
             when = time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")) + int(milliseconds) / 1000
             if when > since:

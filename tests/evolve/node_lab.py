@@ -22,6 +22,7 @@ from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
@@ -55,20 +56,21 @@ def report_on(peer: str, iteration: int) -> ScoreReport:
 class Scorer(threading.Thread):
     """The worker of a node: reports numbers, and takes what is committed."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, network: NodeThread) -> None:
         super().__init__(daemon=True)
+        self._network, node = network, network.node
         self._node, self.at, self._scored, self.ended = node, node.ledger.next, (-1, ""), threading.Event()
 
     def run(self) -> None:
         while not self.ended.is_set():
             try:
-                news = self._node.news.get(timeout=0.01)
+                news = self._node.events.get(timeout=0.01)
             except queue.Empty:
                 self._score()
                 continue
             if isinstance(news, Committed):
                 self.at += 1
-                self._node.work_on(self.at)
+                self._network.work_on(self.at)
             elif isinstance(news, Reset):
                 self.at = news.snapshot.iteration if news.snapshot else 0
             else:
@@ -79,7 +81,7 @@ class Scorer(threading.Thread):
         node = self._node
         if node.entered.is_set() and node.ledger.next == self.at and self._scored != (self.at, node.me):
             self._scored = (self.at, node.me)
-            node.submit(report_on(node.me, self.at))
+            self._network.submit(report_on(node.me, self.at))
 
 
 class InProcess:
@@ -95,9 +97,10 @@ class InProcess:
             AUTHORITY, listener, lambda: None, LIMITS,
         )  # fmt: skip
         self.listener = listener
-        self.scorer = Scorer(self.node)
-        self.node.start()
-        self.node.await_entry(lambda: False)
+        self.network = NodeThread(self.node)
+        self.scorer = Scorer(self.network)
+        self.network.start()
+        self.network.await_entry(lambda: False)
         self.scorer.start()
 
     @property
@@ -114,11 +117,11 @@ class InProcess:
         async def called() -> Any:
             return function(*arguments)
 
-        return asyncio.run_coroutine_threadsafe(called(), self.node._loop).result(timeout)
+        return asyncio.run_coroutine_threadsafe(called(), self.node.loop).result(timeout)
 
     def end(self, leave: bool = False) -> None:
         self.scorer.ended.set()
-        self.node.stop(leave)
+        self.network.stop(leave)
         self.listener.close()
 
 

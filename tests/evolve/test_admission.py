@@ -10,7 +10,7 @@ from node_lab import AUTHORITY, InProcess, progress, visit, wait
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.network.admission import STRANGERS
 from neuro_cli.evolve.network.channel import FIRST, ChannelTraffic, dial
-from neuro_cli.evolve.network.rate_limit import PERIOD, Rationed
+from neuro_cli.evolve.network.rate_limit import PERIOD, RateLimitedLog
 
 STATUS = {"for": "status", "peer": "nobody", "cluster": ""}
 
@@ -23,25 +23,25 @@ def peer(tmp_path):
 
 
 def test_strangers_are_few_at_once_and_said_in_one_line(peer, caplog):
-    doorway = peer.node.desk.doorway
+    admission = peer.node.listener.admission
     host, _, port = peer.address.partition(":")
     strangers = []
     try:
         for _ in range(5):
             strangers += [socket.create_connection((host, int(port)), timeout=10) for _ in range(50)]
-            wait(lambda: peer.call(lambda: doorway.strangers) > 0)
-            assert peer.call(lambda: doorway.strangers) <= STRANGERS
+            wait(lambda: peer.call(lambda: admission.strangers) > 0)
+            assert peer.call(lambda: admission.strangers) <= STRANGERS
             # the oldest of them gave way: somebody who knows the secret is not kept out
             asyncio.run(visit(peer.address, STATUS, ("status",)))
         progress([peer])
         wait(lambda: "it does not know the cluster's secret" in caplog.text)
         assert caplog.text.count("it does not know the cluster's secret") == 1
-        peer.call(peer.node.desk.tell, True)
+        peer.call(peer.node.listener.log_refusals, True)
         wait(lambda: "in all since the last such line" in caplog.text)
     finally:
         for stranger in strangers:
             stranger.close()
-    wait(lambda: peer.call(lambda: doorway.strangers) == 0, 20)
+    wait(lambda: peer.call(lambda: admission.strangers) == 0, 20)
 
 
 def test_a_first_message_is_small(peer):
@@ -78,7 +78,7 @@ def test_one_key_has_few_connections(peer):
 class TestLines:
     def test_a_line_a_period_with_a_count(self, caplog):
         now = [0.0]
-        lines = Rationed(logging.getLogger("neuro_cli.test"), clock=lambda: now[0])
+        lines = RateLimitedLog(logging.getLogger("neuro_cli.test"), clock=lambda: now[0])
         for number in range(100):
             lines.say(f"refused {number}")
         assert caplog.messages == ["refused 0"]

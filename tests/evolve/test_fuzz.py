@@ -21,7 +21,7 @@ from neuro_cli.evolve.state_transfer import fetch
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
 
-# what ends a connection and nothing else: as in Desk.welcome
+# what ends a connection and nothing else: as in Listener.accept
 ENDS = (ConnectionError, LookupError, TypeError, ValueError, AttributeError)
 BATCH = 250  # messages, after which the others must still commit
 
@@ -61,7 +61,7 @@ class Cluster:
                 try:
                     message = unpacked(content)
                     if isinstance(message, dict):
-                        peer.node.heard(self.name, message)
+                        peer.node.dispatch.received(self.name, message)
                 except ENDS:
                     ended += 1
             return ended
@@ -83,9 +83,9 @@ class Cluster:
 
         async def fetched() -> None:
             with suppress(*ENDS):
-                await fetch(Said(), peer.node)
+                await fetch(Said(), peer.node.peer_ledger)
 
-        asyncio.run_coroutine_threadsafe(fetched(), peer.node._loop).result(30)
+        asyncio.run_coroutine_threadsafe(fetched(), peer.node.loop).result(30)
 
     def end(self) -> None:
         for peer in self.honest:
@@ -144,7 +144,7 @@ def attacked(learning, folder: Path, what: str, seed: int, messages: int) -> Non
         assert ended > messages / 10
         for peer in cluster.honest:
             node = peer.node
-            sizes = [len(node.heartbeat.last_word), len(node.heartbeat.progress), len(node.leadership.collector._progress)]
+            sizes = [len(node.heartbeat.last_heard), len(node.heartbeat.progress), len(node.leader.collector._progress)]
             assert max(sizes) <= 8, sizes
             assert peer.scorer.is_alive()
         # some connections are still being closed
@@ -192,7 +192,7 @@ def test_a_report_of_which_no_record_can_be_made_is_dropped_with_its_senders_nam
     cluster = Cluster(tmp_path, "takeover")
     try:
         (leader,) = (peer for peer in cluster.honest if peer.leads)
-        leader.call(setattr, leader.node.leadership, "_selection", LinearCombination(1.0, "raw"))
+        leader.call(setattr, leader.node.leader, "_selection", LinearCombination(1.0, "raw"))
 
         def large() -> bytes:
             report = report_on(cluster.name, leader.iteration)

@@ -37,7 +37,7 @@ def test_a_member_that_speaks_under_anothers_name_is_refused(two, purpose):
     with pytest.raises(RefusedError, match=IMPOSTOR):
         asyncio.run(visit(first.address, hello_of(purpose, other.me, first.node), ("ok", "left", "members", "cluster")))
     assert other.me in first.node.election.members
-    assert other.me in first.node.connections.there
+    assert other.me in first.node.connections.connected
     # under its own name it is heard
     mine = AUTHORITY.fresh()
     name = f"{mine.identifier}@127.0.0.1:1"
@@ -93,7 +93,7 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
     assert found == f"{identifier}@{address}"
     assert len(met) > 3  # the first peer has dialled it again and again
     assert [hello for hello in met if hello is not None and hello["for"] == "link"] == []  # and told it nothing
-    assert name not in first.node.connections.there
+    assert name not in first.node.connections.connected
 
 
 def test_every_entrance_is_under_a_new_key(two):

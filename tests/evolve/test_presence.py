@@ -13,7 +13,7 @@ class Node:
     def __init__(self) -> None:
         self.me, self.removed, self.dropped = "a", [], []
         self.settings = SimpleNamespace(grace=10.0)
-        self.connections = SimpleNamespace(there={"b", "c"}, drop=self.dropped.append)
+        self.connections = SimpleNamespace(connected={"b", "c"}, drop=self.dropped.append)
         self.election = SimpleNamespace(
             members=["a", "b", "c"], can_commit=True, leader="a", can_remove=lambda peer: True,
             remove=lambda peer, done: self.removed.append(peer),

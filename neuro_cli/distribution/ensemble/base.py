@@ -1,7 +1,7 @@
-"""The contract of a method that trains an ensemble: who has which members, what crosses the wire.
+"""Contract of a method that trains an ensemble: assigns members to ranks and exchanges logits or gradients.
 
-Every rank sees the same minibatches. Methods of logits differ in how the sum of all members' logits reaches every rank;
-each rank then goes back through its own members only (:mod:`neuro_cli.algo.ensemble`).
+Every rank sees the same minibatches. Methods of logits differ in the way the sum of all members' logits reaches every rank;
+each rank then back-propagates through its own members only (:mod:`neuro_cli.algo.ensemble`).
 
 Legend: N ranks, M members, B examples, K classes.
 """
@@ -28,7 +28,7 @@ from neuro_cli.task.base import Batch, Task
 
 @dataclass(frozen=True)
 class EnsembleContext:
-    """What an ensemble's run consists of on one rank. ``members``: those it has, by number; ``size``: M."""
+    """Parts of an ensemble's run on one rank. ``members``: this rank's members by number; ``size``: M."""
 
     world: World
     members: Mapping[int, Member]
@@ -46,13 +46,13 @@ class EnsembleContext:
 
 
 class EnsembleMethod(Method):
-    """Base of the methods; :meth:`step` is one iteration: one minibatch. ``staleness``: updates between forward and backward."""
+    """Base of the methods; :meth:`step` trains on one minibatch. ``staleness``: updates between forward and backward."""
 
     staleness = 0
     replicates = False  # whether every rank has all members
 
     def held(self, size: int, world: World) -> range:
-        """Which of ``size`` members this rank trains. Raises ConfigError for more ranks than members."""
+        """Members of ``size`` that this rank trains. Raises ConfigError for more ranks than members."""
         if world.size > size:
             raise ConfigError("ranks", world.size, f"must be <= the {size} members of the ensemble (algo.size, algo.members)")
         return range(*shares(size, world.size)[world.rank])
@@ -66,7 +66,7 @@ class EnsembleMethod(Method):
         """Train all members on one minibatch. Raises CandidateError (on every rank) for logits that are not finite."""
 
     def close(self) -> None:
-        """End what is under way."""
+        """Finish pending exchanges."""
 
     def logits(self, iteration: int, inputs: Tensor, members: Iterable[Member], piece: int = 0) -> list[Tensor]:
         """Logits (B, K) of ``members``, one forward pass a thread."""
@@ -86,7 +86,7 @@ class EnsembleMethod(Method):
             self.job.threads.map(lambda member: member.learn(iteration, gradient), self.job.members.values())
 
     def refuse(self, iteration: int, logits: Sequence[Tensor]) -> None:
-        """Raise CandidateError on every rank for the first member whose ``logits`` (of this rank) are no usable numbers."""
+        """Raise CandidateError on every rank for the first member with unusable ``logits`` (of this rank)."""
         bad = [
             (member.number, float(own.flatten()[(own.abs() <= LARGEST).logical_not().flatten()][0]))
             for member, own in zip(self.job.members.values(), logits, strict=True)
@@ -102,7 +102,7 @@ class EnsembleMethod(Method):
 
 
 class LogitMethod(EnsembleMethod):
-    """Base of the methods that exchange logits: the sum of a rank's own members' out, the sum of all back.
+    """Base of the methods that exchange logits: each rank sends the sum of its own members' and receives the sum of all.
 
     ``encoding``: fixed | float32 | float64, see :mod:`neuro_cli.distribution.ensemble.wire`. Raises ConfigError.
     """
@@ -121,7 +121,7 @@ class LogitMethod(EnsembleMethod):
         return outcome
 
     def outcome(self, iteration: int, targets: Tensor, logits: Sequence[Tensor], total: np.ndarray) -> JointOutcome:
-        """What the sum of all members' logits says about ``targets`` (B,), all of the minibatch's examples or some."""
+        """Outcome of the sum of all members' logits for ``targets`` (B,), all of the minibatch's examples or some."""
         mean = self.wire.decode(total, tuple(logits[0].shape), self.job.dtype)
         if mean is None:
             self.refuse(iteration, logits)
@@ -130,7 +130,7 @@ class LogitMethod(EnsembleMethod):
 
 
 class LogitExchange(LogitMethod):
-    """Base of those that wait for the sum before they go on."""
+    """Base of the methods that wait for the sum before they continue."""
 
     def step(self, iteration: int) -> JointOutcome:
         batch = self.job.batch(iteration)
@@ -142,4 +142,4 @@ class LogitExchange(LogitMethod):
 
     @abstractmethod
     def exchange(self, message: np.ndarray) -> np.ndarray:
-        """The sum over the ranks of their messages (B K,), on every rank."""
+        """Sum of the messages (B K,) of all ranks, on every rank."""

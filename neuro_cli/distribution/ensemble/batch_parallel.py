@@ -1,4 +1,4 @@
-"""The usual data parallelism, for comparison: every rank has all members and a share of the minibatch, gradients are all-reduced.
+"""Data parallelism for comparison: every rank has all members and a share of the minibatch, gradients are all-reduced.
 
 Each parameter's gradient crosses the wire, out and in. With ``algo.size=1`` it trains one network. Running statistics of
 batch norm are averaged over the ranks; batches are normalised by each rank's share.
@@ -57,13 +57,13 @@ class BatchParallel(EnsembleMethod):
 
 
 def _message(numbers: list[tuple[Tensor, bool]], more: tuple[float, float]) -> np.ndarray:
-    """All numbers in one row, then ``more``."""
+    """Concatenate all numbers in one row, then ``more``."""
     row = torch.cat([tensor.flatten() for tensor, _ in numbers]).cpu().numpy()
     return np.append(row, np.array(more, row.dtype))
 
 
 def _spread(message: np.ndarray, numbers: list[tuple[Tensor, bool]], ranks: int) -> None:
-    """Put the sums back where the numbers came from; of what is averaged, the mean."""
+    """Write the sums back into their tensors; the means into those that are averaged."""
     start, row = 0, torch.from_numpy(message)
     for tensor, averaged in numbers:
         piece = row[start : start + tensor.numel()].view(tensor.shape)

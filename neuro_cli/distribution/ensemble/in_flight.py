@@ -1,4 +1,4 @@
-"""Forward passes whose logits travel while others are made."""
+"""Forward passes in flight: their logits are exchanged while others are computed."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from neuro_cli.fabric.base import Exchange
 
 @dataclass(frozen=True)
 class Pass:
-    """A minibatch, or a piece of one: its ``number``, its ``targets``, a rank's members' ``logits``, the sum under way."""
+    """Pass of a minibatch, or of a piece: its ``number``, its ``targets``, a rank's members' ``logits``, the pending sum."""
 
     number: int
     targets: Tensor
@@ -20,7 +20,7 @@ class Pass:
 
 
 def push(flight: Iterable[Pass]) -> None:
-    """Let the library move what is under way: MPI moves data only when it is called."""
+    """Let the library progress pending sums: MPI moves data only when it is called."""
     for due in flight:
         due.exchange.test()
 

@@ -1,4 +1,4 @@
-"""Logits by the library's all-reduce: B x K numbers out and in, whatever the networks' size."""
+"""Logits by the library's all-reduce: B x K numbers out and in, independent of the networks' size."""
 
 import numpy as np
 

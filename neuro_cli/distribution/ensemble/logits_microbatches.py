@@ -1,4 +1,4 @@
-"""Logits of a minibatch in pieces: members go forward on the next piece while the sum for the last one travels.
+"""Logits of a minibatch in pieces: members compute the next piece while the sum of the last one is exchanged.
 
 All pieces' backward passes come before the update, so nothing is stale: the gradient is that of the whole minibatch, up to
 rounding (Huang et al. 2019, "GPipe", have the idea for layers). What is not hidden is the travel of the last piece, and that

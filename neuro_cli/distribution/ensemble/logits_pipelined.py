@@ -1,4 +1,4 @@
-"""Logits by an all-reduce under way: members go forward on the next minibatches while the sum for this one travels.
+"""Logits by a non-blocking all-reduce: members compute the next minibatches while the sum of this one is exchanged.
 
 The price is staleness: a minibatch's logits, and so its gradient, are those of parameters ``staleness`` updates old.
 """

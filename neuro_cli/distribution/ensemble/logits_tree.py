@@ -1,7 +1,7 @@
 """Logits by a binary tree of messages: sums go up from child to parent, the total comes down the same way.
 
-Rank r's parent is (r - 1) // 2. A leaf sends and receives B x K numbers; a node with two children three times as many, where the
-library's all-reduce may choose a better algorithm: it is the published picture, made explicit, and a reference for the other.
+Rank r's parent is (r - 1) // 2. A leaf sends and receives B x K numbers, a node with two children three times as many; the
+library's all-reduce may choose a better algorithm. This is the published scheme, and a reference for the others.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The reference: one process, all members in one graph, differentiated as a whole."""
+"""Reference method: one process, all members in one graph, differentiated as a whole."""
 
 import torch
 import torch.nn.functional as F

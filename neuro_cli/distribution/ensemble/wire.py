@@ -1,4 +1,4 @@
-"""What crosses the wire of an ensemble: for every minibatch the sum of a rank's members' logits, B x K numbers.
+"""Messages of an ensemble: for every minibatch the sum of a rank's members' logits, B x K numbers.
 
 ``fixed`` (8 bytes a number) sends multiples of a power of two: integers add up to the same bits in any order, so a run does
 not depend on how many ranks share the members or by which tree the library adds. ``float32`` and ``float64`` add in the
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-LARGEST = 4096.0  # logits beyond it are those of a run that diverged: exp of their differences is no number
+LARGEST = 4096.0  # a run with logits beyond it has diverged: exp of their differences overflows
 ENCODINGS = ("fixed", "float32", "float64")
 
 
@@ -24,15 +24,15 @@ class Wire(ABC):
 
     @abstractmethod
     def encode(self, logits: Sequence[Tensor]) -> np.ndarray:
-        """The sum of a rank's members' logits, (B, K) each, as one message (B K,)."""
+        """Encode the sum of a rank's members' logits, (B, K) each, as one message (B K,)."""
 
     @abstractmethod
     def decode(self, total: np.ndarray, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
-        """Mean logits ``shape`` = (B, K) of all members; None when any of them was no finite number within +-4096."""
+        """Decode mean logits ``shape`` = (B, K) of all members; None when any of them was not a finite number within +-4096."""
 
 
 class Fixed(Wire):
-    """Integers of 64 bits. Their lowest bits, enough to count the members, say how many messages could not be encoded."""
+    """Integers of 64 bits. Their lowest bits, enough to count the members, count the messages that could not be encoded."""
 
     def __init__(self, members: int) -> None:
         self._members = members

@@ -1,6 +1,6 @@
-"""``ledger.bin`` of a peer's run folder: its committed iterations, written as they come, cut where a kill tore them.
+"""File ``ledger.bin`` of a peer's run folder: committed iterations are appended; an end torn by a kill is cut off.
 
-A header, then the records. The header says how many iterations were on disk when it was last written: where fewer are found
+A header, then the records. The header has the number of iterations on disk when it was last written: with fewer of them
 the file was cut, and not by a kill. A record's frame is its length, the CRC-32 of the record, and the CRC-32 of these two: so
 a wrong length is damage, and only an end that is too short for a whole record is a torn one.
 """
@@ -38,7 +38,7 @@ class LedgerFile:
         self.rewrite(ledger)
 
     def rewrite(self, ledger: Ledger) -> None:
-        """Replace the file by what the ledger holds (after it was compacted, or replaced)."""
+        """Replace the file by the ledger's records (after it was compacted, or replaced)."""
         first = ledger.head_at(ledger.base)
         assert first is not None
         self._base, self._first, self._next = ledger.base, first, ledger.next
@@ -53,7 +53,7 @@ class LedgerFile:
         self._next += 1
 
     def marker(self) -> Callable[[], None]:
-        """What lets the header say how many iterations there are now, once they are on disk; for any thread, once."""
+        """Function that flushes the file and then writes the present number of iterations to its header; for any thread, once."""
         handle, header = os.dup(self._file), self._header()
 
         def mark() -> None:
@@ -82,7 +82,7 @@ def _framed(record: bytes) -> bytes:
 
 
 def read_ledger(run: Path) -> Ledger:
-    """The ledger of a run folder, also of one that is being written. Raises UserError."""
+    """Read the ledger of a run folder, also while it is written. Raises UserError."""
     path = run / NAME
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -97,11 +97,11 @@ def read_ledger(run: Path) -> Ledger:
 
 
 class _HeaderError(UserError):
-    """A header that does not fit its checksum."""
+    """Header that does not fit its checksum."""
 
 
 def ledger_in(content: bytes, path: Path) -> Ledger:
-    """The ledger that the file ``path`` with this ``content`` holds. Raises UserError."""
+    """Parse the ledger in the ``content`` of the file ``path``. Raises UserError."""
     if content.startswith(b'{"format": 1,'):
         return _read_format_1(path, content)
     if not content.startswith(_MAGIC) or len(content) < HEADER:
@@ -112,7 +112,7 @@ def ledger_in(content: bytes, path: Path) -> Ledger:
 
 
 def _records(path: Path, content: bytes) -> Ledger:
-    """The ledger of a file with an intact header. Raises UserError."""
+    """Parse the ledger of a file with an intact header. Raises UserError."""
     base, written, first = _HEADER.unpack_from(content, len(_MAGIC))
     ledger, at, size = Ledger(first, base), HEADER, _FRAME.size + _CRC.size
     while at + size <= len(content):
@@ -141,7 +141,7 @@ def _add(path: Path, ledger: Ledger, record: bytes, check: int) -> None:
 
 
 def _read_format_1(path: Path, content: bytes) -> Ledger:
-    """Of versions whose frames have no checksum of their own: a wrong length cannot be told from a torn end there."""
+    """Parse a file of format 1: its frames have no checksum of their own, so a wrong length is taken for a torn end."""
     first, _, rest = content.partition(b"\n")
     try:
         head = json.loads(first)

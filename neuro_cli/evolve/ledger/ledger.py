@@ -1,4 +1,4 @@
-"""The sequence of committed iterations: a pure state machine, the same on every peer whatever order messages come in."""
+"""Ledger of committed iterations: a pure state machine, the same on every peer for any order of messages."""
 
 import hashlib
 from enum import Enum
@@ -7,24 +7,24 @@ from neuro_cli.evolve.ledger.record import InvalidRecordError, LedgerRecord, dec
 
 
 class Offered(Enum):
-    """What became of a record that was offered."""
+    """Outcome of an offered record."""
 
     APPLIED = "applied"
-    DUPLICATE = "duplicate"  # that iteration is there already
+    DUPLICATE = "duplicate"  # the ledger has that iteration already
     GAP = "gap"  # iterations before it are missing
     FORK = "fork"  # it follows another history
     INVALID = "invalid"
 
 
 def origin(identity: bytes) -> bytes:
-    """The hash before the first record: what the run is of (config, noise, initial parameters)."""
+    """Hash before the first record, from the run's identity (config, noise, initial parameters)."""
     return hashlib.sha256(b"neuro evolve 1\n" + identity).digest()
 
 
 class Ledger:
     """Records ``base`` to ``next`` - 1, each chained to all before it by a SHA-256.
 
-    ``head`` names everything committed so far, also what was dropped by :meth:`compact`.
+    ``head`` is the hash of everything committed so far, also of records dropped by :meth:`compact`.
     """
 
     def __init__(self, head: bytes, base: int = 0) -> None:
@@ -34,13 +34,13 @@ class Ledger:
 
     @property
     def next(self) -> int:
-        """The iteration that comes next: so many are committed."""
+        """Next iteration, which is the number of committed ones."""
         return self.base + len(self.records)
 
     def offer(self, content: bytes, columns: int | None = None) -> tuple[Offered, LedgerRecord | None]:
-        """Take an encoded record if it is the next one; the record is given back when it was taken.
+        """Append an encoded record if it is the next one, and return it decoded.
 
-        ``columns``: of the task's scores, where the task is known.
+        ``columns``: number of the task's score columns, where the task is known.
         """
         try:
             record = decoded(content, columns)
@@ -62,7 +62,7 @@ class Ledger:
         return self.records[iteration - self.base :]
 
     def head_at(self, iteration: int) -> bytes | None:
-        """The hash of everything before ``iteration``, None where that is not known (any more)."""
+        """Hash of everything before ``iteration``, None where it is not known (any more)."""
         return self._heads[iteration - self.base] if self.base <= iteration <= self.next else None
 
     def compact(self, iteration: int) -> None:

@@ -1,4 +1,4 @@
-"""One committed iteration: what every peer adds to its model, as plain data. It is all that a model's history consists of."""
+"""Record of one committed iteration: the steps that every peer adds to its model, as plain data."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ MOST_ITERATIONS = 2**32
 
 
 class InvalidRecordError(ValueError):
-    """Bytes that are no record of this format."""
+    """Bytes that are not a record of this format."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class LedgerRecord:
     """``parent``: first bytes of the hash of all records before; ``late``: reports that came too late to count.
 
     ``means`` (C,) float32: of every score column over the ``members`` of this iteration, the fitness first. They are committed
-    because a task may learn from them (statistics of observations): what it learns is then the same at every peer.
+    because a task may learn from them (statistics of observations), and must learn the same at every peer.
     """
 
     iteration: int
@@ -41,9 +41,9 @@ def encoded(record: LedgerRecord) -> bytes:
 
 
 def decoded(content: bytes, columns: int | None = None) -> LedgerRecord:
-    """The record of :func:`encoded` bytes, every field checked. Raises InvalidRecordError.
+    """Decode :func:`encoded` bytes, with every field checked. Raises InvalidRecordError.
 
-    ``columns``: of the means, where that is known.
+    ``columns``: number of the means, where that is known.
     """
     try:
         values = msgpack.unpackb(content, use_list=True, strict_map_key=True)
@@ -73,7 +73,7 @@ def _step(now: int, iteration: int, first: int, coefficients: bytes) -> Step:
 
 
 def finite(content: bytes) -> np.ndarray:
-    """float32 numbers, at least one, all of them finite. Raises InvalidRecordError."""
+    """Decode float32 numbers, at least one, all of them finite. Raises InvalidRecordError."""
     values = np.frombuffer(content, "<f4")
     if not len(values) or not np.isfinite(values).all():
         raise InvalidRecordError("numbers are missing or not finite")

@@ -1,4 +1,4 @@
-"""How many connections a peer holds at once: of strangers few, the oldest giving way; of one key fewer still."""
+"""Admission control: limits the connections of unauthenticated strangers, of each key, and in all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from neuro_cli.evolve.network.channel import Channel
 STRANGERS, OF_ONE, ALL = 64, 8, 512  # connections
 
 
-class Doorway:
-    """Counts the connections that others open. Where there are too many the oldest of that sort is ended, not the newest:
-    who is slow to show the secret must not keep out who is quick."""
+class Admission:
+    """Counts the connections that others open. Where there are too many the oldest one is closed, not the newest, so that
+    slow strangers cannot keep out peers that authenticate quickly."""
 
     def __init__(self) -> None:
         self._strangers: dict[Channel, None] = {}
@@ -22,7 +22,7 @@ class Doorway:
 
     @contextmanager
     def stranger(self, channel: Channel) -> Iterator[None]:
-        """While it has not said who it is."""
+        """Count ``channel`` as a stranger's until it is authenticated."""
         self._strangers[channel] = None
         if len(self._strangers) > STRANGERS:
             oldest = next(iter(self._strangers))
@@ -35,7 +35,7 @@ class Doorway:
 
     @contextmanager
     def known(self, channel: Channel, identifier: str) -> Iterator[None]:
-        """While somebody with the key of ``identifier`` is connected. Raises ConnectionError when the house is full."""
+        """Count ``channel`` under the key of ``identifier``. Raises ConnectionError when there are too many in all."""
         if sum(map(len, self._known.values())) >= ALL:
             raise ConnectionError(f"there are {ALL} connections already")
         mine = self._known.setdefault(identifier, {})
@@ -52,7 +52,7 @@ class Doorway:
                 del self._known[identifier]
 
     def close(self) -> None:
-        """End all connections of those who are known: the name that they speak with is given up."""
+        """Close all authenticated connections, since our name is given up."""
         for channels in self._known.values():
             for channel in channels:
                 channel.abort()

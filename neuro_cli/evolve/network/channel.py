@@ -1,4 +1,4 @@
-"""Messages over a connection: a length, then plain data. Every byte is counted as TLS sends it."""
+"""Channel of messages over one TLS connection: a length, then plain data. Bytes are counted as TLS sends them."""
 
 import asyncio
 import ssl
@@ -11,18 +11,18 @@ from neuro_cli.evolve.network.messages import MalformedError, checked, printable
 from neuro_cli.evolve.network.names import address_of, identifier_in
 
 _LENGTH = struct.Struct(">I")
-FIRST = 2**16  # bytes of the first message of somebody of whom nothing but the secret is known
+FIRST = 2**16  # bytes of the first message on a connection
 ANSWER = 2**20  # bytes of the answer to it
-DRAIN = 30.0  # seconds in which a peer takes what it asked for
-RECORD, RECORD_COST = 2**14, 22  # TLS 1.3: bytes of a record, and what its header and its seal add
+DRAIN = 30.0  # seconds in which a peer must read what it asked for
+RECORD, RECORD_COST = 2**14, 22  # TLS 1.3: bytes of a record, and of its header and authentication tag
 
 
 class RefusedError(Exception):
-    """The other side does not want to speak with us, and says why."""
+    """Refusal by the other side, with its reason."""
 
 
 class StrangerError(ConnectionError):
-    """Another peer, or none, is where one was expected."""
+    """Answer by another peer than the expected one."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class ChannelTraffic:
 
 
 class Channel:
-    """One connection. ``peer``: who is at the other end, when that is known; ``most``: bytes of a message that is taken."""
+    """Connection with one peer. ``peer``: its name, once known; ``most``: bytes of the longest message that is accepted."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: ChannelTraffic, most: int = FIRST
@@ -49,7 +49,7 @@ class Channel:
 
     @property
     def identifier(self) -> str:
-        """Of the key that the other side has shown. Raises ConnectionError."""
+        """Identifier of the key that the other side has shown. Raises ConnectionError."""
         found = self._writer.get_extra_info("ssl_object")
         return identifier_in(found.getpeercert(binary_form=True) if found is not None else None)
 
@@ -61,7 +61,7 @@ class Channel:
         except AttributeError as error:
             if self._writer.transport is not None:
                 raise
-            self._writer._transport = before  # asyncio has lost it where the connection ended within the handshake
+            self._writer._transport = before  # asyncio drops it when the connection ends during the handshake
             raise ConnectionError("the connection has ended") from error
 
     def send(self, message: dict[str, Any]) -> None:
@@ -71,17 +71,17 @@ class Channel:
         self._traffic.sent += _on_wire(len(content) + _LENGTH.size)
 
     async def drain(self) -> None:
-        """Wait until the other side has taken most of it. Raises TimeoutError."""
+        """Wait until the other side has read most of it. Raises TimeoutError."""
         async with asyncio.timeout(DRAIN):
             await self._writer.drain()
 
     @property
     def waiting(self) -> int:
-        """Bytes that the network has not taken yet."""
+        """Number of bytes that are not sent yet."""
         return self._writer.transport.get_write_buffer_size()
 
     async def receive(self) -> dict[str, Any]:
-        """The next message. Raises ConnectionError at the end of the connection and for what is no message."""
+        """Receive the next message. Raises ConnectionError at the end of the connection and for bytes that are no message."""
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
             if length > self.most:
@@ -104,7 +104,7 @@ class Channel:
         self._writer.close()
 
     def abort(self) -> None:
-        """End the connection without waiting for a network that takes nothing."""
+        """End the connection without waiting for unsent bytes."""
         self._writer.transport.abort()
 
 
@@ -115,9 +115,9 @@ def _on_wire(size: int) -> int:
 async def dial(
     target: str, tls: ssl.SSLContext, traffic: ChannelTraffic, hello: dict[str, Any], answers: tuple[str, ...], timeout: float
 ) -> tuple[Channel, dict[str, Any]]:
-    """Connect with a peer (by its name, or by HOST:PORT) and introduce ourselves: the channel and the answer, of ``answers``.
+    """Connect with a peer (by its name, or by HOST:PORT) and send ``hello``. Returns the channel and the answer, of ``answers``.
 
-    Raises RefusedError, StrangerError where another than the named peer answers, or ConnectionError where nobody is.
+    Raises RefusedError, StrangerError where another than the named peer answers, or ConnectionError without an answer.
     """
     host, _, port = address_of(target).rpartition(":")
     try:
@@ -147,7 +147,7 @@ async def dial(
 
 
 def _expect(channel: Channel, target: str) -> None:
-    """Take down who is there. Raises StrangerError when ``target`` names another."""
+    """Set the name of the peer that answered. Raises StrangerError when ``target`` names another."""
     identifier = channel.identifier
     wanted, at, address = target.rpartition("@")
     if at and wanted != identifier:
@@ -156,7 +156,7 @@ def _expect(channel: Channel, target: str) -> None:
 
 
 def _answered(answer: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
-    """The answer to a hello. Raises RefusedError, also for one of an earlier version, and MalformedError."""
+    """Check the answer to a hello. Raises RefusedError, also for one of an earlier version, and MalformedError."""
     if type(answer.get("refused")) is str:
         raise RefusedError(printable(answer["refused"], 500))
     return checked(answer, *kinds)

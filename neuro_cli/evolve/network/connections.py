@@ -1,4 +1,4 @@
-"""Connections from this peer to others, one to each, dialled again when they break."""
+"""Outgoing connections of a peer, one to each of the others, dialled again when they break."""
 
 import asyncio
 import logging
@@ -8,18 +8,18 @@ from typing import Any
 
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, StrangerError, dial
 from neuro_cli.evolve.network.messages import MalformedError
-from neuro_cli.evolve.network.rate_limit import Rationed
+from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 
 log = logging.getLogger(__name__)
 
 AGAIN, SELDOM = 0.3, 2.0  # seconds until a broken connection is dialled again: at first, and at most
 ANSWER = 2.0  # seconds that a peer may take to answer
-MOST_WAITING = 4 * 2**20  # bytes for a peer that does not read: what comes on top is lost, elections live with that
+MOST_WAITING = 4 * 2**20  # unsent bytes for a peer that does not read; further messages are dropped, which elections tolerate
 
 
 class Connections:
-    """``tls``: of a client, of our present name. ``changed(peer, there)`` tells of connections, ``refused(peer, reason)`` of
-    peers that do not want us."""
+    """``tls``: context of a client under our present name. ``changed(peer, connected)`` is called when a connection opens or
+    closes, ``refused(peer, reason)`` when a peer refuses ours."""
 
     def __init__(
         self,
@@ -32,19 +32,19 @@ class Connections:
         self._tls, self._traffic, self._hello, self._changed, self._refused = tls, traffic, hello, changed, refused
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._open: dict[str, Channel] = {}
-        self._strange = Rationed(log)
+        self._strange = RateLimitedLog(log)
 
     @property
-    def there(self) -> set[str]:
+    def connected(self) -> set[str]:
         return set(self._open)
 
     @property
     def wanted(self) -> set[str]:
-        """All that :meth:`want` named, whether they are there or not."""
+        """Peers that :meth:`want` named, connected or not."""
         return set(self._tasks)
 
     def want(self, peers: set[str]) -> None:
-        """Be connected with these and no others."""
+        """Connect with ``peers``, and close all other connections."""
         for peer in set(self._tasks) - peers:
             self._tasks.pop(peer).cancel()
         for peer in peers - set(self._tasks):
@@ -56,7 +56,7 @@ class Connections:
             channel.send(message)
 
     def drop(self, peer: str) -> None:
-        """Give up a connection through which nothing has come for long; it is dialled again."""
+        """Close a silent connection; it is dialled again."""
         channel = self._open.get(peer)
         if channel is not None:
             channel.abort()
@@ -68,11 +68,11 @@ class Connections:
                 channel, _ = await dial(peer, self._tls(), self._traffic, self._hello(), ("ok",), ANSWER)
                 self._open[peer], pause = channel, AGAIN
                 self._changed(peer, True)
-                # nobody speaks on it but us: this waits for the end
+                # only we send on it, so this waits for its end
                 raise MalformedError(f"{await channel.receive()}")
             except RefusedError as refusal:
                 self._refused(peer, str(refusal))
-            except StrangerError as stranger:  # it was here before, under another name or as another process
+            except StrangerError as stranger:  # another name or another process has its address now
                 self._strange.say(f"{peer}: {stranger}")
             except (ConnectionError, OSError):
                 pass

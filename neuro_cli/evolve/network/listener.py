@@ -1,4 +1,4 @@
-"""Who knocks at a peer: authenticated by TLS, looked over here, then let through or told why not."""
+"""Accepts incoming connections, authenticates peers by TLS, and serves them or refuses with a reason."""
 
 import asyncio
 import logging
@@ -8,69 +8,76 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from neuro_cli.election.base import Election
+from neuro_cli.evolve.dispatch import Dispatch
 from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.identity import FORMAT, difference
 from neuro_cli.evolve.ledger.ledger import Ledger
-from neuro_cli.evolve.network.admission import Doorway
+from neuro_cli.evolve.network.admission import Admission
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic
 from neuro_cli.evolve.network.messages import PURPOSES, Limits, MalformedError, checked, printable, shown
-from neuro_cli.evolve.network.rate_limit import Rationed
+from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 from neuro_cli.evolve.network.tls import Credentials
+from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.evolve.state_transfer import Snapshot, serve
+from neuro_cli.evolve.status import status_of
 
 log = logging.getLogger(__name__)
 
 HANDSHAKE = 5.0  # seconds for a newcomer to show the secret and say what it wants
-LINES = 10  # a minute, about those who know the secret
+LINES = 10  # per minute, about peers that know the secret
 
 
-class Listening(Protocol):
-    """What the listener needs of its node. ``snapshot``: the newest of the model; ``heard``: takes a message of a member."""
+class ListenerNode(Protocol):
+    """Part of a node that its listener needs. ``snapshot``: gives the newest snapshot of the model."""
 
     me: str
     cluster: str
     identity: dict[str, Any]
     credentials: Credentials
     limits: Limits
-    ledger: Ledger
     election: Election
+    dispatch: Dispatch
     heartbeat: Heartbeat
+    peer_ledger: PeerLedger
     traffic: ChannelTraffic
     entered: threading.Event
     snapshot: Callable[[], Snapshot | None]
 
-    def status(self) -> dict[str, Any]: ...
-
-    def heard(self, peer: str, message: dict[str, Any]) -> None: ...
+    @property
+    def ledger(self) -> Ledger: ...
 
 
 class Listener:
-    """Serves the connections that others open."""
+    """Serves incoming connections of a node, on the network thread."""
 
-    def __init__(self, node: Listening) -> None:
+    def __init__(self, node: ListenerNode) -> None:
         self._node = node
-        self.doorway = Doorway()
-        self._strangers, self._refused, self._malformed = Rationed(log), Rationed(log, LINES), Rationed(log, LINES)
+        self.admission = Admission()
+        self._strangers, self._refused, self._malformed = (
+            RateLimitedLog(log),
+            RateLimitedLog(log, LINES),
+            RateLimitedLog(log, LINES),
+        )
 
-    async def welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from the first byte to its end."""
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection, from the first byte to its end."""
         channel = Channel(reader, writer, self._node.traffic)
         address = channel.address
         identifier = ""
         try:
-            with self.doorway.stranger(channel):
+            with self.admission.stranger(channel):
                 async with asyncio.timeout(HANDSHAKE):
                     await channel.secure(self._node.credentials.server)
                     identifier = channel.identifier
                     hello = await channel.receive()
-            with self.doorway.known(channel, identifier):
+            with self.admission.known(channel, identifier):
                 await self._serve(channel, hello)
         except asyncio.CancelledError:
             pass  # this peer ends
         except MalformedError as error:
             self._malformed.say(f"{channel.peer or address} sent what is no message of this version: {error}")
         except (ssl.SSLError, ConnectionError, TimeoutError) as error:
-            # whoever cannot finish the handshake may be noticed by its alert, by a reset or by silence, as the race goes
+            # a failed handshake shows as an alert, a reset or silence, depending on timing
             if not identifier:
                 why = "it does not know the cluster's secret, is no peer or was cut off"
                 self._strangers.say(f"refused {address}: {why} ({_short(error)})")
@@ -81,8 +88,8 @@ class Listener:
         finally:
             writer.close()
 
-    def tell(self, at_once: bool = False) -> None:
-        """Say how many were refused of whom nothing was said yet."""
+    def log_refusals(self, at_once: bool = False) -> None:
+        """Log the number of refusals that were not logged yet."""
         for lines in (self._strangers, self._refused, self._malformed):
             lines.due(at_once)
 
@@ -106,15 +113,15 @@ class Listener:
             channel.send({"k": "cluster", "cluster": node.cluster})
             await serve(channel, node.ledger, hello["next"], hello["head"], node.limits.origin, node.snapshot)
         elif purpose == "status":
-            channel.send({"k": "status", **node.status(), "head": node.ledger.head, "cluster": node.cluster})
+            channel.send({"k": "status", **status_of(node), "head": node.ledger.head, "cluster": node.cluster})
         else:
             await self._change(channel, purpose)
         await channel.drain()
 
     def _refusal(self, channel: Channel, hello: dict[str, Any]) -> str | None:
-        """Why not, or None. What a newcomer is of is compared key by key, so that the answer names the key.
+        """Reason to refuse ``hello``, or None. A newcomer's identity is compared key by key, so that the reason names the key.
 
-        Raises MalformedError for what is no hello.
+        Raises MalformedError for any other message.
         """
         node = self._node
         if hello.get("k") == "hello" and hello.get("format") != FORMAT:
@@ -134,12 +141,12 @@ class Listener:
         return difference(node.identity, hello["identity"])
 
     async def _listen(self, channel: Channel) -> None:
-        """What a connected peer says, until the connection ends."""
+        """Receive the messages of a connected peer, until the connection ends."""
         while True:
-            self._node.heard(channel.peer, await channel.receive())
+            self._node.dispatch.received(channel.peer, await channel.receive())
 
     async def _change(self, channel: Channel, purpose: str) -> None:
-        """Let a peer in or out, if we lead; else say who does."""
+        """Add or remove a peer if we lead; else answer with the leader."""
         node, peer = self._node, channel.peer
         if not node.entered.is_set() or not node.election.can_commit:
             leader = node.election.leader if node.entered.is_set() else None

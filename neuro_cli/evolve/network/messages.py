@@ -1,6 +1,6 @@
-"""What peers may say to each other: every kind of message, its fields, and what each may hold. All else ends a connection.
+"""Messages between peers: every kind, its fields, and their allowed values. Any other message ends a connection.
 
-A kind has exactly the fields that stand here. What election methods say to each other (``election``) they check themselves;
+A message has exactly the fields listed here. Elections check their own messages (``election``) themselves;
 committed records are checked by :mod:`neuro_cli.evolve.ledger.record`.
 """
 
@@ -18,12 +18,12 @@ PART = 2**20  # bytes of a snapshot in a message
 
 
 class MalformedError(ConnectionError):
-    """A message that no peer of this version sends."""
+    """Message that no peer of this version sends."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """``allowed``: in words."""
+    """Field of a message. ``allowed``: its values in words."""
 
     holds: Callable[[Any], bool]
     allowed: str
@@ -68,7 +68,7 @@ def _or_none(of: Field) -> Field:
 
 
 def _is_plain(value: Any, depth: int = 4) -> bool:
-    """Whether it is what a config holds: no bytes, no surprising nesting."""
+    """Whether ``value`` can be part of a config, without bytes and not nested deeper than ``depth``."""
     if isinstance(value, dict):
         return depth > 0 and all(type(key) is str and _is_plain(item, depth - 1) for key, item in value.items())
     if isinstance(value, list):
@@ -78,7 +78,7 @@ def _is_plain(value: Any, depth: int = 4) -> bool:
 
 _NAME = Field(is_name, "a name (identifier@host:port)")
 _FLAG = Field(lambda value: type(value) is bool, "true or false")
-_ITERATION = _whole(0, MOST_ITERATIONS)  # or how many there are
+_ITERATION = _whole(0, MOST_ITERATIONS)  # or a number of iterations
 _TERM = _whole(0, 2**63 - 1)
 _CLUSTER = _text(64)
 _FLOATS = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 and len(value) % 4 == 0, "float32 numbers")
@@ -126,7 +126,7 @@ ON_A_LINK = ("ping", "report", "election")
 
 
 def checked(message: Any, *kinds: str) -> dict[str, Any]:
-    """``message`` if it is one of ``kinds``, whole and with nothing besides. Raises MalformedError, with the field."""
+    """Check that ``message`` is one of ``kinds`` with exactly its fields, and return it. Raises MalformedError."""
     kind = kind_of(message)
     if kind not in kinds:
         raise MalformedError(f"{shown(kind)} where {' or '.join(kinds)} is expected")
@@ -142,13 +142,13 @@ def checked(message: Any, *kinds: str) -> dict[str, Any]:
 
 
 def kind_of(message: Any) -> str:
-    """The name that a message goes by in :data:`FIELDS`, whether it stands there or not."""
+    """Kind of a message as a key of :data:`FIELDS`, whether it is listed there or not."""
     kind = message.get("k") if isinstance(message, dict) else None
     return f"hello for {shown(message.get('for'))}" if kind == "hello" else kind if isinstance(kind, str) else "no kind"
 
 
 def shown(value: Any) -> str:
-    """A value of somebody else for a line of ours: short, and printable."""
+    """Format another peer's value for our log: short, and printable."""
     if isinstance(value, bytes | bytearray | list | tuple | dict) and len(value) > SHOWN:
         return f"{len(value)} {'bytes' if isinstance(value, bytes | bytearray) else 'items'}"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**64:
@@ -157,15 +157,15 @@ def shown(value: Any) -> str:
 
 
 def printable(text: str, most: int) -> str:
-    """Text of somebody else for a line of ours: no control characters, nothing that a terminal obeys."""
+    """Clean another peer's text for our log: no control characters, nothing that a terminal obeys."""
     clean = "".join(one if one.isprintable() else "?" for one in text[: most + 1])
     return clean if len(clean) <= most else f"{clean[:most]}..."
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What messages of one run may hold beyond that. ``tensors``: shape and dtype of each in a snapshot; ``origin``: the hash
-    before the first record; ``first_member(peer, iteration)``: where the peer's addresses begin."""
+    """Limits of one run's messages. ``tensors``: shape and dtype of each in a snapshot; ``origin``: the hash before the first
+    record; ``first_member(peer, iteration)``: the first of the peer's addresses."""
 
     population: int
     columns: int
@@ -176,10 +176,10 @@ class Limits:
 
     @property
     def message(self) -> int:
-        """Bytes of the longest message: a record of 256 peers, or a few MiB of them."""
+        """Bytes of the longest message: a record of 256 peers, or a few MiB of records."""
         return min(2**26, 2**22 + 4 * 256 * self.population)
 
     @property
     def snapshot(self) -> int:
-        """Bytes: the tensors, and the names and shapes before them."""
+        """Bytes of a snapshot: the tensors, and the names and shapes before them."""
         return self.tensor_bytes + 2**16

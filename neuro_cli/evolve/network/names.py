@@ -1,4 +1,4 @@
-"""Names of peers: ``identifier@host:port``. The identifier is the hash of a key that the peer alone has."""
+"""Names of peers, ``identifier@host:port``. The identifier is the hash of a key that only the peer has."""
 
 import hashlib
 import re
@@ -11,12 +11,12 @@ NAME = re.compile(rf"[0-9a-f]{{32}}@(?:{HOST}):[0-9]{{1,5}}")
 
 
 def identifier_of(key: Ed25519PublicKey) -> str:
-    """The first 16 bytes of the SHA-256 of a public key, 32 hex digits."""
+    """Identifier of a public key: the first 16 bytes of its SHA-256, 32 hex digits."""
     return hashlib.sha256(key.public_bytes_raw()).digest()[:16].hex()
 
 
 def identifier_in(certificate: bytes | None) -> str:
-    """The identifier that belongs to a certificate (DER). Raises ConnectionError for one of another kind."""
+    """Identifier of a certificate (DER). Raises ConnectionError for one of another kind."""
     if certificate is None:
         raise ConnectionError("no certificate")
     try:
@@ -29,7 +29,7 @@ def identifier_in(certificate: bytes | None) -> str:
 
 
 def address_of(peer: str) -> str:
-    """HOST:PORT of a name, or of an address."""
+    """Address HOST:PORT of a name, or of an address."""
     return peer.rpartition("@")[2]
 
 

@@ -1,4 +1,4 @@
-"""Lines that somebody else can cause: a few a minute, and how many there were besides."""
+"""Rate limit for log lines that other peers can cause: a few per minute, with the number of suppressed ones."""
 
 import logging
 import time
@@ -7,8 +7,8 @@ from collections.abc import Callable
 PERIOD = 60.0  # seconds
 
 
-class Rationed:
-    """Lines of one sort through ``log``: ``most`` a period; what comes on top is counted in the next line."""
+class RateLimitedLog:
+    """Logs lines of one sort, at most ``most`` per period; the next line counts the suppressed ones."""
 
     def __init__(
         self, log: logging.Logger, most: int = 1, level: int = logging.WARNING, clock: Callable[[], float] = time.monotonic
@@ -28,7 +28,7 @@ class Rationed:
             self._kept, self._last = self._kept + 1, line
 
     def due(self, at_once: bool = False) -> None:
-        """To be called now and then: says how many were kept back, when the period is over."""
+        """Log the number of suppressed lines when the period is over; to be called regularly."""
         if self._kept and (at_once or self._clock() >= self._begun + PERIOD):
             line, self._kept = f"{self._last} (and {self._kept} in all since the last such line)", 0
             self._begun = float("-inf") if at_once else self._begun

@@ -1,4 +1,4 @@
-"""The cluster's secret: who knows it may speak. It is read from a file or the environment, and never shown."""
+"""Secret of a cluster, which authenticates its peers. It is read from a file or the environment, and never shown."""
 
 import contextlib
 import logging
@@ -18,12 +18,12 @@ SHORTEST, LONGEST = 16, 4096  # characters; bytes of a file
 
 
 def new_secret() -> str:
-    """128 random bits."""
+    """Draw a secret of 128 random bits."""
     return secrets.token_urlsafe(16)
 
 
 def given_secret(file: str | None) -> str | None:
-    """The secret in ``file`` (``cluster.secret_file``), else in the environment; None without either. Raises UserError."""
+    """Read the secret from ``file`` (``cluster.secret_file``) or the environment; None without either. Raises UserError."""
     source, secret = (VARIABLE, os.environ.get(VARIABLE)) if file is None else (KEY, _content(str(file)))
     if secret is not None and len(secret) < SHORTEST:
         raise UserError(f"{source}: the secret has {len(secret)} characters, at least {SHORTEST} are needed")
@@ -33,9 +33,9 @@ def given_secret(file: str | None) -> str | None:
 
 
 def _content(file: str) -> str:
-    """The text of a small regular file. Raises ConfigError."""
+    """Read the text of a small regular file. Raises ConfigError."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer must not hold us
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer must not block us
         with os.fdopen(handle, "rb") as opened:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
@@ -54,7 +54,7 @@ def _content(file: str) -> str:
 
 
 def keep_secret(run: Path, secret: str) -> Path:
-    """Write it into the run folder, readable by its owner alone; the file."""
+    """Write the secret into the run folder, readable by its owner alone. Returns the file."""
     path = run / FILE
     with contextlib.suppress(FileNotFoundError):
         path.unlink()

@@ -1,6 +1,6 @@
-"""Keys: one of the cluster, which its secret gives, and one of every name, which the cluster's key has signed.
+"""TLS keys: one of the cluster, derived from its secret, and one per name, signed by the cluster's key.
 
-Who shows a certificate that the cluster's key has signed knows the secret; who can finish the handshake with it has the key
+A peer with a certificate signed by the cluster's key knows the secret; a peer that finishes the handshake with it has the key
 of its name. So a member cannot speak as another. All connections are TLS 1.3, and both sides show a certificate.
 """
 
@@ -23,7 +23,7 @@ _COMMON_NAME = "neuro evolve"
 
 @dataclass(frozen=True)
 class Credentials:
-    """Of one name: its identifier, and TLS of a server and of a client that have its key."""
+    """Credentials of one name: its identifier, and TLS contexts of a server and of a client with its key."""
 
     identifier: str
     server: ssl.SSLContext
@@ -31,16 +31,16 @@ class Credentials:
 
 
 class Authority:
-    """The cluster's key, derived by scrypt: every peer that knows ``secret`` has the same one."""
+    """Signs names with the cluster's key, which scrypt derives from ``secret``, the same at every peer."""
 
     def __init__(self, secret: str) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(Scrypt(salt=_SALT, length=32, n=2**15, r=8, p=1).derive(secret.encode()))
-        # earlier versions show this certificate itself: they pass the handshake, and learn why they are refused
+        # peers of earlier versions show this certificate itself: they pass the handshake, and are refused with a reason
         self.certificate = _certificate(self._key.public_key(), self._key, 1, True)
         self.own = self._credentials(self._key, self.certificate)
 
     def fresh(self) -> Credentials:
-        """Of a new name."""
+        """Credentials of a new name."""
         key = Ed25519PrivateKey.generate()
         return self._credentials(key, _certificate(key.public_key(), self._key, x509.random_serial_number(), False))
 
@@ -58,7 +58,7 @@ class Authority:
     def _context(self, kind: int, pair: str) -> ssl.SSLContext:
         context = ssl.SSLContext(kind)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # the certificate says who one is, not where
+        context.check_hostname = False  # the certificate names the peer, not its address
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=self.certificate.decode())
         context.load_cert_chain(pair)
@@ -66,7 +66,7 @@ class Authority:
 
 
 def _certificate(key: Ed25519PublicKey, signer: Ed25519PrivateKey, serial: int, signs: bool) -> bytes:
-    """PEM of a certificate of ``key``. The cluster's own, whose ``signs`` is true, is the same bytes at every peer."""
+    """Certificate of ``key`` as PEM. The cluster's own (``signs``) is the same bytes at every peer."""
     issuer = signer.public_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _COMMON_NAME)])
     subject = name if signs else x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_COMMON_NAME} {identifier_of(key)}")])

@@ -1,4 +1,4 @@
-"""A network between ranks on one machine: every rank in a network namespace of its own, a switch with rate and delay between."""
+"""Emulation of a network on one machine: every rank in its own network namespace, behind a switch with rate and delay."""
 
 HOSTS = "NEURO_HOSTS"  # in a rank's environment: where the namespaces are held
 PORT = "eth0"  # a host's interface

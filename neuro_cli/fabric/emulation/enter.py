@@ -1,4 +1,4 @@
-"""Makes a process one of an emulated host, then becomes a program: the agent between a launcher and its ranks.
+"""Moves this process to an emulated host, then executes a program: the agent between a launcher and its ranks.
 
     mpiexec -n N python -m neuro_cli.fabric.emulation.enter PROGRAM...        rank R lives on host R
     python -m neuro_cli.fabric.emulation.enter [-x] 10.77.0.K COMMAND...      in place of ssh
@@ -16,7 +16,7 @@ from neuro_cli.fabric.mpi import RANK_VARIABLES
 
 
 def placed(arguments: Sequence[str], ranks: Sequence[str], hosts: int) -> tuple[int, list[str]]:
-    """The host and the command that ``arguments`` ask for; ``ranks``: what a launcher said this process's rank is."""
+    """Host and command that ``arguments`` ask for; ``ranks``: values of the launchers' rank variables."""
     if ranks:
         return int(ranks[0]), list(arguments)
     words = [word for word in arguments if not word.startswith("-")] if arguments[0].startswith("-") else list(arguments)

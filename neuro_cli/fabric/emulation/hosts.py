@@ -1,10 +1,10 @@
-"""Runs a command whose MPI ranks live on emulated hosts: network namespaces joined by the switch.
+"""Runs a command with its MPI ranks on emulated hosts, which are network namespaces joined by the switch.
 
     python -m neuro_cli.fabric.emulation.hosts HOSTS RATE DELAY COMMAND...
 
 The command itself, which starts the ranks, runs on one more host. RATE: bit/s of a port, each way; DELAY: seconds, one way.
 Nothing can be left behind. The namespaces have no names: they live as long as a process is in them or holds their
-descriptor, and all such processes live in a PID namespace whose first process dies with the one that started it. So the
+descriptor, and all such processes live in a PID namespace; its first process dies with the one that started it. So the
 kernel itself ends the ranks and removes interfaces and namespaces when the runner ends, by SIGKILL too.
 
 A process becomes one of a host by :mod:`neuro_cli.fabric.emulation.enter`.
@@ -64,7 +64,7 @@ def plug_in(hosts: Sequence[int]) -> list[int]:
 
 
 def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
-    """Be the switch, until killed."""
+    """Run the switch until killed."""
     import numpy as np
 
     from neuro_cli.fabric.emulation.switch import run_switch
@@ -81,7 +81,7 @@ def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
 
 
 def first_process(count: int, rate: float, delay: float, command: Sequence[str]) -> int:
-    """Be the first process of the PID namespace: hosts, switch, then ``command``. Returns its exit code."""
+    """Run the first process of the PID namespace: make hosts and switch, then run ``command``. Returns its exit code."""
     kernel.own_proc()
     hosts = make_hosts(count + 1)
     reading, writing = os.pipe()
@@ -116,7 +116,7 @@ def become_host(namespace: int, number: int) -> None:
 
 
 def pass_on(pid: int) -> None:
-    """Hand requests to stop to the process ``pid``."""
+    """Forward requests to stop to the process ``pid``."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         os.kill(pid, number)
@@ -126,7 +126,7 @@ def pass_on(pid: int) -> None:
 
 
 def code_of(returned: int) -> int:
-    """An exit code for what ``wait`` returned: 128 + N for a process that signal N ended."""
+    """Exit code for a status of ``wait``: 128 + N for a process that signal N ended."""
     return returned if returned >= 0 else 128 - returned
 
 

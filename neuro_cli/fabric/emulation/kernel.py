@@ -1,4 +1,4 @@
-"""The few calls to the Linux kernel that network namespaces and TAP ports take, and the check of the rights for them."""
+"""Calls to the Linux kernel for network namespaces and TAP ports, and the check of the rights for them."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ TUN = "/dev/net/tun"
 
 
 def missing_rights() -> str:
-    """What this process lacks for emulation, in words; empty when it lacks nothing."""
+    """Rights that this process lacks for emulation, in words; empty when it lacks none."""
     if sys.platform != "linux":
         return f"network namespaces are Linux's, this is {sys.platform}"
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff"))
@@ -49,7 +49,7 @@ def setns(descriptor: int, kind: int) -> None:
 
 
 def precise_timers() -> None:
-    """Let sleeps end within a nanosecond of what they ask for, where the kernel can."""
+    """Set the timer slack to 1 ns, where the kernel can."""
     libc_call("prctl", _PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
@@ -60,7 +60,7 @@ def own_proc() -> None:
 
 
 def open_port(name: str, hardware: bytes) -> int:
-    """A TAP port in this network namespace, with virtio headers, not blocking: its descriptor."""
+    """Open a non-blocking TAP port with virtio headers in this network namespace, and return its descriptor."""
     descriptor = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(descriptor, _TUNSETIFF, _request(name, struct.pack("H", _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR)))
     fcntl.ioctl(descriptor, _TUNSETOFFLOAD, _CHECKSUMS_AND_SEGMENTS)
@@ -80,7 +80,7 @@ def configure(name: str, address: str | None = None, netmask: str = "255.255.255
 
 
 def add_neighbour(name: str, address: str, hardware: bytes) -> None:
-    """A fixed entry of the address table, so that nobody needs to ask by broadcast."""
+    """Add a fixed entry to the address table, so that no broadcast is needed."""
     link = struct.pack("H", _ARPHRD_ETHER) + hardware.ljust(14, b"\0")
     entry = _address(address) + link + struct.pack("i", _ATF_FOREVER) + bytes(16) + name.encode().ljust(16, b"\0")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:

@@ -1,8 +1,8 @@
-"""A switch between TAP ports in user space: every port has a rate both ways, every frame a delay.
+"""Switch between TAP ports in user space, with a rate per port and direction and a delay per frame.
 
 It stands in for the kernel's ``netem``, which many kernels are built without. A frame that enters port i leaves port j
 when i's uplink has sent it, j's downlink has received it, and ``delay`` has passed. Segmentation is left to the ports
-(virtio headers), so one read and one write move up to 64 KiB. A port whose uplink is booked ahead is not read: senders
+(virtio headers), so one read and one write move up to 64 KiB. A port is not read while its uplink is booked ahead: senders
 feel back-pressure, as from a network card's queue, and nothing is lost but what overflows a downlink.
 
 The loop is compiled by numba, which the project needs anyway: no C compiler, and no interpreter in the path of a frame.
@@ -40,7 +40,7 @@ def _now(time) -> Any:
 
 @register_jitable
 def _wire_time(frame, length, rate):
-    """Nanoseconds that a frame holds a link of ``rate`` bit/s, every segment with its own headers."""
+    """Nanoseconds that a frame occupies a link of ``rate`` bit/s, every segment with its own headers."""
     if rate <= 0:
         return 0
     headers, size = frame[2] | frame[3] << 8, frame[4] | frame[5] << 8
@@ -73,7 +73,7 @@ def run_switch(ports, rate, delay, queue):
         for j in range(n):
             while head[j] != tail[j] and due[j, head[j] % RING] <= t:
                 place = head[j] % RING
-                _write(ports[j], base + slot[j, place] * FRAME, length[j, place])  # a full port loses it, as a card would
+                _write(ports[j], base + slot[j, place] * FRAME, length[j, place])  # a full port drops it, as a card would
                 free[left] = slot[j, place]
                 left += 1
                 head[j] += 1
@@ -101,7 +101,7 @@ def run_switch(ports, rate, delay, queue):
                 up[i] = max(up[i], t) + cost
                 to = frame[HEADER + 5] - 1  # the last byte of the address
                 if frame[HEADER] & 1 or to < 0 or to >= n or to == i:
-                    continue  # neighbours are entered by hand: nobody needs to broadcast
+                    continue  # neighbours have fixed entries: no broadcast is needed
                 arrival = max(down[to] + cost, up[i])
                 if arrival - up[i] > queue or tail[to] - head[to] >= RING:
                     continue

@@ -1,4 +1,4 @@
-"""The networks of an ensemble, from the config: of one kind (``algo.size``), of others beside it (``algo.members``)."""
+"""Networks of an ensemble from the config: one kind (``algo.size``), and others beside it (``algo.members``)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ ENTRY_KEYS = ("model", "count", "optimizer")
 
 @dataclass(frozen=True)
 class Kind:
-    """Members that are alike: ``count`` of them; ``key`` is where the config describes them."""
+    """Kind of ``count`` members that are alike; ``key`` is their place in the config."""
 
     key: str
     model: dict[str, Any]
@@ -40,7 +40,7 @@ class Kind:
 
 
 def kinds_of(config: dict[str, Any]) -> list[Kind]:
-    """The kinds of members, in the order in which members are numbered. Raises UserError."""
+    """Kinds of members, in the order in which members are numbered. Raises UserError."""
     node = config["algo"]
     size = integer("algo.size", node["size"], 0)
     kinds = [Kind("model", config["model"], node["optimizer"], size)] if size else []
@@ -65,12 +65,12 @@ def _entry(key: str, entry: Any, optimizer: dict[str, Any]) -> Kind:
 
 
 def total(kinds: Iterable[Kind]) -> int:
-    """How many members there are in all."""
+    """Number of members of all kinds."""
     return sum(kind.count for kind in kinds)
 
 
 def kind_of(kinds: Iterable[Kind], number: int) -> Kind:
-    """The kind of member ``number``."""
+    """Kind of member ``number``."""
     for kind in kinds:
         if number < kind.count:
             return kind
@@ -79,14 +79,14 @@ def kind_of(kinds: Iterable[Kind], number: int) -> Kind:
 
 
 def make_module(kind: Kind, seed: int, number: int) -> nn.Module:
-    """The network of member ``number`` with initial weights of its own, a function of (seed, number)."""
+    """Make the network of member ``number`` with initial weights of its own, a function of (seed, number)."""
     with seeded(number_seed(seed, number)):
         module: nn.Module = make({"model": kind.model}, "model", nn.Module)
     return module
 
 
 class JointPrediction(nn.Module):
-    """An ensemble as one module: its logits are the mean of its ``members``', whose softmax is the product of experts."""
+    """Ensemble as one module: its logits are the mean of its ``members``', so its softmax is the product of experts."""
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class JointPrediction(nn.Module):
 
 
 def load_members(config: dict[str, Any], checkpoint: Checkpoint) -> list[nn.Module]:
-    """The trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they are of another shape."""
+    """Load the trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they have other shapes."""
     kinds, dtype = kinds_of(config), DTYPES[config["algo"]["dtype"]]
     modules = []
     for number in range(total(kinds)):
@@ -111,7 +111,7 @@ def load_members(config: dict[str, Any], checkpoint: Checkpoint) -> list[nn.Modu
 
 
 def refuse_other_shapes(kind: Kind, module: nn.Module, saved: Mapping[str, Tensor]) -> None:
-    """Raise UserError when ``module`` is not the network whose tensors were ``saved``."""
+    """Raise UserError when ``module`` does not have the tensors that were ``saved``."""
     now = {name: tuple(tensor.shape) for name, tensor in (*module.named_parameters(), *module.named_buffers())}
     then = {name: tuple(tensor.shape) for name, tensor in saved.items()}
     if now != then:
@@ -122,7 +122,7 @@ def refuse_other_shapes(kind: Kind, module: nn.Module, saved: Mapping[str, Tenso
 
 
 def make_member(kind: Kind, algo: Ensemble, task: Task, seed: int, number: int, device: torch.device, staleness: int) -> Member:
-    """Member ``number``, ready to be trained. Raises UserError."""
+    """Make member ``number``, ready to be trained. Raises UserError."""
     module = make_module(kind, seed, number).to(device, algo.dtype).to(memory_format=task.memory_format)
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     key = f"{'algo' if kind.key == 'model' else kind.key}.optimizer"
@@ -139,7 +139,7 @@ def _factory(kind: Kind, key: str) -> OptimizerFactory:
 
 
 def load_task_of(kinds: Sequence[Kind], options: Options, device: torch.device, world: World) -> tuple[Classification, int]:
-    """The task with its data, in the memory format that all kinds of members take; and how many numbers are trained in all.
+    """Load the task with its data, in the memory format of all kinds of members, and count the parameters of all members.
 
     Raises UserError: a task without classes, a kind that does not fit it or that has other classes than the first.
     """

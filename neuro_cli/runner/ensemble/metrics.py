@@ -1,4 +1,4 @@
-"""An ensemble on the test set: the joint prediction, every member by itself, and how much the members differ.
+"""Metrics of an ensemble on the test set: the joint prediction, every member by itself, and the members' diversity.
 
 Legend: M members, T test examples, K classes.
 """
@@ -98,7 +98,7 @@ def _scores(logits: Tensor, targets: Tensor) -> tuple[float, float]:
 
 
 def disagreement(counts: np.ndarray) -> float:
-    """From ``counts`` (T, K) of votes for each class: the share of (pair of members, example) that differ; 0 for one member."""
+    """Share of (pair of members, example) that differ, from ``counts`` (T, K) of votes for each class; 0 for one member."""
     members = int(counts[0].sum())
     if members < 2:
         return 0.0

@@ -1,4 +1,4 @@
-"""A checkpoint of the last whole iteration of an ensemble whose world was lost, from what its ranks left behind."""
+"""Recovers a checkpoint of an ensemble's last whole iteration from the files of its ranks, after its world was lost."""
 
 import logging
 from pathlib import Path
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 def recover(run: Path, options: Options) -> int | None:
-    """Make the checkpoint where it is newer than the last; its generation, or None where nothing was to be done.
+    """Write the checkpoint if it is newer than the last. Returns its generation, or None when there is nothing to do.
 
     Only for a run that no process works on. Raises UserError when the checkpoint cannot be written.
     """
-    if not left_behind(run) or not options.is_ensemble:  # a world that never began has its say already
+    if not left_behind(run) or not options.is_ensemble:  # a world that never began has reported its error already
         return None
     store = CheckpointStore(run, options.config.checkpoint.keep)
     written = store.generations()

@@ -1,4 +1,4 @@
-"""Ensembles as work for the loop of ``neuro train``: every rank has its members, looks and checkpoints are joint."""
+"""Trainable of an ensemble: every rank has its members; test evaluations and checkpoints are joint."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class EnsembleTraining(Trainable):
-    """Rank j has its share of the members (all of them with batch_parallel), and writes its share to checkpoints."""
+    """Share of the members on one rank (all of them with batch_parallel), which the rank also writes to checkpoints."""
 
     def __init__(self, config: RunConfig, job: EnsembleContext, method: EnsembleMethod, parameters: int, keeps: bool) -> None:
         self.config, self.world, self.device = config, job.world, job.device
@@ -76,7 +76,7 @@ class EnsembleTraining(Trainable):
             self._last_step.write(generation, seconds, contents)
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
-        """Every rank writes a shard for each of its members, rank 0 the list of them."""
+        """Write a checkpoint: every rank a shard for each of its members, rank 0 the list of them."""
         if self._method.replicates:
             self._compare(generation)
         shards: list[Shard] = []
@@ -89,7 +89,7 @@ class EnsembleTraining(Trainable):
             record.save(generation, {}, scalars, every)
 
     def _compare(self, generation: int) -> None:
-        """Raise RuntimeError when ranks that should have the same members have not: unlike processors could part unnoticed."""
+        """Raise RuntimeError when ranks with the same members differ, as processors of different kinds could."""
         digest = hashlib.sha256(b"".join(_digest(member) for member in self._job.members.values())).digest()
         if len(set(self._gathered(digest))) > 1:
             raise RuntimeError(f"the members of the ranks differ at generation {generation}: are their processors unlike?")
@@ -133,7 +133,7 @@ def _digest(member: Member) -> bytes:
 
 
 def build_ensemble(options: Options, world: World) -> EnsembleTraining:
-    """All parts of an ensemble's run, bound to each other. Raises UserError for whatever does not fit."""
+    """Build all parts of an ensemble's run, bound to each other. Raises UserError where they do not fit."""
     options.bind()
     config = options.config
     hint = "; algo.dtype sets what it computes in"
@@ -170,9 +170,9 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
 
 
 def refuse_unseen(run: Path, patience: float = 10.0) -> None:
-    """Raise UserError where this rank does not see the run folder within ``patience`` seconds: each rank writes its members."""
+    """Raise UserError when this rank, which writes its own members, does not see the run folder within ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while not run.is_dir():
         if time.monotonic() > deadline:
             raise UserError(f"{run}: is not there for this rank; algo=ensemble needs a file system that all ranks share")
-        time.sleep(0.1)  # file systems of clusters show what is new after a moment
+        time.sleep(0.1)  # file systems of clusters show new files after a moment

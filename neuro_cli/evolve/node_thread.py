@@ -1,0 +1,88 @@
+"""Thread of a node, and the calls by which the worker on the main thread reaches it.
+
+The node reports back by :attr:`neuro_cli.evolve.node.Node.events`.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from neuro_cli.evolve.collector import ScoreReport
+from neuro_cli.evolve.events import Failed
+from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.status import status_of
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 15.0  # for the thread to end after being asked
+
+
+class NodeThread:
+    """Runs ``node`` on a daemon thread from :meth:`start` to :meth:`stop`."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._thread = threading.Thread(target=self._main, name="neuro-network", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def await_entry(self, stopped: Callable[[], bool]) -> None:
+        """Wait until the node takes part in a cluster, or ``stopped()``. Raises the error that has ended the thread."""
+        while not (self.node.entered.wait(0.05) or self.node.failure is not None or stopped()):
+            pass
+        if self.node.failure is not None:
+            raise self.node.failure
+
+    def submit(self, report: ScoreReport) -> None:
+        """Report to the leader, again and again until the iteration is committed."""
+        self._call(self.node.reporter.submit, report)
+
+    def work_on(self, iteration: int) -> None:
+        """Report that the worker has applied everything before ``iteration``."""
+        self._call(self.node.work_on, iteration)
+
+    def sync_ledger(self) -> None:
+        """Flush the ledger to the disk, and count its records in the header of the file."""
+        self._call(self._sync_ledger)
+
+    def compact(self, iteration: int) -> None:
+        """Drop the records before ``iteration``, which a snapshot replaces."""
+        self._call(self.node.peer_ledger.compact, iteration)
+
+    def status(self) -> dict[str, Any]:
+        """:func:`neuro_cli.evolve.status.status_of` the node."""
+        return status_of(self.node)
+
+    def stop(self, leave: bool) -> None:
+        """End the thread; ``leave``: leave the cluster first, so that it does not wait for this peer."""
+        self._call(self._begin_to_stop, leave)
+        self._thread.join(STOP_SECONDS)
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self.node.running:
+            with suppress(RuntimeError):  # the loop has ended this moment; an event says why
+                self.node.loop.call_soon_threadsafe(function, *arguments)
+
+    # on the thread
+
+    def _main(self) -> None:
+        node = self.node
+        try:
+            asyncio.run(node.serve())
+        except Exception as error:
+            log.debug("", exc_info=error)
+            node.failure = error
+            node.events.put(Failed(error))
+        finally:
+            node.running = False
+
+    def _sync_ledger(self) -> None:
+        # in an executor: a disk may take longer than an election waits
+        self.node.loop.run_in_executor(None, self.node.peer_ledger.marker())
+
+    def _begin_to_stop(self, leave: bool) -> None:
+        self._stopping = self.node.loop.create_task(self.node.stop(leave), name="stop")

@@ -1,0 +1,110 @@
+"""Ledger of one peer, in memory and on disk: appends committed records, or gives way to another history."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.evolve.ledger.file import LedgerFile
+from neuro_cli.evolve.ledger.ledger import Ledger, Offered
+from neuro_cli.evolve.ledger.record import LedgerRecord
+from neuro_cli.evolve.network.messages import Limits
+from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
+
+log = logging.getLogger(__name__)
+
+
+class LedgerNode(Protocol):
+    """Part of a node that its ledger needs."""
+
+    limits: Limits
+    state_transfer: StateTransfer
+
+    def current_leader(self) -> str | None: ...
+
+    def committed(self, record: LedgerRecord) -> None: ...
+
+    def replaced(self, snapshot: Snapshot | None) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class PeerLedger:
+    """Keeps ``ledger`` and ``ledger.bin`` in the folder ``run`` alike, on the network thread.
+
+    ``best``: the highest fitness of all records taken so far, None before the first.
+    """
+
+    def __init__(self, node: LedgerNode, run: Path, ledger: Ledger) -> None:
+        self._node, self._run, self.ledger = node, run, ledger
+        self.limits = node.limits
+        self.best: float | None = None
+
+    def open(self) -> None:
+        """Write the file. Raises UserError where that fails."""
+        self._file = LedgerFile(self._run, self.ledger)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def has(self, position: int, head: bytes) -> bool:
+        """Whether the first ``position`` iterations are here with the hash ``head``, as far as their hashes are still known."""
+        ledger = self.ledger
+        return position <= ledger.next and (position < ledger.base or ledger.head_at(position) == head)
+
+    def commit(self, content: bytes) -> None:
+        """Append a record that the election has committed; fetch what is missing before it, or another history."""
+        outcome = self.take(content)
+        if outcome is Offered.GAP:
+            self.fall_back(self.ledger.next + 1, b"", None)
+        elif outcome is Offered.INVALID:
+            log.error("a committed record is not of this version: it is left out")
+        elif outcome is Offered.FORK:
+            log.error("a committed record follows another history than ours: taking the leader's history")
+            self.fall_back(self.ledger.next, b"", self._node.current_leader())
+
+    def take(self, content: bytes) -> Offered:
+        """Append a record if it is the next one."""
+        outcome, record = self.ledger.offer(content, self.limits.columns)
+        if record is not None:
+            self._append(content)
+            self.best = record.best if self.best is None else max(self.best, record.best)
+            self._node.committed(record)
+        return outcome
+
+    def _append(self, content: bytes) -> None:
+        """Write a record to the file. This peer ends where that fails: its file would have a gap."""
+        try:
+            self._file.append(content)
+        except OSError as error:
+            self._node.fail(UserError(f"{self._run}: the ledger cannot be written: {error.strerror}"))
+
+    def fall_back(self, position: int, head: bytes, source: str | None) -> None:
+        """Fetch the history up to ``position`` unless it is here as ``head``; from ``source`` first, where that is known."""
+        if not head or self.ledger.head_at(position) != head:
+            self._node.state_transfer.begin(position, source)
+
+    def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None:
+        """Take another history; the worker begins again from ``snapshot``, or (None) from the initial model."""
+        if self.ledger.next <= ledger.base:
+            log.info("the iterations before %d come as a snapshot", ledger.base)
+        else:
+            log.warning("our %d iterations give way to another history from iteration %d on", self.ledger.next, ledger.base)
+        self.ledger = ledger
+        self._rewrite()
+        self._node.replaced(snapshot)
+
+    def compact(self, iteration: int) -> None:
+        """Drop the records before ``iteration``, which a snapshot replaces."""
+        self.ledger.compact(iteration)
+        self._rewrite()
+        log.info("the ledger is compacted: a snapshot up to iteration %d, and %d records", iteration, len(self.ledger.records))
+
+    def _rewrite(self) -> None:
+        self._file.close()
+        self._file.rewrite(self.ledger)
+
+    def marker(self) -> Callable[[], None]:
+        """:meth:`~neuro_cli.evolve.ledger.file.LedgerFile.marker` of the file."""
+        return self._file.marker()

@@ -139,4 +139,5 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_model(tmp_path, network, mod
         f"{model}: bytes sent in an iteration by the kernel's count {[round(value) for value in each]}, "
         f"{seconds / iterations:.2f} s an iteration; a worker's own count, median {counted[len(counted) // 2]}"
     )
-    assert counted[len(counted) // 2] < 2000
+    heartbeats = 1000 * seconds / iterations  # of a machine so busy that an iteration takes seconds
+    assert counted[len(counted) // 2] < 2000 + heartbeats

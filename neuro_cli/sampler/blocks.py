@@ -6,6 +6,7 @@ one group; spatial: taps of the kernel), or a vector of rows.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -62,8 +63,7 @@ class Address:
     period: int
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(NamedTuple):  # a tuple, for one is made for every block of every member
     """Values of both sides of a direction, float32 and written in place; an empty side is left out."""
 
     plus: np.ndarray

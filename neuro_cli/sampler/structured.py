@@ -57,8 +57,8 @@ class Structured(BlockSums):
         for block in self.blocks.values():
             part = block.columns
             spread = scale.numpy() if scale.numel() == 1 else scale[part].numpy()
-            sides = Sides(*(empty if side is None else side[part].numpy() for side in (plus, minus)))
-            self.perturb_block(block, factors, address, base[part].numpy(), spread, sides)
+            a, b = (empty if side is None else side[part].numpy() for side in (plus, minus))
+            self.perturb_block(block, factors, address, base[part].numpy(), spread, Sides(a, b))
 
 
 class StructuredPerturbation(Perturbation):

@@ -1,4 +1,4 @@
-"""A task cluster over gRPC: nameserver, brokers, workers, and the pool that a model uses.
+"""Task cluster over gRPC: nameserver, brokers, workers, and the pool that a model uses.
 
 ``proto/`` is the contract with processes in other languages.
 """

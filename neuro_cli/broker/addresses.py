@@ -23,7 +23,7 @@ def split(address: str) -> tuple[str, int]:
 
 
 def wrong(address: str, only_here: bool) -> str:
-    """Why no connection is made to ``address``, which another process named; empty for a good one. ``only_here``: loopback."""
+    """Reason against a connection to ``address``, which another process named; empty for a good one. ``only_here``: loopback."""
     try:
         _, port = split(address)
     except ValueError:
@@ -47,7 +47,7 @@ def check_address(key: str, value: object, *, zero: bool = False) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches ``address``; another name than localhost does not count, whatever it resolves to."""
+    """Check that only this machine reaches ``address``; another name than localhost does not count, whatever it resolves to."""
     host, _ = split(address)
     if host == "localhost":
         return True

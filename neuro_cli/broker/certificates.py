@@ -44,7 +44,7 @@ def make_certificates(folder: Path, names: Sequence[str] = (), *, keep_authority
 
 
 def own_certificates() -> Path:
-    """The folder of this user's certificates for this machine, made at the first time. Raises ConfigError."""
+    """Folder of this user's certificates for this machine, made at the first time. Raises ConfigError."""
     folder = default_folder()
     if (folder / KEY).exists():
         return folder

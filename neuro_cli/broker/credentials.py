@@ -18,7 +18,7 @@ SETTING = "security.certificates"
 
 @dataclass(frozen=True)
 class Credentials:
-    """PEM texts: what a process shows, and whose certificates it takes."""
+    """Texts in PEM: the certificate that a process shows, with its key, and the authority that it trusts."""
 
     authority: bytes
     certificate: bytes

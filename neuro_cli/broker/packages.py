@@ -1,4 +1,4 @@
-"""What the extra `search` installs."""
+"""Packages of the extra `search`."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Why a process was not reached: nobody listens there, or one end does not take the other's certificate, and which one."""
+"""Reasons why a process was not reached: no listener, or an end that does not take the other's certificate, and which one."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ async def distrusted(address: str, security: Security) -> bool:
 
 
 def examine(address: str, security: Security) -> str:
-    """A sentence on what listens at ``address``, by one connection."""
+    """Describe what listens at ``address``, by one connection."""
     try:
         with socket.create_connection(split(address), PROBE_SECONDS) as link:
             if security.certificates is None:

@@ -87,7 +87,7 @@ async def _worker(config: dict[str, Any]) -> int:
 
 
 async def _unless_signalled(work: Awaitable[None]) -> bool:
-    """Whether ``work`` came to its end before a signal did; what it raises is raised."""
+    """Run ``work`` until it ends or a signal comes. Returns True at its end, raises what it raises."""
     task = asyncio.ensure_future(work)
     signalled = asyncio.create_task(_signalled())
     await asyncio.wait((task, signalled), return_when=asyncio.FIRST_COMPLETED)

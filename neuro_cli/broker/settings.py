@@ -1,4 +1,4 @@
-"""The settings of a cluster's processes, as ``conf/broker_cluster.yaml`` names them, checked."""
+"""Settings of a cluster's processes, as ``conf/broker_cluster.yaml`` names them, checked."""
 
 import logging
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Security:
-    """Whom a process trusts: the holders of certificates from the folder ``certificates``; None: all users of this machine.
+    """Trust of a process: holders of certificates from the folder ``certificates``; None: all users of this machine.
 
     ``local``: those certificates are for processes on this machine.
     """
@@ -28,7 +28,7 @@ class Security:
 
     @property
     def only_here(self) -> bool:
-        """Whether no connection leaves this machine."""
+        """True where no connection leaves this machine."""
         return self.certificates is None or self.local
 
 
@@ -73,7 +73,7 @@ class WorkerSettings:
 
 
 def security_of(config: dict[str, Any]) -> Security:
-    """Who may connect. Without a folder of certificates those of the user, made at the first time. Raises UserError."""
+    """Settle the certificates: without a folder those of the user, made at the first time. Raises UserError."""
     unsettled = check_security(config)
     if unsettled is not None:
         return unsettled
@@ -84,7 +84,7 @@ def security_of(config: dict[str, Any]) -> Security:
 
 
 def check_security(config: dict[str, Any]) -> Security | None:
-    """What `security_of` gives, or None where that is the user's own certificates. Raises UserError."""
+    """Return what `security_of` gives, or None where that is the user's own certificates. Raises UserError."""
     node = _section(config, "security")
     folder, insecure = node["certificates"], boolean("security.insecure", node["insecure"])
     size = integer("security.message_bytes", node["message_bytes"], SMALLEST_MESSAGE, LARGEST_MESSAGE)

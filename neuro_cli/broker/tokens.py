@@ -24,12 +24,12 @@ class Deliveries:
         self._secret = secret
 
     def token(self, run: str, task_id: str) -> bytes:
-        """The proof that this task was handed out, another one at each time."""
+        """Make a proof that this task was handed out, another one at each time."""
         nonce = secrets.token_bytes(NONCE)
         return nonce + self._mac(nonce, run, task_id)
 
     def holds(self, token: bytes, run: str, task_id: str) -> bool:
-        """Whether ``token`` is of a delivery of this task."""
+        """Check that ``token`` is of a delivery of this task."""
         return len(token) == NONCE + MAC and hmac.compare_digest(token[NONCE:], self._mac(token[:NONCE], run, task_id))
 
     def _mac(self, nonce: bytes, run: str, task_id: str) -> bytes:
@@ -39,7 +39,7 @@ class Deliveries:
 
 
 def run_token(run: str) -> bytes:
-    """The token of a run with a name: random, and kept for this user, who may come back to the run. Raises UserError."""
+    """Token of a run with a name: random, and kept for this user, who may come back to the run. Raises UserError."""
     folder = user_folder() / "runs"
     path = folder / hashlib.sha256(run.encode()).hexdigest()[:32]
     try:

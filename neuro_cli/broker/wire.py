@@ -20,7 +20,7 @@ BATCH_BYTES = 2**20  # payloads of one message, if there is more than one
 
 
 def options(security: Security) -> list[tuple[str, int]]:
-    """What both ends of a connection are told."""
+    """Options for both ends of a connection."""
     return [
         ("grpc.max_receive_message_length", security.message_bytes),
         ("grpc.max_send_message_length", security.message_bytes),
@@ -43,7 +43,7 @@ def payload_limit(security: Security) -> int:
 
 
 def open_channel(address: str, security: Security) -> grpc.aio.Channel:
-    """A channel of the running event loop. Raises ConfigError for one to another machine without certificates for it."""
+    """Open a channel of the running event loop. Raises ConfigError for one to another machine without certificates for it."""
     _refuse_remote(address, security)
     # gRPC shares connections between channels of the same address; a process that lost one must not wait for another's
     more = [*options(security), ("grpc.use_local_subchannel_pool", 1)]
@@ -72,7 +72,7 @@ logging.getLogger("grpc._cython.cygrpc").addFilter(_in_one_line)
 
 
 class Server:
-    """A gRPC server of the running event loop: its own services, health and reflection.
+    """Server of gRPC on the running event loop: its own services, health and reflection.
 
     ``names``: full names of the services; ``add`` registers them. ``address`` gets the port that was found, where it was 0.
     Raises ConfigError for an address that cannot be had.

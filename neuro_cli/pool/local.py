@@ -31,7 +31,7 @@ PAYLOAD_BYTES = 2**26  # of a result: a candidate's is a few hundred
 
 @dataclass(frozen=True)
 class LocalTask:
-    """A unit of work as a `TaskProcess` takes it."""
+    """Unit of work as a `TaskProcess` takes it."""
 
     id: str
     kind: str
@@ -41,7 +41,7 @@ class LocalTask:
 
 @dataclass
 class LocalWorker:
-    """A process of the pool. ``name`` is that of the present process, empty before the first; another one has another name."""
+    """Process of the pool. ``name`` is that of the present process, empty before the first; another process has another name."""
 
     process: TaskProcess[LocalTask]
     name: str = ""

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A loop in a thread of its own, which begins with the first call and lasts until :meth:`close`.
+    """Loop in a thread of its own, which begins with the first call and lasts until :meth:`close`.
 
     Processes that are started on it end with that thread (``core.process.die_with_parent``).
     """
@@ -20,7 +20,7 @@ class LoopThread:
 
     @property
     def running(self) -> bool:
-        """Whether there was a call, and no close since."""
+        """True after a call, until :meth:`close`."""
         return self._loop is not None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:

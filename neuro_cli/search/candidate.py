@@ -1,4 +1,4 @@
-"""The task kind `candidate`: train one network, say how well it does on examples that it has not seen.
+"""Task kind `candidate`: train one network, and score it on examples that it has not seen.
 
 What comes over a network is data. It names classes all the same (task, model, optimizer), and making them runs their code: only
 ours and torch's are made.
@@ -82,7 +82,7 @@ def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.de
 
 @lru_cache(maxsize=1)  # a worker trains many candidates on the same examples
 def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) -> Examples:
-    """The examples of a task, given as the JSON of its config, ``share`` of the training ones held out. Raises UserError."""
+    """Load the examples of a task, given as the JSON of its config, ``share`` of the training ones held out. Raises UserError."""
     made: Task = make({"task": json.loads(task)}, "task", Task)
     if not isinstance(made, Classification):
         raise ConfigError("task", type(made).__name__, "a search needs a task of images with classes to train on")

@@ -1,4 +1,4 @@
-"""How a search stands: a table that changes on a terminal, now and then a plain line elsewhere."""
+"""Display of a search: a table that changes on a terminal, now and then a plain line elsewhere."""
 
 import time
 from datetime import timedelta

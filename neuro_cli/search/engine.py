@@ -21,17 +21,17 @@ class Engine:
 
     @property
     def under_way(self) -> list[Module]:
-        """What was asked for and has no outcome yet, in the order of the start."""
+        """Modules that were asked for and have no outcome yet, in the order of the start."""
         return [module for module in self.archive.started if module not in self.archive.outcomes]
 
     @property
     def finished(self) -> bool:
-        """Whether all trainings are done, or there is no module left to train."""
+        """True when all trainings are done, or there is no module left to train."""
         return not self._open and (self._exhausted or len(self.archive.started) >= self.trainings)
 
     @property
     def exhausted(self) -> bool:
-        """Whether every module of the space has been asked for."""
+        """True when every module of the space has been asked for."""
         return self._exhausted
 
     def ask(self) -> list[Module]:
@@ -61,7 +61,7 @@ class Engine:
         return fresh
 
     def tell(self, outcome: TrainingOutcome) -> None:
-        """What became of a module that was asked for. Raises UserError for one that was not, or that was told before."""
+        """Take the outcome of a module that was asked for. Raises UserError for one that was not, or that has an outcome."""
         module = outcome.module
         if module not in self.archive.started or module in self.archive.outcomes:
             raise UserError(f"module {text_of(module)}: this search has not asked for it; is the checkpoint of another version?")

@@ -1,4 +1,4 @@
-"""What a search leaves behind in its folder: candidates, metrics, checkpoints, log, plot, summary, and the best architectures."""
+"""Run folder of a search: candidates, metrics, checkpoints, log, plot, summary, and the best architectures."""
 
 import csv
 import io
@@ -63,7 +63,7 @@ class SearchRecord:
         self.candidates(engine, tested=False)
 
     def save(self, engine: Engine, seconds: float) -> None:
-        """A checkpoint: the outcomes in their order are all that a search is."""
+        """Save a checkpoint: the outcomes in their order are all that a search is."""
         outcomes = [outcome.as_json() for outcome in engine.archive.outcomes.values()]
         scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self.config), "outcomes": outcomes}
         self._store.save(len(outcomes), {}, scalars)
@@ -161,7 +161,7 @@ class SearchRecord:
 
 
 def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
-    """The outcomes in a checkpoint of a search, in the order they were told."""
+    """Read the outcomes from a checkpoint of a search, in the order of their arrival."""
     return [TrainingOutcome.from_json(fields) for fields in checkpoint.scalars["outcomes"]]
 
 

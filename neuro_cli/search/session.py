@@ -1,4 +1,4 @@
-"""The model of the search, in the paper's words: it breeds candidates, sends them to a pool, and learns from what comes back."""
+"""Session of a search, the paper's model: it breeds candidates, sends them to a pool, and learns from the results."""
 
 import logging
 import secrets
@@ -44,7 +44,7 @@ def search(config: dict[str, Any], run: Path, checkpoint: Checkpoint | None = No
 
 
 def _pool(config: dict[str, Any], name: str) -> Pool:
-    """Who trains. A pool that outlives this process knows the tasks under the search's name: a resumed one finds them there."""
+    """Make the pool. One that outlives this process knows the tasks by the search's name: a resumed search finds them there."""
     node = config["pool"]
     pool: Pool = make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
     return pool
@@ -120,7 +120,7 @@ class _Session:
 
 
 def outcome_of(module: Module, result: WorkResult) -> TrainingOutcome:
-    """What a pool's result says of a module."""
+    """Make an outcome of a pool's result for a module."""
     error = result.error.strip() or str(result.payload.get("error", ""))
     known = {name: result.payload[name] for name in NUMBERS if name in result.payload and not error}
     seconds = float(result.payload.get("seconds", result.seconds))

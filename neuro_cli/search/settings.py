@@ -1,4 +1,4 @@
-"""What a search is asked for: the checks of its config, what the task tells about its network, what a candidate's training is."""
+"""Settings of a search: the checks of its config, the sizes that the task gives its network, and a candidate's training."""
 
 import hashlib
 import json
@@ -77,7 +77,7 @@ def completed(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def space_of(config: dict[str, Any]) -> Space:
-    """The modules that a search may try."""
+    """Space of the modules that a search may try."""
     return Space(tuple(config["layers"] or LAYERS), config["max_layers"])
 
 
@@ -89,14 +89,14 @@ def identity_of(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def task_of(config: dict[str, Any], module: Module, name: str) -> WorkUnit:
-    """The task that trains ``module``, the same one whenever the search ``name`` asks for it."""
+    """Make the task that trains ``module``, the same one whenever the search ``name`` asks for it."""
     payload = _described(config, module)
     digest = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
     return WorkUnit(f"{name}-{digest[:24]}", "candidate", payload)
 
 
 def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:
-    """What `train_candidate` is given."""
+    """Make the payload for `train_candidate`."""
     return {
         "task": config["task"],
         "model": {**config["model"], "module": list(module)},
@@ -106,5 +106,5 @@ def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:
 
 
 def training_seed(seed: int, module: Module) -> int:
-    """The seed of a candidate's weights and batches: of the search's seed and the architecture, not of who trains it or when."""
+    """Seed of a candidate's weights and batches: of the search's seed and the architecture, not of who trains it or when."""
     return text_seed(f"{seed}: {text_of(module)}")

@@ -1,4 +1,4 @@
-"""The contract of a search strategy: which modules are trained next.
+"""Contract of a search strategy: which modules are trained next.
 
 A strategy is a function of its settings, the seed, and the outcomes in the order in which it was told of them. It keeps nothing
 else, so a search that was killed goes on by telling it the saved outcomes again.
@@ -33,7 +33,7 @@ class Archive:
     outcomes: dict[Module, TrainingOutcome] = field(default_factory=dict)
 
     def fittest(self, modules: list[Module]) -> TrainingOutcome | None:
-        """The fittest of those that are trained and did not fail."""
+        """Return the fittest of those that are trained and did not fail."""
         trained = (self.outcomes[module] for module in modules if module in self.outcomes)
         return max((outcome for outcome in trained if outcome.fitness is not None), key=lambda one: one.rank, default=None)
 
@@ -54,12 +54,12 @@ class Strategy(ABC):
         self.space, self.archive, self._seed = space, archive, seed
 
     def random_numbers(self, number: int, attempt: int = 0) -> np.random.Generator:
-        """The generator of a brood, by (seed, brood, attempt): no stream whose position matters."""
+        """Generator of a brood, by (seed, brood, attempt): no stream with a position that matters."""
         return numbers_of(self._seed, number, attempt)
 
     @abstractmethod
     def ready(self, under_way: int) -> bool:
-        """Whether a brood can be bred now, while so many candidates are being trained."""
+        """Decide if a brood can be bred now, while ``under_way`` candidates are being trained."""
 
     @abstractmethod
     def breed(self, number: int) -> Brood | None:
@@ -67,10 +67,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def hatched(self, brood: Brood) -> None:
-        """Every candidate of ``brood`` has its outcome in the archive."""
+        """Take a brood with the outcomes of all its candidates in the archive."""
 
     def conclude(self) -> None:  # noqa: B027 (only generations can be cut short)
-        """The last brood has hatched: no other will be bred."""
+        """Note that the last brood has hatched: no other will be bred."""
 
     def keep_fittest(self, outcomes: list[TrainingOutcome]) -> None:
         """Let the fittest of ``outcomes`` be the population: different ones, none that failed."""

@@ -1,4 +1,4 @@
-"""What evolutionary strategies share: how a brood is bred from the present population."""
+"""Common part of the evolutionary strategies: how a brood is bred from the present population."""
 
 import numpy as np
 

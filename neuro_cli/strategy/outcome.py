@@ -1,4 +1,4 @@
-"""What became of a candidate, and which of two is the fitter."""
+"""Outcome of a candidate's training, and its order by fitness."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from neuro_cli.strategy.space import Module, text_of
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """A trained candidate, or one that failed: then ``error`` says why and ``fitness`` is None.
+    """Trained candidate, or one that failed: then ``error`` says why and ``fitness`` is None.
 
     ``fitness``: validation accuracy, a fraction. ``test_accuracy``: nothing in a search looks at it before its end.
     """
@@ -27,7 +27,7 @@ class TrainingOutcome:
 
     @property
     def rank(self) -> tuple[float, float, str]:
-        """The higher, the fitter: accuracy, then the lower validation loss; the text settles the rest."""
+        """Sort key, higher is fitter: accuracy, then the lower validation loss; the text settles the rest."""
         if self.fitness is None or self.loss is None:
             return (-math.inf, -math.inf, text_of(self.module))
         return (self.fitness, -self.loss, text_of(self.module))
@@ -37,5 +37,5 @@ class TrainingOutcome:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "TrainingOutcome":
-        """What :meth:`as_json` gave. Raises TypeError for other fields."""
+        """Restore an outcome from :meth:`as_json`. Raises TypeError for other fields."""
         return cls(**{**fields, "module": tuple(fields["module"])})

@@ -1,4 +1,4 @@
-"""The space of modules, and how modules come from others: append mutation and crossover.
+"""Space of modules, and how modules come from others: append mutation and crossover.
 
 A module is a tuple of names of layers; every random choice comes from the generator that the caller hands in.
 """
@@ -15,7 +15,7 @@ DRAWS = 1000  # random modules that are tried before the space is searched from 
 
 
 def text_of(module: Module) -> str:
-    """The module on one line."""
+    """Write the module on one line."""
     return " ".join(module)
 
 
@@ -30,11 +30,11 @@ class Space:
         return sum(len(self.layers) ** length for length in range(1, self.longest + 1))
 
     def random(self, rng: np.random.Generator, longest: int) -> Module:
-        """A module whose length is uniform from 1 to ``longest``, and whose layers are uniform."""
+        """Draw a module with a length that is uniform from 1 to ``longest``, and uniform layers."""
         return tuple(self._layer(rng) for _ in range(int(rng.integers(1, longest + 1))))
 
     def fresh(self, rng: np.random.Generator, known: Container[Module], longest: int) -> Module | None:
-        """A random module of up to ``longest`` layers that is not ``known``, or any that is not; None when all are."""
+        """Draw a module of up to ``longest`` layers that is not ``known``, or any that is not; None when all are."""
         for _ in range(DRAWS):
             module = self.random(rng, longest)
             if module not in known:
@@ -43,13 +43,13 @@ class Space:
         return next((module for module in every if module not in known), None)
 
     def mutated(self, module: Module, rng: np.random.Generator, probability: float) -> Module:
-        """The module with a random layer appended, by ``probability``; as it is when it has the most layers already."""
+        """Append a random layer, by ``probability``; a module with the most layers stays as it is."""
         if rng.random() < probability and len(module) < self.longest:
             return (*module, self._layer(rng))
         return module
 
     def offspring(self, first: Module, second: Module, rng: np.random.Generator, probability: float) -> list[Module]:
-        """The candidates for one offspring of two parents (Algorithm 1): the fitter of them, once trained, is it.
+        """Cross two parents (Algorithm 1) into the candidates for one offspring: the fitter of them, once trained, is it.
 
         Parents of one length are crossed, and the child mutated by ``probability``. Others cannot be crossed position by
         position: both are mutated.

@@ -1,4 +1,4 @@
-"""A model's side of the brokers: submits, takes results, and changes the broker when the present one is lost."""
+"""Model's side of the brokers: submits, takes results, and changes the broker when the present one is lost."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ CLOSE_SECONDS = 2.0
 
 
 class BrokerLostError(Exception):
-    """The broker in use does not answer any more."""
+    """Raised when the broker in use does not answer any more."""
 
 
 class Submitter:
@@ -69,7 +69,7 @@ class Submitter:
             await self._wait(1.0, patience)
 
     async def results(self, timeout: float, patience: float) -> list[messages.Result]:
-        """What arrived since the last call; waits for the first. Raises UserError when the brokers are lost for too long."""
+        """Return the results since the last call; wait for the first. Raises UserError when the brokers are lost for too long."""
         deadline = time.monotonic() + timeout
         while not self._arrived and (left := deadline - time.monotonic()) > 0:
             await self._wait(min(left, 1.0), patience)
@@ -77,7 +77,7 @@ class Submitter:
         return found
 
     async def facts(self) -> dict[str, Any]:
-        """What the cluster has to do."""
+        """Sum up the work of the cluster."""
         known = await self._living()
         return {
             "brokers": len(known),
@@ -100,7 +100,7 @@ class Submitter:
         await self._names_channel.close()
 
     async def _wait(self, seconds: float, patience: float) -> None:
-        """Until something happens. Raises UserError if there was no broker for too long."""
+        """Wait until something happens. Raises UserError if there was no broker for too long."""
         if self._work is not None and self._work.done():
             self._work.result()
         if self._lost_since is not None and time.monotonic() - self._lost_since > patience:
@@ -136,7 +136,7 @@ class Submitter:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _choose(self) -> nameserver_pb2.BrokerInfo | None:
-        """The broker of before, if it is there or may come back; else the one with the least to do."""
+        """Choose the broker of before, if it is there or may come back; else the one with the least to do."""
         known = await self._living()
         if self._broker is not None:
             same = [info for info in known if info.broker_id == self._broker.broker_id]
@@ -174,7 +174,7 @@ class Submitter:
         raise asyncio.InvalidStateError("it ended the stream of results")
 
     def _is_awaited(self, result: messages.Result) -> bool:
-        """Whether this is the first result of a task that was handed over; then the task is done with."""
+        """Mark a submitted task as done. Returns False for a second result, and for a task that is not submitted yet."""
         task_id = result.id
         if task_id in self._finished:
             return False
@@ -242,7 +242,7 @@ class Submitter:
 
 
 def _lost(error: BaseException) -> BaseException:
-    """A BrokerLostError for what a stream that ends raises, alone or at several places at once; anything else as it is.
+    """Make a BrokerLostError of what a stream that ends raises, alone or at several places at once; anything else as it is.
 
     A UserError where the broker says that the run is another submitter's.
     """
@@ -256,7 +256,7 @@ def _lost(error: BaseException) -> BaseException:
 
 
 def _batch(tasks: dict[str, messages.Task]) -> list[messages.Task]:
-    """The first tasks that fit into a message."""
+    """Take the first tasks that fit into a message."""
     batch: list[messages.Task] = []
     size = 0
     for task in tasks.values():

@@ -1,4 +1,4 @@
-"""A broker's side of the nameserver: it registers, keeps saying that it lives, and asks for brokers to help."""
+"""Broker's side of the nameserver: registration, heartbeats, and the search for brokers to help."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The nameserver: a gRPC face of the registry of brokers."""
+"""Nameserver: gRPC service of the registry of brokers."""
 
 import grpc
 

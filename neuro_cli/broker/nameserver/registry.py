@@ -1,4 +1,4 @@
-"""What a nameserver knows: the living brokers, and the next id, which no crash makes it forget."""
+"""Registry of a nameserver: the living brokers, and the next id, which survives a crash."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ LEAP = 10_000  # an id so far beyond the next one was not given by a nameserver 
 
 @dataclass
 class BrokerEntry:
-    """A broker as its last heartbeat told of it; ``heard`` in seconds of the registry's clock."""
+    """Broker as its last heartbeat described it; ``heard`` in seconds of the registry's clock."""
 
     broker_id: int
     address: str
@@ -30,7 +30,7 @@ class BrokerEntry:
 
 
 class TakenError(Exception):
-    """A living broker has the id that another one asks to keep."""
+    """Raised where a living broker has the id that another one asks to keep."""
 
 
 class UnknownError(Exception):
@@ -38,7 +38,7 @@ class UnknownError(Exception):
 
 
 def locked(folder: Path) -> IO[bytes]:
-    """An open file in ``folder`` (made if need be) that holds its lock as long as this process lives. Raises UserError."""
+    """Open a file in ``folder`` (made if need be) that holds its lock as long as this process lives. Raises UserError."""
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / "lock").open("ab")
     try:
@@ -50,7 +50,7 @@ def locked(folder: Path) -> IO[bytes]:
 
 
 class Ids:
-    """The next broker id, written to ``folder`` before it is given away. One process at a time."""
+    """Counter of broker ids, written to ``folder`` before an id is given away. One process at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "next_broker_id"
@@ -64,7 +64,7 @@ class Ids:
         self.next = int(text)
 
     def take(self) -> int:
-        """A number that was never taken before. Raises TakenError when there is none left."""
+        """Take a number that was never taken before. Raises TakenError when there is none left."""
         given = self.next
         if given >= LARGEST_ID:
             raise TakenError(f"all ids up to {LARGEST_ID} were given away")
@@ -85,7 +85,7 @@ class Ids:
 
 
 class Registry:
-    """The living brokers. One that is silent for ``timeout`` seconds is dropped."""
+    """Living brokers. One that is silent for ``timeout`` seconds is dropped."""
 
     def __init__(self, ids: Ids, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._ids, self._timeout, self._clock = ids, timeout, clock
@@ -93,7 +93,7 @@ class Registry:
         self._trusts_until = clock() + 2 * timeout  # brokers of a nameserver that crashed are still sending heartbeats
 
     def register(self, address: str, asked: int, token: str) -> int:
-        """The id of a broker: the one it has, or a new one if it has none or one that is far out of range. Raises TakenError."""
+        """Id of a broker: the one it has, or a new one if it has none or one that is far out of range. Raises TakenError."""
         self._drop_silent()
         holder = self._entries.get(asked)
         if holder is not None and holder.token != token:
@@ -122,7 +122,7 @@ class Registry:
         return [self._entries[number] for number in sorted(self._entries)]
 
     def peer(self, broker_id: int) -> BrokerEntry:
-        """A random other broker; one with tasks waiting, if any has. Raises UnknownError without another."""
+        """Choose a random other broker; one with tasks waiting, if any has. Raises UnknownError without another."""
         others = [entry for entry in self.living() if entry.broker_id != broker_id]
         if not others:
             raise UnknownError("there is no other broker")

@@ -1,4 +1,4 @@
-"""The broker: queues and store behind two gRPC services, with a nameserver that knows it and other brokers that it helps."""
+"""Broker: queues and store behind two gRPC services, registered at a nameserver, helping other brokers."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ FORGET_LOOK_SECONDS = 5.0
 
 
 class Broker:
-    """A broker of the running event loop. Raises UserError for an address or a folder that is taken."""
+    """Broker of the running event loop. Raises UserError for an address or a folder that is taken."""
 
     def __init__(self, settings: BrokerSettings, security: Security) -> None:
         self._settings = settings

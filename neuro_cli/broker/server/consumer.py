@@ -1,4 +1,4 @@
-"""Whoever takes tasks from a broker: a worker, or a broker that helps with its own workers. And what it holds."""
+"""Consumers of a broker's tasks, a worker or a broker that helps with its own workers, and the tasks they hold."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ def task_key(key: Key) -> messages.TaskKey:
 
 @dataclass
 class Lender:
-    """The broker whose tasks wait here; ``send`` takes what it is told."""
+    """Broker that lent the tasks which wait here; ``send`` takes the messages for it."""
 
     address: str
     send: Callable[[messages.WorkerMessage], None]
@@ -27,7 +27,7 @@ class Lender:
 
 @dataclass
 class Held:
-    """A task with a consumer. ``row`` is that of the store, or ``lender`` and ``task`` of one that is another broker's."""
+    """Task with a consumer. ``row`` is that of the store, or ``lender`` and ``task`` of one that is another broker's."""
 
     key: Key
     kind: str
@@ -43,7 +43,7 @@ class Held:
 
 @dataclass(eq=False)
 class Consumer:
-    """A connected worker or helper; ``send`` puts a message on its stream, ``close`` ends the stream with a reason."""
+    """Connected worker or helper; ``send`` puts a message on its stream, ``close`` ends the stream with a reason."""
 
     name: str
     kinds: frozenset[str]  # none: whatever comes
@@ -57,7 +57,7 @@ class Consumer:
 
     @property
     def spare(self) -> int:
-        """How many tasks more it may get now."""
+        """Count the tasks that it may get now."""
         free = max(0, self.capacity - len(self.held))
         return free if self.held_bytes < HELD_BYTES else min(free, 0 if self.held else 1)
 
@@ -69,7 +69,7 @@ class Consumer:
         self.held_bytes += held.size
 
     def release(self, key: Key) -> Held | None:
-        """What it held under ``key``, which it holds no more."""
+        """Take back what it held under ``key``."""
         held = self.held.pop(key, None)
         if held is not None:
             self.held_bytes -= held.size

@@ -1,4 +1,4 @@
-"""A broker's SQLite file: its format, changes that a full disk refuses whole, checksums of rows, and what is missing of it."""
+"""SQLite file of a broker: its format, changes that a full disk refuses whole, checksums of rows, and what is missing of it."""
 
 import logging
 import sqlite3
@@ -22,11 +22,11 @@ MOST_TOLD = 20  # damaged places that are told one by one
 
 
 class StoreError(UserError):
-    """A change that the disk does not take; nothing of it was stored."""
+    """Raised for a change that the disk does not take; nothing of it was stored."""
 
 
 class Database:
-    """The file ``tasks.sqlite`` in ``folder``. Of one process and one thread, but for the copying of its log into it.
+    """File ``tasks.sqlite`` in ``folder``. Of one process and one thread, but for the copying of its log into it.
 
     ``damage`` names what could not be read, ``damaged`` counts it, ``broken`` is not empty when the file is unusable from now on.
     Raises UserError for a file that is none, is of another format, or is damaged where SQLite keeps its own order.
@@ -68,7 +68,7 @@ class Database:
             raise self._refused(error) from error
 
     def sound(self, table: str, where: str, values: Row = (), most: int = -1) -> list[Row]:
-        """The rows of a table that a clause chooses (``WHERE ...``); damaged ones are set apart and told."""
+        """Read the rows of a table that a clause chooses (``WHERE ...``); damaged ones are set apart and reported."""
         names = ", ".join(COLUMNS[table])
         rows = self.read(f"SELECT sum, {names} FROM {table} {where} LIMIT ?", (*values, most))
         good = [row[1:] for row in rows if checksum(row[1:]) == row[0]]
@@ -101,7 +101,7 @@ class Database:
         return bool(self._db.execute(f"INSERT OR {verb} INTO {table} VALUES ({marks})", with_sum(*values)).rowcount)
 
     def make_room(self) -> None:
-        """Copy the log, whose place is then free for new changes."""
+        """Copy the log, and so free its place for new changes."""
         with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
@@ -135,7 +135,7 @@ class Database:
                 self._set_apart(table, bad)
 
     def _check_serial(self) -> int:
-        """The number of the last change, with a word if the file beside knows of later ones."""
+        """Read the number of the last change, with a warning if the file beside knows of later ones."""
         found = self._db.execute("SELECT name, value, sum FROM facts WHERE name = 'serial'").fetchone()
         last, mark = 0, self._high_water.mark
         if found is not None:
@@ -202,7 +202,7 @@ class Database:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether SQLite says so; a message of its own that quotes what is damaged may be no text."""
+    """True for an error by which SQLite reports damage; its message may quote the damage and then be no text."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, UnicodeError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 

@@ -14,7 +14,7 @@ GATHER_SECONDS = 0.002  # in which results gather, for a message costs as much a
 
 
 class Delivery:
-    """The stream of one run's results; a new one of the same run begins with all that was not acknowledged."""
+    """Stream of one run's results; a new one of the same run begins with all that was not acknowledged."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store, self._run = store, run

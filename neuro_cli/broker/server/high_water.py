@@ -1,4 +1,4 @@
-"""The number of the last change that a database has taken, in a small file beside it: by that a gap is known.
+"""Number of the last change that a database has taken, in a small file beside it: by that a gap is known.
 
 SQLite leaves out a write-ahead log from its first damaged place on, without a word.
 """

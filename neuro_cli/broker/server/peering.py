@@ -1,4 +1,4 @@
-"""A broker whose workers have nothing to do helps another: to that one it looks like a worker with their capacity."""
+"""Help of an idle broker for another, which sees it as a worker with the capacity of its workers."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,7 @@ class Helper:
 
 
 class _Session:
-    """The time with one broker."""
+    """Session with one broker."""
 
     def __init__(self, queues: Queues, address: str) -> None:
         self._queues = queues
@@ -66,7 +66,7 @@ class _Session:
         self._queues.forget_lender(self._lender)
 
     async def help(self, stub: WorkStub, name: str) -> None:
-        """Until the other broker has had no tasks for a while. Raises grpc.RpcError."""
+        """Help until the other broker has had no tasks for a while. Raises grpc.RpcError."""
         call = stub.Pull()
         hello = messages.Hello(name=name, kinds=sorted(self._queues.kinds()), peer=True)
         await call.write(messages.WorkerMessage(hello=hello, capacity=self._capacity()))
@@ -125,7 +125,7 @@ class _Session:
 
 
 def _merged(outbox: list[messages.WorkerMessage]) -> list[messages.WorkerMessage]:
-    """The same in as few messages as hold it."""
+    """Merge messages into as few as hold them."""
     groups: list[messages.WorkerMessage] = []
     size = 0
     for message in outbox:

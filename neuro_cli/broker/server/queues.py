@@ -1,4 +1,4 @@
-"""The heart of a broker, without a wire: which task waits, who holds it, and what becomes of it when things go wrong.
+"""Queues of a broker, without a wire: tasks that wait, consumers that hold them, and what follows when things go wrong.
 
 Own tasks live in the store; tasks of other brokers, with which this one helps, live in memory and go back when they fail.
 """
@@ -25,7 +25,7 @@ TIMEOUT_GRACE = 5.0  # seconds in which a worker itself ends a task that takes t
 
 
 class Queues:
-    """All tasks of a broker. ``delivered`` is told the runs that have new results; ``clock`` counts seconds."""
+    """All tasks of a broker. ``delivered`` gets the runs that have new results; ``clock`` counts seconds."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Queues:
 
     @property
     def room(self) -> int:
-        """How many own tasks more find room."""
+        """Count the own tasks that still find room."""
         return max(0, self._settings.queue_limit - self.waiting.own - len(self._holders))
 
     def submit(self, tasks: Sequence[messages.Task], token: bytes = b"") -> int:
@@ -109,7 +109,7 @@ class Queues:
         self.assign()
 
     def hear(self, consumer: Consumer, message: messages.WorkerMessage) -> None:
-        """What a consumer says about the tasks it holds."""
+        """Take a consumer's report on the tasks that it holds."""
         consumer.heard = self._clock()
         consumer.capacity = message.capacity
         for named in message.started:
@@ -154,7 +154,7 @@ class Queues:
                 return  # what waits is held under the same name
 
     def sweep(self) -> None:
-        """Look for silent consumers, tasks that take too long, and kinds that nobody knows. A few times a second."""
+        """Find silent consumers, tasks that take too long, and kinds without a worker. A few times a second."""
         now = self._clock()
         self._settling.settle(())
         if self._unread:
@@ -189,13 +189,13 @@ class Queues:
         self._ended(ended)
 
     def _is_of_delivery(self, held: Held, result: messages.Result) -> bool:
-        """Whether who sends the result was given the task: by this broker, or by its owner through this broker."""
+        """Check that the sender of a result was given the task: by this broker, or by its owner through this broker."""
         if held.lender is not None and held.task is not None:
             return bool(result.delivery == held.task.delivery)
         return self._deliveries.holds(result.delivery, *held.key)
 
     def _late(self, result: messages.Result) -> Held | None:
-        """An own task that its holder was thought to have lost, or that this broker knew under an earlier process."""
+        """Find the own task of a late result, from a holder that was given up or of an earlier process of this broker."""
         if result.outcome != messages.DONE or not self._deliveries.holds(result.delivery, *key_of(result)):
             return None
         owned = self._store.find(result.run, result.id)
@@ -216,7 +216,7 @@ class Queues:
         self._settling.settle(own)
 
     def _settled(self, key: Key) -> None:
-        """What became of an own task is stored: whoever holds it holds it no more."""
+        """Let the holder of an own task go: its outcome is stored."""
         holder = self._holders.get(key)
         if holder is not None and key in self._late_keys:
             self._take_away(holder, [key])
@@ -261,7 +261,7 @@ class Queues:
             consumer.send(messages.BrokerMessage(tasks=batch))
 
     def _taken(self, consumer: Consumer, most: int) -> list[tuple[Held, messages.Task]]:
-        """Tasks taken from what waits. One whose model queued it at two brokers may be here twice, but not at one consumer."""
+        """Tasks taken from what waits. One that its model queued at two brokers may be here twice, but not at one consumer."""
         found: dict[Key, tuple[Held, messages.Task]] = {}
         for task, lender in self.waiting.take_helping(consumer, most):
             key = key_of(task)
@@ -288,7 +288,7 @@ class Queues:
             return []
 
     def _take_away(self, consumer: Consumer, keys: Sequence[Key]) -> None:
-        """Tell a consumer that nobody wants these results."""
+        """Tell a consumer to drop tasks: their results are not wanted any more."""
         for key in keys:
             self._release(consumer, key)
         if keys:
@@ -301,18 +301,18 @@ class Queues:
         return held
 
     def lendable(self) -> int:
-        """How many tasks of another broker the workers here could begin now."""
+        """Count the tasks of another broker that the workers here could begin now."""
         if self.waiting.own or self.waiting.helping:
             return 0
         return sum(consumer.spare for consumer in self.consumers if not consumer.peer)
 
     def kinds(self) -> set[str]:
-        """What the workers here can do; none: whatever comes, or nothing."""
+        """Kinds that the workers here can do; none: whatever comes, or nothing."""
         kinds = [consumer.kinds for consumer in self.consumers if not consumer.peer]
         return set().union(*kinds) if all(kinds) else set()
 
     def _back(self, held: Held) -> None:
-        """Queue a task that nobody touched, before all others."""
+        """Queue a task that has not begun, before all others."""
         if held.lender is not None and held.task is not None:
             self.waiting.help(held.task, held.lender, first=True)
         else:
@@ -325,7 +325,7 @@ class Queues:
 
 
 def _secret(store: Store) -> bytes:
-    """The key of this broker's tokens, made once."""
+    """Key of this broker's tokens, made once."""
     kept = store.fact("deliveries")
     if kept is None:
         kept = secrets.token_hex(32)

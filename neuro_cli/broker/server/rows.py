@@ -1,4 +1,4 @@
-"""The format of a broker's database: its tables, and the checksum that each row ends with."""
+"""Format of a broker's database: its tables, and the checksum that each row ends with."""
 
 import hashlib
 import sqlite3
@@ -29,7 +29,7 @@ Row = Sequence[Any]
 
 
 class Text(bytes):
-    """A TEXT of the database, which need not be one any more."""
+    """Text of the database in bytes, valid UTF-8 or not."""
 
 
 def checksum(values: Row) -> int:

@@ -1,4 +1,4 @@
-"""What becomes of a broker's own tasks: a result, another attempt, the dead-letter list; and what the disk does not take yet."""
+"""Settlement of a broker's own tasks: result, another attempt or dead-letter list; outcomes that the disk does not take yet."""
 
 import logging
 import time
@@ -19,7 +19,7 @@ Pair = tuple[Held, messages.Result]
 
 @dataclass
 class _Plan:
-    """What to store, and what to do once it is stored."""
+    """Changes to store, and steps to take once they are stored."""
 
     outcomes: Outcomes = field(default_factory=Outcomes)
     again: list[tuple[Held, bool]] = field(default_factory=list)  # another attempt, before all others if true
@@ -27,9 +27,9 @@ class _Plan:
 
 
 class Settling:
-    """Stores outcomes. Those that the disk does not take are in ``pending``, and their tasks nobody else's, until it does.
+    """Stores outcomes. Those that the disk does not take are in ``pending``, and their tasks stay held, until it does.
 
-    ``settled`` is told the keys of stored ones, ``again`` a task for another attempt, ``delivered`` the runs with new results.
+    ``settled`` gets the keys of stored ones, ``again`` a task for another attempt, ``delivered`` the runs with new results.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A broker's owned tasks and their results, in a database that outlives the process.
+"""Store of a broker's own tasks and their results, in a database that outlives the process.
 
 A task is one row until its result was acknowledged. Every change that was committed is there after the process was killed;
 `durable=machine` also forces it to the disk before the submitter is answered.
@@ -23,12 +23,12 @@ VARIABLES = 500  # of one SQL statement
 
 
 class NotYoursError(Exception):
-    """The run is that of a submitter with another token."""
+    """Raised for a run of a submitter with another token."""
 
 
 @dataclass(frozen=True)
 class Owned:
-    """A task of the store."""
+    """Task of the store."""
 
     row: int
     task: messages.Task
@@ -38,7 +38,7 @@ class Owned:
 
 @dataclass
 class Outcomes:
-    """What becomes of tasks, to be stored together: results, dead letters, and (row, attempts, losses) that others have cost."""
+    """Outcomes of tasks, to be stored together: results, dead letters, and (row, attempts, losses) that others have cost."""
 
     results: list[messages.Result] = field(default_factory=list)
     letters: list[messages.DeadLetter] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Outcomes:
 
 
 class Store:
-    """The tasks of a broker, in ``folder``. What changes them raises StoreError where the disk does not take it."""
+    """Tasks of a broker, in ``folder``. Methods that change them raise StoreError where the disk does not take it."""
 
     def __init__(self, folder: Path, durable: str = "process") -> None:
         self._db = Database(folder, durable)
@@ -57,17 +57,17 @@ class Store:
 
     @property
     def damage(self) -> list[str]:
-        """What could not be read, a line each."""
+        """Damage of the database, a line each."""
         return self._db.damage
 
     @property
     def damaged(self) -> int:
-        """How many places could not be read."""
+        """Count the places that could not be read."""
         return self._db.damaged
 
     @property
     def broken(self) -> str:
-        """Why the database cannot be used any more; empty as a rule."""
+        """Reason why the database cannot be used any more; empty as a rule."""
         return self._db.broken
 
     def fact(self, name: str) -> str | None:
@@ -114,12 +114,12 @@ class Store:
         return [_owned(row) for row in found]
 
     def find(self, run: str, task_id: str) -> Owned | None:
-        """The task if it has no result yet."""
+        """Load the task if it has no result yet."""
         rows = self._db.sound("tasks", "WHERE run = ? AND id = ? AND finished IS NULL", (run, task_id))
         return _owned(rows[0]) if rows else None
 
     def settle(self, outcomes: Outcomes) -> list[messages.Result]:
-        """Store outcomes, all or none. Returns the results whose tasks were there without one."""
+        """Store outcomes, all or none. Returns the results of tasks that had none."""
         costs = {owned.row: owned for owned in self.load([row for row, _, _ in outcomes.costs])}
         found = {(result.run, result.id): self.find(result.run, result.id) for result in outcomes.results}
         kept: list[messages.Result] = []
@@ -142,7 +142,7 @@ class Store:
         return kept
 
     def results(self, run: str, after: int, most: int) -> list[tuple[int, messages.Result]]:
-        """The next results of a run behind the place ``after``, with their places."""
+        """Load the next results of a run behind the place ``after``, with their places."""
         rows = self._db.sound("tasks", "WHERE run = ? AND finished > ? ORDER BY finished", (run, after), most)
         return [(row[7], messages.Result.FromString(row[8])) for row in rows]
 
@@ -165,7 +165,7 @@ class Store:
             self._db.put("runs", run, time.time(), _digest(token), instead=True)
 
     def silent(self, seconds: float) -> list[str]:
-        """Runs whose models were not there for so long."""
+        """Runs with models that were not there for so long."""
         return [row[0].decode() for row in self._db.sound("runs", "WHERE seen < ?", (time.time() - seconds,))]
 
     def letters(self, most: int) -> list[messages.DeadLetter]:
@@ -198,7 +198,7 @@ def _owned(row: Row) -> Owned:
 
 
 def _digest(token: bytes) -> bytes:
-    """What is kept of a token: who reads the database cannot use it."""
+    """Digest of a token: a reader of the database cannot use it."""
     return hashlib.sha256(token).digest()
 
 

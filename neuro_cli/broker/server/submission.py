@@ -1,4 +1,4 @@
-"""The service Submission: what a model says to a broker."""
+"""Service Submission: a model's calls to a broker."""
 
 import asyncio
 import contextlib
@@ -111,12 +111,12 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
             delivery.settle()
 
     def _note(self, run: str, token: bytes) -> None:
-        """The model of a run is there; not worth a failure where the disk does not take it."""
+        """Note that the model of a run is there; no reason to fail where the disk does not take it."""
         with contextlib.suppress(StoreError, NotYoursError):
             self._store.seen(run, token)
 
     def forget(self, seconds: float) -> list[str]:
-        """Drop what belongs to runs whose models were not there for so long. Returns them."""
+        """Drop the runs with models that were not there for so long. Returns them."""
         gone = [run for run in self._store.silent(seconds) if run not in self._deliveries]
         for run in gone:
             self._queues.drop(run)
@@ -133,7 +133,7 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
             delivery.end(f"the stream of acknowledgements broke: {error}")
 
     def _wrong(self, task: messages.Task) -> str:
-        """What is wrong with a task, in words."""
+        """Describe what is wrong with a task."""
         for name, text in (("run", task.run), ("id", task.id), ("kind", task.kind)):
             if not 0 < len(text) <= LONGEST_NAME:
                 return f"a task's {name} must have 1 to {LONGEST_NAME} characters"
@@ -159,7 +159,7 @@ async def _refusals(context: grpc.aio.ServicerContext, token: bytes) -> AsyncIte
 
 
 def _fitting(letters: list[messages.DeadLetter], limit: int) -> list[messages.DeadLetter]:
-    """The first ones that fit into a message."""
+    """Take the first tasks or results that fit into a message."""
     size, fit = 0, []
     for letter in letters:
         size += letter.ByteSize() + 16

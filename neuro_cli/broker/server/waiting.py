@@ -1,4 +1,4 @@
-"""The tasks of a broker that nobody holds, by kind: its own by their rows of the store, and those that it helps with."""
+"""Waiting tasks of a broker, by kind: its own by their rows of the store, and those that it helps with."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -17,16 +17,16 @@ class Waiting:
 
     @property
     def own(self) -> int:
-        """How many rows wait."""
+        """Count the own tasks that wait."""
         return sum(map(len, self._own.values()))
 
     @property
     def helping(self) -> int:
-        """How many tasks of other brokers wait."""
+        """Count the tasks of other brokers that wait."""
         return sum(map(len, self._helping.values()))
 
     def kinds(self) -> set[str]:
-        """The kinds of own tasks that wait."""
+        """Kinds of own tasks that wait."""
         return {kind for kind, rows in self._own.items() if rows}
 
     def refill(self, rows: Iterable[tuple[int, str]]) -> None:
@@ -44,7 +44,7 @@ class Waiting:
         tasks.appendleft((task, lender)) if first else tasks.append((task, lender))
 
     def count(self, consumer: Consumer) -> int:
-        """How many that wait could go to ``consumer``. Tasks of other brokers never go on to a third."""
+        """Count the waiting tasks that could go to ``consumer``. Tasks of other brokers never go on to a third."""
         own = sum(len(rows) for kind, rows in self._own.items() if consumer.knows(kind))
         if consumer.peer:
             return own

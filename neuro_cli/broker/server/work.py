@@ -1,4 +1,4 @@
-"""The service Work: what a worker, or a broker that helps, says to a broker."""
+"""Service Work: the stream of a worker, or of a broker that helps, to a broker."""
 
 import asyncio
 import contextlib
@@ -83,7 +83,7 @@ def _wrong_hello(message: messages.WorkerMessage) -> bool:
 
 
 def _wrong(message: messages.WorkerMessage, first: bool = False) -> str:
-    """What is wrong with a message, in words."""
+    """Describe what is wrong with a message."""
     if message.HasField("hello") and not first:
         return "a second hello"
     if message.capacity > MOST_CAPACITY:

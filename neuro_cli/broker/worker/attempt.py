@@ -40,13 +40,13 @@ class Attempt:
 
 
 def failed(ending: Ending, error: str, seconds: float) -> Attempt:
-    """An attempt without a payload; of a long ``error`` the end is kept, in characters that UTF-8 has."""
+    """Make an attempt without a payload; of a long ``error`` the end is kept, in characters that UTF-8 has."""
     text = error.encode(errors="replace")[-ERROR_BYTES:].decode(errors="ignore")
     return Attempt(ending, error=text, seconds=seconds)
 
 
 def attempt_of(frame: Frame) -> Attempt:
-    """The attempt that a message of :meth:`Attempt.frame` carries. Raises FrameError for any other message."""
+    """Read the attempt from a message of :meth:`Attempt.frame`. Raises FrameError for any other message."""
     head, payload = frame
     ending, error, seconds = head.get("ending"), head.get("error"), head.get("seconds")
     if ending not in tuple(Ending) or not isinstance(error, str):

@@ -72,7 +72,7 @@ def _data(payload: bytes) -> dict[str, Any]:
 
 
 def _be_killed_first() -> None:
-    """When the machine has no memory left the kernel is to choose the task, not its owner or a broker."""
+    """Ask the kernel to choose the task when the machine has no memory left, not its owner or a broker."""
     with suppress(OSError):  # a container may not allow it: the kernel then chooses by size
         Path("/proc/self/oom_score_adj").write_text("1000")
 

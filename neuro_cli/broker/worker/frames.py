@@ -22,7 +22,7 @@ class FrameError(ValueError):
 
 
 def framed(head: dict[str, Any], payload: bytes) -> bytes:
-    """The bytes of a message."""
+    """Pack a message into bytes."""
     text = json.dumps(head).encode()
     return LENGTHS.pack(len(text), len(payload)) + text + payload
 

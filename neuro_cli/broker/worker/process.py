@@ -116,7 +116,7 @@ class TaskProcess(Generic[T]):
             self._watch.cancel()
 
     async def _answer(self, task: T) -> Attempt | None:
-        """The process's answer; None if it ended or was ended."""
+        """Ask the process. Returns None if it ended or was ended."""
         try:
             process = await self._alive()
         except OSError as error:
@@ -138,7 +138,7 @@ class TaskProcess(Generic[T]):
         return None
 
     async def _alive(self) -> asyncio.subprocess.Process:
-        """The process, started if there is none. Raises OSError."""
+        """Start the process if there is none. Raises OSError."""
         if self._process is not None and self._process.returncode is None:
             return self._process
         await self.close()
@@ -172,7 +172,7 @@ class TaskProcess(Generic[T]):
             kill_group(self._process.pid)
 
     async def _obituary(self) -> str:
-        """How the process ended, in words."""
+        """Close the process, and describe how it ended."""
         process = self._process
         assert process is not None
         await self.close()

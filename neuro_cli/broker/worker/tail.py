@@ -7,7 +7,7 @@ TAIL_BYTES = 4096
 
 
 class Tail(asyncio.Protocol):
-    """The last bytes that came through a pipe: ``text``, complete when ``ended`` is set.
+    """Last bytes that came through a pipe: ``text``, complete when ``ended`` is set.
 
     A pipe of its own and not one of asyncio's process, which counts as running while a process that a task left behind holds it.
     """

@@ -86,7 +86,7 @@ class TaskWorker:
 
     async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
         """Choose a broker with as few workers as any, once there is one."""
-        told = False
+        warned = False
         while True:
             try:
                 known = await brokers(stub, self._settings.nameserver, self._security)
@@ -98,9 +98,9 @@ class TaskWorker:
             if fresh:
                 least = min(info.workers for info in fresh)
                 return random.choice([info for info in fresh if info.workers == least])
-            if not told and not known:
+            if not warned and not known:
                 log.warning("the nameserver at %s knows no broker: waiting for one", self._settings.nameserver)
-                told = True
+                warned = True
             if self.draining and not self._busy():
                 return nameserver_pb2.BrokerInfo()
             await asyncio.sleep(RETRY_SECONDS)

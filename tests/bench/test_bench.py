@@ -69,7 +69,7 @@ def test_bench_layer_gives_multiples_of_the_unperturbed_pass_for_every_sampler(t
             assert float(row["multiple"]) == pytest.approx(float(row["seconds"]) / reference[row["layer"], row["round"]])
 
 
-@pytest.mark.parametrize("layout", ["per_example", "shared_batch"])
+@pytest.mark.parametrize("layout", [pytest.param("per_example", marks=pytest.mark.slow), "shared_batch"])
 def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     """With more directions than parameters the estimates must point along the gradient."""
     (tmp_path / "tiny.py").write_text(TINY)

@@ -41,6 +41,7 @@ def test_more_hosts_than_addresses_are_refused(monkeypatch):
 
 
 @needs_mpi
+@pytest.mark.slow  # by default tests/launch/test_lock.py kills one, and resumes what its ranks left
 def test_a_killed_runner_leaves_no_ranks(tmp_path):
     """They get SIGTERM, so they even write a checkpoint."""
     setting = ["train", "ranks=2", "distribution=replicated", "population=8", "generations=1000000", "hydra.run.dir=run"]

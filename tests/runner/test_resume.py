@@ -108,7 +108,8 @@ def test_twenty_random_kills(folder, never_killed, mpi):
         assert outcome(folder / name) == never_killed, f"turn {turn}: killed after {rows} rows"
 
 
-@pytest.mark.parametrize("ranks", [0, 2])
+# on ranks by default tests/launch sends the signal, and the worlds above go on
+@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed, ranks):
     name = f"terminated-{ranks}"
     process = start(folder, name, ranks, own_mpi())

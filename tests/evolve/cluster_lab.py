@@ -86,7 +86,7 @@ class Lab:
         return [peer for peer in self.peers if peer.alive]
 
     def status(self, peer: Peer) -> dict[str, Any] | None:
-        """How ``peer`` sees the cluster, None when it does not answer or is not in yet."""
+        """State of the cluster by ``peer``, None when it does not answer or has not entered yet."""
 
         async def ask() -> dict[str, Any]:
             hello = {"k": "hello", "for": "status", "format": FORMAT, "peer": "test", "cluster": ""}

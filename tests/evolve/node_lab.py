@@ -46,7 +46,7 @@ def election_of(name: str) -> Election:
 
 
 def report_on(peer: str, iteration: int) -> ScoreReport:
-    """What an honest peer might find."""
+    """Report that an honest peer might send."""
     draw = np.random.default_rng(own_first(peer, iteration))
     fitness = draw.standard_normal(POPULATION).astype(np.float32)
     means = np.array([fitness.mean(), 1.0], np.float32)

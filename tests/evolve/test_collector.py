@@ -1,4 +1,4 @@
-"""Who is waited for, and what becomes of late reports. Time is a number here."""
+"""Peers that the collector waits for, and late reports. Time is a number here."""
 
 import numpy as np
 import pytest

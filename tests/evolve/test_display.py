@@ -1,4 +1,4 @@
-"""What the terminal shows of a cluster."""
+"""Display of a cluster on the terminal."""
 
 import io
 

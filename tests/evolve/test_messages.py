@@ -1,4 +1,4 @@
-"""What is no message is refused with the field that is wrong, and shown without what a terminal would obey."""
+"""Malformed messages are refused with the wrong field, and shown without characters that a terminal would obey."""
 
 import numpy as np
 import pytest

@@ -35,7 +35,7 @@ def made():
 
 
 def committed(parts, iteration: int) -> LedgerRecord:
-    """What a cluster of one would commit of this iteration, by really playing it."""
+    """Record that a cluster of one would commit of this iteration, by really playing it."""
     job = parts.distribution.job
     scores = job.scorer.scores(steps_of(parts).proposal(), iteration, range(6)) / job.scorer.examples
     step = Step(iteration, 0, np.linspace(-0.1, 0.1, 6, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""What a peer lacks it gets from another: records, everything where histories differ, a snapshot where records were dropped."""
+"""Fetching of missing iterations: records, everything where histories differ, a snapshot where records were dropped."""
 
 import asyncio
 import hashlib

@@ -89,6 +89,35 @@ def test_a_task_that_kills_every_child_has_an_error(pool):
     assert collected(pool, 1)["after"].error == ""
 
 
+def test_a_task_that_outgrows_the_memory_has_an_error_and_no_second_try(caplog):
+    pool = LocalPool(1, 0.001)  # Python alone takes more
+    try:
+        pool.submit([task("large", 600)])
+        found = collected(pool, 1)
+    finally:
+        pool.close()
+    assert found["large"].error == "the task needed more than pool.memory=0.001 GB"
+    assert "is tried again" not in caplog.text
+
+
+def test_a_fault_of_the_pool_itself_reaches_its_caller(pool, monkeypatch):
+    """A task without a result would let it wait for ever."""
+
+    async def fails(process: object, task: object) -> None:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("neuro_cli.broker.worker.process.TaskProcess.run", fails)
+    pool.submit([task("one")])
+    with pytest.raises(RuntimeError, match="no such luck"):
+        pool.results(30.0)
+
+
+def test_one_process_serves_tasks_that_come_one_by_one(pool):
+    for number in range(3):
+        pool.submit([task(str(number))])
+        assert collected(pool, 1)[str(number)].worker == "local-1"
+
+
 def test_errors_are_the_text_of_what_was_raised(pool):
     pool.submit([WorkUnit("unknown", "no_such_kind", {}), WorkUnit("raises", "noop", {"seconds": "soon"})])
     found = collected(pool, 2)

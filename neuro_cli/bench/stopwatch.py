@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import Metric
 from neuro_cli.core.process import die_with_parent
 
 POLL = 0.1  # seconds between two glances at metrics.csv: what times can be wrong by
@@ -25,10 +26,10 @@ TERMINAL = "terminal.txt"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A row of ``metrics.csv`` that has a ``mean_return``; ``steps``: of the environments up to it, by the whole command."""
+    """A row of ``metrics.csv`` with a value of the metric; ``steps``: of the environments up to it, by the whole command."""
 
     minutes: float
-    mean_return: float
+    value: float
     steps: float
 
 
@@ -42,8 +43,8 @@ class Timed:
     ended: str = "itself"
 
 
-def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> Timed:
-    """Run ``command``, which writes ``folder``/metrics.csv, until a look of ``goal`` or for ``budget`` seconds.
+def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, budget: float) -> Timed:
+    """Run ``command``, which writes ``folder``/metrics.csv, until ``metric`` is at ``goal`` or for ``budget`` seconds.
 
     Raises UserError with its last words when it fails.
     """
@@ -64,7 +65,7 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
         while seen.ended == "itself":
             over = process.poll() is not None  # before the rows are read: none can come after that
             seen.minutes = (time.monotonic() - begun) / 60
-            _note(seen, rows, goal)
+            _note(seen, rows, metric, goal)
             if over:
                 break
             if seen.ended == "itself" and seen.minutes * 60 >= budget:
@@ -78,13 +79,13 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
     return seen
 
 
-def _note(seen: Timed, rows: "MetricsTail", goal: float) -> None:
+def _note(seen: Timed, rows: "MetricsTail", metric: Metric, goal: float) -> None:
     """Add the rows that came; nothing counts after the goal."""
     for row in rows.new():
         seen.steps += float(row.get("environment_steps") or 0)
-        if row.get("mean_return"):
-            seen.looks.append(Evaluation(seen.minutes, float(row["mean_return"]), seen.steps))
-            if seen.looks[-1].mean_return >= goal:
+        if row.get(metric.name):
+            seen.looks.append(Evaluation(seen.minutes, float(row[metric.name]), seen.steps))
+            if metric.reached(seen.looks[-1].value, goal):
                 seen.ended = "goal"
                 return
 

@@ -58,7 +58,7 @@ class PeerWorker:
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
-        self._goal, self._reached = Target(parts.config), False
+        self._goal, self._reached = Target(parts.config, work.metrics), False
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
         """Work until all iterations are committed or a stop is wanted; the summary. Raises UserError."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from neuro_cli.core.metric import LOWER, Metric
 from neuro_cli.report.downsample import Curve, curve, finite, points_of_each
 from neuro_cli.report.figure import MANY, Item, Picture, amount, draw, new_plot, tell, without_first
 from neuro_cli.report.runs import Group, ReportedRun
@@ -69,10 +70,12 @@ def _metric(groups: Sequence[Group], name: str, points: int) -> Picture:
             lines.append((draw(plot, LEGEND, Item(group.label, place), data, bare=len(groups) > MANY), data))
             last.append(_last(group.label, data))
     tell(plot, lines, "generation")
-    note = ""
+    metric = metric_of(groups, name)
+    note = "Lower is better." if metric is not None and metric.better == LOWER else ""
     if name == "seconds" and without_first([data.most for _, data in lines], plot):
         note = "The first generation compiles and warms up; it sticks out of the top."
-    return Picture(readable(name), plot, f"{readable(name)} over generations; last: {'; '.join(last)}", note)
+    title = heading_of(groups, name)
+    return Picture(title, plot, f"{title} over generations; last: {'; '.join(last)}", note)
 
 
 def _members(groups: Sequence[Group], what: str, names: Sequence[str], points: int) -> Picture:
@@ -91,7 +94,7 @@ def _members(groups: Sequence[Group], what: str, names: Sequence[str], points: i
             lines.append((draw(plot, legend, colours, data, bare=bare), data))
             last.append(_last(label, data))
     tell(plot, lines, "generation")
-    title = f"{readable(what)} of each member"
+    title = f"{heading_of(groups, what)} of each member"
     return Picture(title, plot, f"{title} over generations; last: {'; '.join(last)}", "Pointing at a line tells its member.")
 
 
@@ -99,5 +102,12 @@ def _last(label: str, data: Curve) -> str:
     return f"{label} {amount(float(data.mean[-1]))}"
 
 
-def readable(name: str) -> str:
-    return name.replace("_", " ")
+def metric_of(groups: Sequence[Group], name: str) -> Metric | None:
+    """The metric that some run's task declares under ``name``."""
+    return next((metric for group in groups for run in group.runs for metric in run.job.metrics if metric.name == name), None)
+
+
+def heading_of(groups: Sequence[Group], name: str) -> str:
+    """A column in words."""
+    metric = metric_of(groups, name)
+    return metric.heading if metric is not None else name.replace("_", " ")

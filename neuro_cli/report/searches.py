@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from bokeh.models import ColumnDataSource
 
+from neuro_cli.core.metric import ACCURACY
 from neuro_cli.report.curves import LEGEND
 from neuro_cli.report.downsample import MOST, curve
 from neuro_cli.report.figure import Item, Picture, amount, dots, draw, hover, new_plot, tell
@@ -15,7 +16,7 @@ FILE = "candidates.csv"
 SCORE = "validation_accuracy"
 BEST = 10  # candidates in the table
 DOTS = 3_000  # candidates that are drawn one by one
-COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, "test_accuracy", "seconds")
+COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, ACCURACY.name, "seconds")
 
 
 def trained(run: ReportedRun) -> Rows:

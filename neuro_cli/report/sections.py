@@ -62,7 +62,7 @@ def _curves(groups: Sequence[Group]) -> PageSection | None:
     same = curves.constants(groups, columns)
     shown = [name for name in columns if name not in same]
     section = PageSection("curves", "Curves", smooth=True, legends=_legends(groups, shown))
-    section.text = [*_reading(groups, shown), *_sentence(same)]
+    section.text = [*_reading(groups, shown), *_sentence(groups, same)]
     section.pictures = curves.pictures(groups, sorted(shown, key=lambda name: name in curves.TIME))
     return section
 
@@ -88,8 +88,8 @@ def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
     return text
 
 
-def _sentence(same: dict[str, float]) -> list[str]:
-    values = ", ".join(f"{curves.readable(name)} {amount(value)}" for name, value in same.items())
+def _sentence(groups: Sequence[Group], same: dict[str, float]) -> list[str]:
+    values = ", ".join(f"{curves.heading_of(groups, name)} {amount(value)}" for name, value in same.items())
     return [f"The same in every generation of every run: {values}."] if same else []
 
 
@@ -113,7 +113,7 @@ def _bytes(groups: Sequence[Group]) -> PageSection | None:
         "bytes", "Bytes on the wire", text=["Payload of a generation, counted where collectives are called (rank 0)."]
     )
     same = curves.constants(groups, columns)
-    section.text += _sentence(same)
+    section.text += _sentence(groups, same)
     section.pictures = curves.pictures(groups, [name for name in columns if name not in same])
     totals = _totals(groups, columns)
     if totals is not None and len(same) < len(columns):

@@ -1,4 +1,4 @@
-"""The plot of a run: fitness and test accuracy against generation, from its ``metrics.csv``."""
+"""The plot of a run: fitness and the headline of its evaluations against generation, from its ``metrics.csv``."""
 
 import csv
 import logging
@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link
+from neuro_cli.core.metric import FITNESS, FRACTION, Metric
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ Points = tuple[list[int], list[float]]
 
 # a matplotlibrc in the current folder may ask for LaTeX, which reads and runs what the file says
 @matplotlib.rc_context(matplotlib.rcParamsDefault)
-def plot_run(metrics_csv: Path, png: Path) -> None:
+def plot_run(metrics_csv: Path, png: Path, headline: Metric) -> None:
     """Draw the file ``png``; without a row in ``metrics_csv`` nothing is drawn, and the log says so.
 
     Raises UserError when the file cannot be written.
@@ -42,17 +43,14 @@ def plot_run(metrics_csv: Path, png: Path) -> None:
     axes.grid(alpha=0.3)
     _draw(axes, points_of(rows, "fitness_best"), "best fitness", ORANGE)
     _draw(axes, points_of(rows, "fitness_mean"), "mean fitness", BLUE)
-    returns = points_of(rows, "mean_return")
-    if returns[0]:
-        _draw(axes, returns, f"return of the centre in the test (last {returns[1][-1]:.1f})", GREEN, "--")
+    tested = points_of(rows, headline.name)
+    beside = axes if headline.unit == FITNESS or not tested[0] else _other_axis(axes, headline)
+    if tested[0]:
+        _draw(beside, tested, f"{headline.label} (last {headline.text(tested[1][-1])})", GREEN, "--")
     handles, labels = axes.get_legend_handles_labels()
-    accuracy = points_of(rows, "test_accuracy")
-    if accuracy[0]:
-        right = axes.twinx()
-        right.set(ylabel="test accuracy", ylim=(0, 1))
-        _draw(right, accuracy, f"test accuracy (last {accuracy[1][-1]:.4f})", GREEN, "--")
+    if beside is not axes:
         handles, labels = [
-            ours + theirs for ours, theirs in zip((handles, labels), right.get_legend_handles_labels(), strict=True)
+            ours + theirs for ours, theirs in zip((handles, labels), beside.get_legend_handles_labels(), strict=True)
         ]
     if handles:
         figure.legend(handles, labels, loc="outside upper center", ncols=len(handles), frameon=False)
@@ -61,6 +59,15 @@ def plot_run(metrics_csv: Path, png: Path) -> None:
         figure.savefig(png)
     except OSError as error:
         raise UserError(f"{png}: cannot be written: {error.strerror}") from error
+
+
+def _other_axis(axes: Axes, metric: Metric) -> Axes:
+    """An axis on the right, for a metric that is of another unit than the fitness."""
+    right = axes.twinx()
+    right.set(ylabel=metric.heading)
+    if metric.unit == FRACTION:
+        right.set(ylim=(0, 1))
+    return right
 
 
 def points_of(rows: list[dict[str, str]], column: str) -> Points:

@@ -36,6 +36,7 @@ def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoin
     with collectively(world):
         make_network(config).describe(world)
         work = assemble(config, world)
+        target = Target(config, work.metrics)
         if checkpoint is not None:
             work.restore(checkpoint)
             at = Progression(checkpoint.generation, checkpoint.scalars["seconds"], checkpoint.scalars["metrics"])
@@ -45,7 +46,7 @@ def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoin
             record = RunRecord(run, work, make_logger(config), at.generation if checkpoint is not None else None)
     try:
         with StopRequest(config["time_limit"]) as stop:
-            summary = _generations(work, at, run, record, stop)
+            summary = _generations(work, at, run, record, stop, target)
             world.refuse_shortcut()
             return summary
     finally:
@@ -55,12 +56,11 @@ def train(config: dict[str, Any], world: World, run: Path, checkpoint: Checkpoin
 
 
 def _generations(
-    work: Trainable, at: Progression, run: Path, record: RunRecord | None, stop: StopRequest
+    work: Trainable, at: Progression, run: Path, record: RunRecord | None, stop: StopRequest, target: Target
 ) -> dict[str, Any] | None:
     config, world = work.config, work.world
     total, every = config["generations"], config["checkpoint"]["every"]
-    goal, reached = Target(config), False
-    begun, before = time.perf_counter(), at.seconds
+    begun, before, reached = time.perf_counter(), at.seconds, False
     saved = at.generation if at.generation else None
     work.begin(run)
     if saved is None:
@@ -84,8 +84,7 @@ def _generations(
         looked = last or at.generation % config["evaluate"]["every"] == 0
         if looked:
             at.metrics = work.evaluate(at.generation)
-            with collectively(world):
-                reached = goal.reached(at.metrics)
+            reached = target.reached(at.metrics)
         if record is not None:
             record.row(_whole(row, work, at, seconds, traffic, looked))
         stopping = world.any(stop.wanted()) or reached
@@ -94,7 +93,7 @@ def _generations(
             saved = at.generation
         if stopping:
             if record is not None:
-                record.stopped(at.generation, str(goal) if reached else stop.reason)
+                record.stopped(at.generation, str(target) if reached else stop.reason)
             break
     if at.metrics is None or (at.generation < total and not looked):
         at.metrics = work.evaluate(at.generation)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.config import is_search, saved_config
 from neuro_cli.search.plot import SearchCurve, plot_comparison
 from neuro_cli.search.record import CANDIDATES
@@ -45,15 +46,15 @@ def _read(run: Path) -> SearchCurve:
             accuracies = [float(row["validation_accuracy"]) for row in csv.DictReader(file) if row["validation_accuracy"]]
     except (OSError, ValueError) as error:
         raise UserError(f"{run}: this search has not ended: {error}") from error
-    if not accuracies or summary.get("test_accuracy") is None:
+    if not accuracies or summary.get(ACCURACY.name) is None:
         raise UserError(f"{run}: this search has trained no candidate")
     return SearchCurve(
         strategy=_name(config["strategy"], -2),
         task=_name(config["task"], -2),
         seed=config["seed"],
         accuracies=tuple(accuracies),
-        test_accuracy=summary["test_accuracy"],
-        first_median=summary["first_generation"]["test_accuracy_median"],
+        test_accuracy=summary[ACCURACY.name],
+        first_median=summary["first_generation"][f"{ACCURACY.name}_median"],
     )
 
 

@@ -16,6 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import Metric
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -39,7 +42,6 @@ class Task(ABC):
     memory_format: torch.memory_format = torch.channels_last  # of four-dimensional inputs
     own_examples = False  # True: every direction is scored on examples of its own, whatever the layout
     has_loss = True  # False: no loss, so ``-fitness`` is none either
-    evaluation_names: tuple[str, ...] = ()  # metrics of :meth:`summarise` with a column of their own in metrics.csv
 
     @property
     @abstractmethod
@@ -47,6 +49,14 @@ class Task(ABC):
         """Names of the C columns of :meth:`score`; the first is ``fitness`` (higher is better), ``loss`` may follow.
 
         All columns are sums over examples, so that shares of a batch can be added up.
+        """
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[Metric, ...]:
+        """What :meth:`summarise` measures, the headline first: progress line, ``curves.png`` and sweep table show that one.
+
+        ``stop.metric`` may be any of them.
         """
 
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:  # noqa: B027 (most tasks serve all)
@@ -106,4 +116,13 @@ class Task(ABC):
 
     @abstractmethod
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
-        """Metrics from the sums (E,) over all chunks, for example ``test_accuracy`` (a fraction) and ``test_loss``."""
+        """Values of all :attr:`metrics` from the sums (E,) over all chunks; further numbers are in ``summary.json`` alone."""
+
+    def evaluation(self, sums: np.ndarray) -> dict[str, float]:
+        """What :meth:`summarise` gives. Raises UserError when a declared metric is missing there."""
+        values = self.summarise(sums)
+        for metric in self.metrics:
+            if metric.name not in values:
+                given = ", ".join(values) or "nothing"
+                raise UserError(f"task={type(self).__name__}: it declares the metric {metric.name}, summarise gives {given}")
+        return values

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
@@ -44,6 +45,7 @@ class Classification(Task):
     """
 
     name: str
+    metrics = (ACCURACY, LOSS)
 
     def __init__(self, fitness: str, evaluation_batch: int) -> None:
         self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
@@ -156,7 +158,7 @@ class Classification(Task):
 
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
         correct, loss, count = map(float, sums)
-        return {"test_accuracy": correct / count, "test_loss": loss / count}
+        return {ACCURACY.name: correct / count, LOSS.name: loss / count}
 
 
 def outcomes(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

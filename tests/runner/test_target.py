@@ -7,6 +7,7 @@ from inside import neuro_inside, one_line
 from worlds import needs_mpi
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.target import Target
 
@@ -14,10 +15,16 @@ SETTING = ("population=4", "batch_size=8", "threads=1", "generations=9", "evalua
 
 
 def test_a_goal_is_reached_from_its_value_on():
-    goal = Target({"stop": {"metric": "mean_return", "at": 200}})
+    goal = Target({"stop": {"metric": "mean_return", "at": 200}}, (RETURN,))
     assert [goal.reached({"mean_return": value}) for value in (199.9, 200.0, 201.0, float("nan"))] == [False, True, True, False]
-    assert not Target({"stop": {"metric": None, "at": None}}).reached({"mean_return": 1e9})
-    assert not Target({}).reached({"mean_return": 1e9})  # the config of an earlier version
+    assert not Target({"stop": {"metric": None, "at": None}}, (RETURN,)).reached({"mean_return": 1e9})
+    assert not Target({}, (RETURN,)).reached({"mean_return": 1e9})  # the config of an earlier version
+
+
+def test_a_goal_of_a_metric_where_lower_is_better_is_reached_from_above():
+    goal = Target({"stop": {"metric": "test_loss", "at": 0.5}}, (ACCURACY, LOSS))
+    reached = [goal.reached({"test_accuracy": 1.0, "test_loss": value}) for value in (0.6, 0.5, 0.4, float("nan"))]
+    assert reached == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

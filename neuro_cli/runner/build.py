@@ -252,7 +252,8 @@ def completed(config: dict[str, Any]) -> dict[str, Any]:
     model = config.get("model")
     if not isinstance(model, dict) or all(value is not None for value in model.values()):
         return config
-    sizes = make(config, "task", Task).model_arguments()
+    declared = model.get("input_shape")
+    sizes = make(config, "task", Task).model_arguments(tuple(declared) if isinstance(declared, list) else None)
     return {**config, "model": {**model, **{key: size for key, size in sizes.items() if model.get(key, 0) is None}}}
 
 

@@ -11,6 +11,7 @@ hold, and :meth:`Task.deployed` puts it into the module that is saved.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from neuro_cli.core.metric import Metric
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples of one generation: ``inputs`` (B, *input_shape) float, ``targets`` (B,) int64."""
+    """Examples of one generation: ``inputs`` (B, *input_shape) float, ``targets`` (B, ...): classes are int64."""
 
     inputs: Tensor
     targets: Tensor
@@ -62,8 +63,11 @@ class Task(ABC):
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:  # noqa: B027 (most tasks serve all)
         """Raise UserError where the task does not serve such a run; ``gradient``: trained by back-propagation."""
 
-    def model_arguments(self) -> dict[str, int]:
-        """Sizes that a model made for this task has: what the config leaves null of these is filled in. Raises UserError."""
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
+        """Sizes of a model for this task, by the names of its arguments: those that the config leaves null get these values.
+
+        ``input_shape``: what the config declares, None if nothing. Raises UserError.
+        """
         return {}
 
     @abstractmethod

@@ -3,8 +3,10 @@
 A subclass implements ``read`` and names itself; everything else is here.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,6 +59,21 @@ class Classification(Task):
 
         Raises UserError: data missing or unreadable.
         """
+
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
+        shape, classes = self.sizes(input_shape)
+        return {"input_shape": list(shape), "inputs": math.prod(shape), "outputs": classes}
+
+    def sizes(self, input_shape: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
+        """Shape of the examples for a model that declares ``input_shape``, and how many classes there are. Raises UserError.
+
+        A class with the attributes ``input_shape`` and ``output_size`` says it by them; of another the data are read.
+        """
+        own, classes = (getattr(type(self), name, None) for name in ("input_shape", "output_size"))
+        if own is None or classes is None:
+            data = self.read(input_shape)
+            return tuple(data.train.images.shape[1:]), data.classes
+        return input_shape or own, classes
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         declared = None if input_shape is None else tuple(input_shape)

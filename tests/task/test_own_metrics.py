@@ -18,7 +18,7 @@ SOURCE, OPTION = (
     for name in ("neuro_cli/task/sines.py", "conf/task/sines.yaml")
 )
 SETTING = (
-    "task=mine/sines.yaml", "model=mlp_policy", "model.inputs=1", "model.outputs=1", "population=16", "batch_size=32",
+    "task=mine/sines.yaml", "model=mlp_policy", "population=16", "batch_size=32",
     "threads=1", "evaluate.every=5", "checkpoint.every=100",
 )  # fmt: skip
 

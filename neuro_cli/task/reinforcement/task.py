@@ -100,7 +100,7 @@ class Reinforcement(Task):
         if precision != "float32":
             raise ConfigError("precision", precision, f"policies of task.id={self.id} run in float32")
 
-    def model_arguments(self) -> dict[str, int]:
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
         return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:

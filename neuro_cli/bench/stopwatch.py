@@ -5,12 +5,11 @@ themselves are in it, whatever the command.
 """
 
 import contextlib
-import csv
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.process import die_with_parent
+from neuro_cli.run_folder.metrics import MetricsTail
 
 POLL = 0.1  # seconds between two glances at metrics.csv: what times can be wrong by
 PATIENCE = 90.0  # seconds to end after being asked: the generation under way, a last look, a checkpoint
@@ -79,7 +79,7 @@ def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, bud
     return seen
 
 
-def _note(seen: Timed, rows: "MetricsTail", metric: Metric, goal: float) -> None:
+def _note(seen: Timed, rows: MetricsTail, metric: Metric, goal: float) -> None:
     """Add the rows that came; nothing counts after the goal."""
     for row in rows.new():
         seen.steps += float(row.get("environment_steps") or 0)
@@ -106,26 +106,3 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
             os.killpg(process.pid, signal.SIGKILL)  # its own session, so its group and no other
         process.wait()
     return True
-
-
-class MetricsTail:
-    """The rows of a CSV file that another process writes, each once; a line counts when its end is there."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._offset, self._head = path, 0, list[str]()
-
-    def new(self) -> Iterator[dict[str, str]]:
-        """Rows that came since the last call."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                content = file.read()
-        except FileNotFoundError:
-            return
-        whole = content[: content.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in csv.reader(whole.decode().splitlines()):
-            if self._head:
-                yield dict(zip(self._head, line, strict=True))
-            else:
-                self._head = line

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from neuro_cli.core.metric import LOWER, Metric
-from neuro_cli.report.downsample import Curve, curve, finite, points_of_each
+from neuro_cli.report.downsample import Curve, curve, points_of_each
 from neuro_cli.report.figure import MANY, Item, Picture, amount, draw, new_plot, tell, without_first
-from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.report.runs import Group
 
 LEGEND = "runs"
 TIME = ("seconds", "candidates_per_second", "steps_per_second")
@@ -58,14 +58,10 @@ def _kind(name: str) -> tuple[str, bool]:
     return (match[2], True) if match else (name, False)
 
 
-def points_of(run: ReportedRun, column: str) -> tuple[np.ndarray, np.ndarray]:
-    return finite(run.metrics["generation"], run.metrics[column])
-
-
 def _metric(groups: Sequence[Group], name: str, points: int) -> Picture:
     plot, lines, last = new_plot("generation"), [], []
     for place, group in enumerate(groups):
-        data = curve([points_of(run, name) for run in group.runs], points)
+        data = curve([run.metrics.points(name) for run in group.runs], points)
         if data is not None:
             lines.append((draw(plot, LEGEND, Item(group.label, place), data, bare=len(groups) > MANY), data))
             last.append(_last(group.label, data))
@@ -82,7 +78,7 @@ def _members(groups: Sequence[Group], what: str, names: Sequence[str], points: i
     plot, lines, last = new_plot("generation"), [], []
     for place, group in enumerate(groups):
         for name in names:
-            data = curve([points_of(run, name) for run in group.runs], points)
+            data = curve([run.metrics.points(name) for run in group.runs], points)
             if data is None:
                 continue
             match = OF_MEMBER.fullmatch(name)

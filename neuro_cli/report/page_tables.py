@@ -1,6 +1,5 @@
 """The tables of the page, as plain cells: the template draws them, its script sorts them."""
 
-import csv
 import math
 import re
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ from neuro_cli.report.run_state import RunState
 from neuro_cli.report.runs import ReportedRun, differences
 from neuro_cli.report.table import differing, headlines
 from neuro_cli.run_folder.identity import flatten
+from neuro_cli.run_folder.rows import Rows, read_rows
 
-Rows = Sequence[dict[str, str]]
 SHOWN = 400  # rows of a table
 NUMBER = re.compile(r"[-+]?\d{1,18}(\.\d*)?([eE][-+]?\d{1,2})?")
 VERSIONS = ("neuro", "python", "torch", "numpy", "numba", "mpi")
@@ -45,17 +44,6 @@ class Table:
     def __post_init__(self) -> None:
         keys = [[row[place].key for row in self.rows if row[place].text] for place in range(len(self.columns))]
         self.numeric = [bool(some) and all(isinstance(key, int | float) for key in some) for some in keys]
-
-
-def read_rows(path: Path) -> Rows:
-    """The rows of a CSV file with a head; none of a file that is not there. Lines with other than its cells are left out."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        try:
-            return [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
-        except csv.Error:
-            return []
 
 
 def number(row: dict[str, str], column: str) -> float | None:

@@ -11,10 +11,11 @@ import numpy as np
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import Metric
-from neuro_cli.report.metrics import read_metrics
 from neuro_cli.run_folder import saved_yaml
+from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.declaration import UNDECLARED, declared
 from neuro_cli.run_folder.log import is_written, messages
+from neuro_cli.run_folder.metrics import read_metrics
 
 FAILED = "failed: "
 NUMBERS = ("generations", "wall_seconds", "candidates_per_second", "ranks")  # of a summary, shown beside the metrics
@@ -48,7 +49,7 @@ class RunState:
 
 def read_job(run: Path, name: str) -> RunState:
     """The run in the folder ``run``, called ``name``. Raises UserError for a folder whose files are not neuro's."""
-    config = read_config(run)
+    config = config_of(run)
     job = RunState(name, "running", _overrides(run), path=run, study=any(key in config for key in STUDIES))
     if job.study:
         job.state, job.reason = ("finished", "") if results_of(run) else ("failed", "no results: failed, or still at work")
@@ -89,14 +90,6 @@ def _complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
 def results_of(study: Path) -> list[Path]:
     """The CSV files that ``neuro scale`` or ``neuro bench`` left in its folder."""
     return sorted(path for path in study.glob("*.csv") if path.is_file())
-
-
-def read_config(run: Path) -> dict[str, Any]:
-    """The config in the folder ``run``, as of its last session. Raises UserError."""
-    resumed = run / ".hydra" / "resumed.yaml"
-    path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
-    config = saved_yaml.read(path)
-    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
 
 
 def _overrides(run: Path) -> dict[str, str]:
@@ -151,6 +144,6 @@ def _measure(job: RunState, path: Path, config: dict[str, Any]) -> None:
     job.wall_seconds = float(np.nansum(metrics["seconds"][whole]))
     job.candidates_per_second = float(metrics["candidates_per_second"][whole][-1])
     for metric in job.metrics:
-        known = metrics[metric.name][np.isfinite(metrics[metric.name])]
+        _, known = metrics.points(metric.name)
         if len(known):
             job.values[metric.name] = float(known[-1])

@@ -9,8 +9,9 @@ from neuro_cli.core.metric import ACCURACY
 from neuro_cli.report.curves import LEGEND
 from neuro_cli.report.downsample import MOST, curve
 from neuro_cli.report.figure import Item, Picture, amount, dots, draw, hover, new_plot, tell
-from neuro_cli.report.page_tables import Rows, number, read_rows
+from neuro_cli.report.page_tables import number
 from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.run_folder.rows import Rows, read_rows
 
 FILE = "candidates.csv"
 SCORE = "validation_accuracy"

@@ -10,6 +10,7 @@ from neuro_cli.report.figure import MANY, Item, Legend, Picture, amount
 from neuro_cli.report.page_tables import Table, TableCell
 from neuro_cli.report.run_state import RunState, results_of
 from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.run_folder.rows import read_rows
 
 BAND = (
     "A line is the mean of the runs that differ in their seed only; its band reaches from the least to the greatest value "
@@ -161,7 +162,7 @@ def _study(job: RunState, number: int) -> PageSection:
     if job.reason:
         section.text.append(job.reason)
     path = job.path / scaling.FILE
-    rows = scaling.whole(page_tables.read_rows(path))
+    rows = scaling.whole(read_rows(path))
     if path in files and rows:
         legend = scaling.legend(rows, section.name)
         section.legends, section.pictures = [legend], scaling.pictures(rows, legend)

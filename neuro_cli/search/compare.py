@@ -1,6 +1,5 @@
 """`neuro search plot FILE FOLDER...`: searches of several strategies and seeds in one figure and one table."""
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.table import Table
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.config import is_search, saved_config
+from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.search.plot import SearchCurve, plot_comparison
 from neuro_cli.search.record import CANDIDATES
 
@@ -42,8 +42,8 @@ def _read(run: Path) -> SearchCurve:
     config = saved_config(run)
     try:
         summary: dict[str, Any] = json.loads((run / "summary.json").read_bytes())
-        with (run / CANDIDATES).open(newline="", encoding="utf-8") as file:
-            accuracies = [float(row["validation_accuracy"]) for row in csv.DictReader(file) if row["validation_accuracy"]]
+        rows = read_rows(run / CANDIDATES)
+        accuracies = [float(row["validation_accuracy"]) for row in rows if row["validation_accuracy"]]
     except (OSError, ValueError) as error:
         raise UserError(f"{run}: this search has not ended: {error}") from error
     if not accuracies or summary.get(ACCURACY.name) is None:

@@ -5,9 +5,10 @@ import time
 
 import pytest
 
-from neuro_cli.bench.stopwatch import MetricsTail, timed
+from neuro_cli.bench.stopwatch import timed
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import RETURN
+from neuro_cli.run_folder.metrics import MetricsTail
 
 WRITER = """
 import sys, time

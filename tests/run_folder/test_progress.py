@@ -36,9 +36,7 @@ def play(clock: Clock, total: int, start: int, seconds: float, tested: dict[int,
 
 
 def test_plain_lines(clock: Clock) -> None:
-    lines = play(
-        clock, total=10, start=0, seconds=0.5, tested={3: "test accuracy 0.1250", 10: "test accuracy 0.7500"}, stop=10
-    )
+    lines = play(clock, total=10, start=0, seconds=0.5, tested={3: "test accuracy 0.1250", 10: "test accuracy 0.7500"}, stop=10)
     assert lines == [
         "generation 1/10  fitness -0.5  1234 candidates/s  ETA 0:00:04",
         "generation 3/10  fitness -0.5  test accuracy 0.1250  1234 candidates/s  ETA 0:00:04",

@@ -49,7 +49,6 @@ ALLOWED = {
         *HYDRA,
         "neuro_cli.run_folder.config",
         "neuro_cli.run_folder.saved_yaml",
-        "neuro_cli.report.run_state",
         "neuro_cli.evolve.local_peers",
     },
     "grpc": below("broker"),

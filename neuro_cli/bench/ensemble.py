@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.launcher import world_start
 from neuro_cli.runner.options import make_network
 
@@ -41,7 +42,7 @@ def bench_ensemble(config: dict[str, Any], run: Path) -> None:
         name = f"{method}, {count} rank{'s' * (count > 1)}"
         curves[name] = result["losses"]
         gap = max(abs(a - b) for a, b in zip(result["losses"], next(iter(curves.values())), strict=True))
-        accuracy = result["metrics"]["test_accuracy"]
+        accuracy = result["metrics"][ACCURACY.name]
         rows.append(
             {
                 "method": method,
@@ -49,16 +50,16 @@ def bench_ensemble(config: dict[str, Any], run: Path) -> None:
                 "dtype": "float32",
                 "iterations": epoch,
                 "largest_gap": gap,
-                "test_accuracy": accuracy,
+                ACCURACY.name: accuracy,
             }
         )
-    rows = [{"test_accuracy": None, **row} for row in rows]
+    rows = [{ACCURACY.name: None, **row} for row in rows]
     _plot(curves, run / "ensemble.png")
     write(run / "ensemble.csv", rows, config["threads"] or 1)
-    columns = ("method", "ranks", "dtype", "iterations", f"largest |loss - {REFERENCE}'s|", "test accuracy")
+    columns = ("method", "ranks", "dtype", "iterations", f"largest |loss - {REFERENCE}'s|", ACCURACY.label)
     lines = [
         (row["method"], str(row["ranks"]), row["dtype"], str(row["iterations"]), f"{row['largest_gap']:.1e}",
-         "" if row["test_accuracy"] is None else f"{row['test_accuracy']:.4f}")
+         "" if row[ACCURACY.name] is None else ACCURACY.text(row[ACCURACY.name]))
         for row in rows
     ]  # fmt: skip
     title = f"ensemble of {config['ensemble']['algo']['size']}: losses against one process and one graph"

@@ -25,6 +25,7 @@ from neuro_cli.bench.stopwatch import Timed, timed
 from neuro_cli.bench.table import machine, show
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import RETURN
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
 COLUMNS = ("evolve", "openai_es", "ars", "ddpg")
@@ -118,7 +119,7 @@ def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: floa
             "workers": workers,
         }
         return ("neuro_cli.bench.ddpg_worker", json.dumps(setting))
-    common = (f"seed={seed}", f"task.evaluation_episodes={node['episodes']}", "stop.metric=mean_return", f"stop.at={goal:g}")
+    common = (f"seed={seed}", f"task.evaluation_episodes={node['episodes']}", f"stop.metric={RETURN.name}", f"stop.at={goal:g}")
     if column == "evolve":
         world: tuple[str, ...] = ("evolve", f"task={task}", f"cluster.local_peers={workers}")
     else:
@@ -139,8 +140,8 @@ def _check_packages(columns: set[str]) -> None:
 def _play(cell: Trial, folder: Path) -> dict[str, str]:
     """Run a trial and return its row."""
     last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
-    seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, cell.goal, 60 * cell.minutes)
-    best = max((evaluation.mean_return for evaluation in seen.evaluations), default=math.nan)
+    seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
+    best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
     values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False))
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from neuro_cli.core.metric import RETURN
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.centre import sums_over_chunks
@@ -21,7 +22,7 @@ def mean_return(task: dict[str, Any], module: nn.Module, seed: int, episodes: in
     made.load(input_shape=None, device=torch.device("cpu"), seed=seed, batch_size=1)
     threads = Threads(1)
     try:
-        return made.summarise(sums_over_chunks(made, module, SingleProcess(), threads))["mean_return"]
+        return made.summarise(sums_over_chunks(made, module, SingleProcess(), threads))[RETURN.name]
     finally:
         threads.close()
 

@@ -4,15 +4,16 @@ The clock is that of the watching process and begins with the command, so it inc
 evaluations themselves, for every command.
 """
 
-import csv
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import Metric
 from neuro_cli.core.process import last_line, start, stop
+from neuro_cli.run_folder.metrics import MetricsTail
 
 POLL = 0.1  # seconds between two reads of metrics.csv, the resolution of the times
 PATIENCE = 90.0  # seconds to end after being asked: the generation under way, a last evaluation, a checkpoint
@@ -21,10 +22,10 @@ TERMINAL = "terminal.txt"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Row of ``metrics.csv`` with a ``mean_return``; ``steps``: of the environments up to it, by the whole command."""
+    """Row of ``metrics.csv`` with a value of the metric; ``steps``: of the environments up to it, by the whole command."""
 
     minutes: float
-    mean_return: float
+    value: float
     steps: float
 
 
@@ -38,8 +39,8 @@ class Timed:
     ended: str = "itself"
 
 
-def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> Timed:
-    """Run ``command``, which writes ``folder``/metrics.csv, until an evaluation reaches ``goal`` or for ``budget`` seconds.
+def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, budget: float) -> Timed:
+    """Run ``command``, which writes ``folder``/metrics.csv, until ``metric`` is at ``goal`` or for ``budget`` seconds.
 
     Raises UserError with its last words when it fails.
     """
@@ -53,7 +54,7 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
         while seen.ended == "itself":
             over = process.poll() is not None  # before the rows are read: none can come after that
             seen.minutes = (time.monotonic() - begun) / 60
-            _note(seen, rows, goal)
+            _note(seen, rows, metric, goal)
             if over:
                 break
             if seen.ended == "itself" and seen.minutes * 60 >= budget:
@@ -67,13 +68,13 @@ def timed(command: Sequence[str], folder: Path, goal: float, budget: float) -> T
     return seen
 
 
-def _note(seen: Timed, rows: "MetricsTail", goal: float) -> None:
+def _note(seen: Timed, rows: MetricsTail, metric: Metric, goal: float) -> None:
     """Add new rows; those after the goal do not count."""
     for row in rows.new():
         seen.steps += float(row.get("environment_steps") or 0)
-        if row.get("mean_return"):
-            seen.evaluations.append(Evaluation(seen.minutes, float(row["mean_return"]), seen.steps))
-            if seen.evaluations[-1].mean_return >= goal:
+        if row.get(metric.name):
+            seen.evaluations.append(Evaluation(seen.minutes, float(row[metric.name]), seen.steps))
+            if metric.reached(seen.evaluations[-1].value, goal):
                 seen.ended = "goal"
                 return
 
@@ -86,26 +87,3 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
         stop(process, patience=PATIENCE)
         return True
     return False
-
-
-class MetricsTail:
-    """Reads the rows of a CSV file that another process writes, each once; a line counts when its end is there."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._offset, self._head = path, 0, list[str]()
-
-    def new(self) -> Iterator[dict[str, str]]:
-        """Rows added since the last call."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                content = file.read()
-        except FileNotFoundError:
-            return
-        whole = content[: content.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in csv.reader(whole.decode().splitlines()):
-            if self._head:
-                yield dict(zip(self._head, line, strict=True))
-            else:
-                self._head = line

@@ -38,12 +38,12 @@ class ClusterDisplay(Progress):
             self._live.stop()
         super().__exit__(*details)
 
-    def update(self, row: dict[str, Any]) -> None:
+    def update(self, row: dict[str, Any], tested: str = "") -> None:
         self._done = int(row["generation"]) - 1  # a newcomer does not begin at the first
         if not self._row:
             self._start = self._done
         self._row = row
-        super().update(row)
+        super().update(row, tested)
 
     def show(self, status: dict[str, Any]) -> None:
         """Redraw the table, at most four times a second."""

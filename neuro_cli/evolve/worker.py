@@ -18,6 +18,7 @@ from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
 from neuro_cli.runner.stop import StopRequest
+from neuro_cli.runner.target import Target
 from neuro_cli.selection.base import Scores, Selection
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class PeerWorker:
         self._traffic = (0, 0)
         self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
-        self._goal, self._reached = parts.config.stop, False
+        self._goal, self._reached = Target(parts.config.stop, work.metrics), False
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
         """Work until all iterations are committed or a stop is wanted. Returns the summary. Raises UserError."""

@@ -4,13 +4,15 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.core.metric import ACCURACY
+
 # one row a generation; scripts read these by name
 METRIC_COLUMNS = (
     "generation",
     "fitness_mean",
     "fitness_best",
     "train_loss",
-    "test_accuracy",
+    ACCURACY.name,
     "seconds",
     "seconds_sample",
     "seconds_forward",

@@ -58,14 +58,6 @@ class CsvLogger(Logger):
             raise UserError(f"{self.path}: cannot be written: {error.strerror}") from error
 
 
-def last_row(run: Path) -> int:
-    """The generation of the last whole row of a run's ``metrics.csv``; 0 without one."""
-    path = run / "metrics.csv"
-    whole = [line for line in (path.read_bytes() if path.exists() else b"").splitlines(keepends=True) if line.endswith(b"\n")]
-    first = whole[-1].split(b",")[0] if whole else b""
-    return int(first) if first.isdigit() else 0
-
-
 def _text(value: object) -> str:
     if value is None:
         return ""

@@ -16,7 +16,7 @@ ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid}
 class MLPPolicy(nn.Sequential):
     """Observations (B, inputs) to outputs (B, outputs). ``hidden``: widths of the hidden layers, none for a linear policy.
 
-    ``inputs`` and ``outputs`` are the environment's where the config leaves them null. ``last_scale``: factor on the initial
+    ``inputs`` and ``outputs`` are the task's where the config leaves them null. ``last_scale``: factor on the initial
     weights of the last layer; 0 begins with a policy that ignores its observations.
     """
 

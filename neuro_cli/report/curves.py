@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from neuro_cli.report.downsample import Curve, curve, finite, points_of_each
+from neuro_cli.core.metric import LOWER, Metric
+from neuro_cli.report.downsample import Curve, curve, points_of_each
 from neuro_cli.report.figure import MANY, Item, Picture, amount, draw, new_plot, tell, without_first
-from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.report.runs import Group
 
 LEGEND = "runs"
 TIME = ("seconds", "candidates_per_second", "steps_per_second")
@@ -57,29 +58,27 @@ def _kind(name: str) -> tuple[str, bool]:
     return (match[2], True) if match else (name, False)
 
 
-def points_of(run: ReportedRun, column: str) -> tuple[np.ndarray, np.ndarray]:
-    return finite(run.metrics["generation"], run.metrics[column])
-
-
 def _metric(groups: Sequence[Group], name: str, points: int) -> Picture:
     plot, lines, last = new_plot("generation"), [], []
     for place, group in enumerate(groups):
-        data = curve([points_of(run, name) for run in group.runs], points)
+        data = curve([run.metrics.points(name) for run in group.runs], points)
         if data is not None:
             lines.append((draw(plot, LEGEND, Item(group.label, place), data, bare=len(groups) > MANY), data))
             last.append(_last(group.label, data))
     tell(plot, lines, "generation")
-    note = ""
+    metric = metric_of(groups, name)
+    note = "Lower is better." if metric is not None and metric.better == LOWER else ""
     if name == "seconds" and without_first([data.most for _, data in lines], plot):
         note = "The first generation compiles and warms up; it sticks out of the top."
-    return Picture(readable(name), plot, f"{readable(name)} over generations; last: {'; '.join(last)}", note)
+    title = heading_of(groups, name)
+    return Picture(title, plot, f"{title} over generations; last: {'; '.join(last)}", note)
 
 
 def _members(groups: Sequence[Group], what: str, names: Sequence[str], points: int) -> Picture:
     plot, lines, last = new_plot("generation"), [], []
     for place, group in enumerate(groups):
         for name in names:
-            data = curve([points_of(run, name) for run in group.runs], points)
+            data = curve([run.metrics.points(name) for run in group.runs], points)
             if data is None:
                 continue
             match = OF_MEMBER.fullmatch(name)
@@ -91,7 +90,7 @@ def _members(groups: Sequence[Group], what: str, names: Sequence[str], points: i
             lines.append((draw(plot, legend, colours, data, bare=bare), data))
             last.append(_last(label, data))
     tell(plot, lines, "generation")
-    title = f"{readable(what)} of each member"
+    title = f"{heading_of(groups, what)} of each member"
     return Picture(title, plot, f"{title} over generations; last: {'; '.join(last)}", "Pointing at a line tells its member.")
 
 
@@ -99,5 +98,12 @@ def _last(label: str, data: Curve) -> str:
     return f"{label} {amount(float(data.mean[-1]))}"
 
 
-def readable(name: str) -> str:
-    return name.replace("_", " ")
+def metric_of(groups: Sequence[Group], name: str) -> Metric | None:
+    """The metric that some run's task declares under ``name``."""
+    return next((metric for group in groups for run in group.runs for metric in run.job.metrics if metric.name == name), None)
+
+
+def heading_of(groups: Sequence[Group], name: str) -> str:
+    """A column in words."""
+    metric = metric_of(groups, name)
+    return metric.heading if metric is not None else name.replace("_", " ")

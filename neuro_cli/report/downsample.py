@@ -68,9 +68,3 @@ def curve(runs: Sequence[Points], points: int) -> Curve | None:
         (places[some] / counts[some]), np.nanmean(means[:, some], axis=0), least[some], most[some],
         np.isfinite(means[:, some]).sum(0), width,
     )  # fmt: skip
-
-
-def finite(places: np.ndarray, values: np.ndarray) -> Points:
-    """The points that have a finite value."""
-    known = np.isfinite(values)
-    return places[known], values[known]

@@ -12,7 +12,7 @@ from bokeh.models import ColumnDataSource, GlyphRenderer, HoverTool, Line, Range
 from bokeh.plotting import figure
 
 from neuro_cli.report.downsample import Curve
-from neuro_cli.report.palette import colour, dash
+from neuro_cli.run_folder.palette import colour, dash
 
 HEIGHT = 250
 MARKED = 40  # with no more points than this, each is marked

@@ -18,10 +18,10 @@ from neuro_cli import __version__
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.report.links import folders, linked
-from neuro_cli.report.palette import COLOURS
 from neuro_cli.report.run_state import RunState
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.sections import PageSection, sections_of
+from neuro_cli.run_folder.palette import COLOURS
 
 GENERATOR = f"neuro {__version__}"
 MARK = b'<meta name="generator" content="neuro '

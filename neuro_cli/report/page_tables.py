@@ -1,19 +1,21 @@
 """The tables of the page, as plain cells: the template draws them, its script sorts them."""
 
-import csv
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.core.metric import Metric
+from neuro_cli.report.curves import OF_MEMBER
 from neuro_cli.report.figure import amount
+from neuro_cli.report.run_state import RunState
 from neuro_cli.report.runs import ReportedRun, differences
-from neuro_cli.report.table import NUMBERS, differing
+from neuro_cli.report.table import differing, headlines
 from neuro_cli.run_folder.identity import flatten
+from neuro_cli.run_folder.rows import Rows, read_rows
 
-Rows = Sequence[dict[str, str]]
 SHOWN = 400  # rows of a table
 NUMBER = re.compile(r"[-+]?\d{1,18}(\.\d*)?([eE][-+]?\d{1,2})?")
 VERSIONS = ("neuro", "python", "torch", "numpy", "numba", "mpi")
@@ -44,17 +46,6 @@ class Table:
         self.numeric = [bool(some) and all(isinstance(key, int | float) for key in some) for some in keys]
 
 
-def read_rows(path: Path) -> Rows:
-    """The rows of a CSV file with a head; none of a file that is not there. Lines with other than its cells are left out."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        try:
-            return [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
-        except csv.Error:
-            return []
-
-
 def number(row: dict[str, str], column: str) -> float | None:
     """A cell of a row; None where it is no finite number."""
     try:
@@ -68,8 +59,9 @@ def final(runs: Sequence[ReportedRun], link: Any) -> Table:
     """What came out of every run. ``link``: of a path to its relative address."""
     jobs = [run.job for run in runs]
     keys = differing(jobs)
-    extra = [name for name in ("test_loss", "parameters") if any(run.summary.get(name) is not None for run in runs)]
-    names = [name for name in NUMBERS if any(getattr(job, name) is not None for job in jobs)]
+    metrics = _measured(jobs)
+    first = [metric for metric in headlines(jobs) if metric in metrics]
+    further = [metric for metric in metrics if metric not in first and not OF_MEMBER.fullmatch(metric.name)]
     sent = any(run.metrics["bytes_sent"].any() for run in runs)
     rows = []
     for run in runs:
@@ -78,22 +70,28 @@ def final(runs: Sequence[ReportedRun], link: Any) -> Table:
             *(cell(run.job.overrides.get(key)) for key in keys),
             TableCell(run.job.state, run.job.state, state=run.job.state),
             TableCell(run.job.reason, run.job.reason),
-            *(cell(getattr(run.job, name)) for name in names),
-            *(cell(run.summary.get(name)) for name in extra),
+            cell(run.job.generations),
+            *(cell(run.job.values.get(metric.name)) for metric in first),
+            *map(cell, (run.job.wall_seconds, run.job.candidates_per_second, run.job.ranks)),
+            *(cell(run.job.values.get(metric.name)) for metric in further),
+            cell(run.summary.get("parameters")),
             *([cell(_megabytes(run))] if sent else []),
         ])  # fmt: skip
-    columns = ["run", *keys, "state", "reason", *names, *extra, *(["megabytes sent"] if sent else [])]
-    return _without_empty(Table("Final figures", [readable(name, keys) for name in columns], rows))
+    cost = ("wall seconds", "candidates per second", "ranks")
+    columns = [*keys, "state", "reason", "generations", *(metric.heading for metric in first), *cost]
+    columns += [*(metric.heading for metric in further), "parameters", *(["megabytes sent"] if sent else [])]
+    return _without_empty(Table("Final figures", ["run", *columns], rows))
+
+
+def _measured(jobs: Sequence[RunState]) -> list[Metric]:
+    """The metrics of which some job has a value."""
+    return list({metric.name: metric for job in jobs for metric in job.metrics if metric.name in job.values}.values())
 
 
 def _megabytes(run: ReportedRun) -> float | None:
     sent = run.metrics["bytes_sent"]
     known = sent[sent == sent]
     return float(known.sum()) / 1e6 if len(known) else None
-
-
-def readable(name: str, keys: Iterable[str] = ()) -> str:
-    return name if name in keys else name.replace("_", " ")
 
 
 def cell(value: Any) -> TableCell:

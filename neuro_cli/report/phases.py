@@ -9,8 +9,8 @@ from bokeh.models import ColumnDataSource, HoverTool, Line, VArea
 
 from neuro_cli.report.downsample import curve, points_of_each
 from neuro_cli.report.figure import NUMBER, Item, Legend, Picture, amount, new_plot, without_first
-from neuro_cli.report.palette import colour
 from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.run_folder.palette import colour
 
 LEGEND = "phases"
 PHASE = "seconds_"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,22 +10,15 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.report.metrics import read_metrics
+from neuro_cli.core.metric import Metric
 from neuro_cli.run_folder import saved_yaml
+from neuro_cli.run_folder.config import config_of
+from neuro_cli.run_folder.declaration import UNDECLARED, declared
 from neuro_cli.run_folder.log import is_written, messages
+from neuro_cli.run_folder.metrics import read_metrics
 
 FAILED = "failed: "
-# of a summary, shown as numbers
-NUMBERS = (
-    "generations",
-    "test_accuracy",
-    "mean_return",
-    "wall_seconds",
-    "candidates_per_second",
-    "ranks",
-    "test_loss",
-    "parameters",
-)
+NUMBERS = ("generations", "wall_seconds", "candidates_per_second", "ranks")  # of a summary, shown beside the metrics
 LARGEST = 1e300
 STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
 # log lines that say how a run stands; the last of them counts
@@ -35,6 +29,7 @@ TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters
 class RunState:
     """One run. ``state``: finished | stopped | failed | running | damaged; numbers are None where there are none yet.
 
+    ``metrics``: what its evaluations measure, the headline first; ``values``: by name, those that are known.
     ``path``: its folder, None for a job that left none. ``study``: it is of ``neuro scale`` or ``neuro bench``.
     """
 
@@ -42,8 +37,8 @@ class RunState:
     state: str
     overrides: dict[str, str] = field(default_factory=dict)
     generations: int = 0
-    test_accuracy: float | None = None
-    mean_return: float | None = None
+    metrics: tuple[Metric, ...] = ()
+    values: dict[str, float] = field(default_factory=dict)
     wall_seconds: float | None = None
     candidates_per_second: float | None = None
     ranks: int | None = None
@@ -54,21 +49,23 @@ class RunState:
 
 def read_job(run: Path, name: str) -> RunState:
     """The run in the folder ``run``, called ``name``. Raises UserError for a folder whose files are not neuro's."""
-    config = read_config(run)
+    config = config_of(run)
     job = RunState(name, "running", _overrides(run), path=run, study=any(key in config for key in STUDIES))
     if job.study:
         job.state, job.reason = ("finished", "") if results_of(run) else ("failed", "no results: failed, or still at work")
         return job
-    summary = read_summary(run)
+    summary, known = read_summary(run), declared(run)
+    job.metrics = known or UNDECLARED
     if not is_written(run):
         job.state, job.reason = _ended(run, config, summary)
     if summary is not None and job.state in ("finished", "stopped"):
-        for key in ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks"):
-            setattr(job, key, summary.get(key))
+        _take(job, run, summary)
         if "cluster" not in config and (problem := read_metrics(run / "metrics.csv").problem):
             job.state, job.reason = "damaged", f"metrics.csv: {problem}"
     else:  # a summary would be of an earlier session
         _measure(job, run / "metrics.csv", config)
+    if not known:  # the folder of an earlier version: what it has measured says what its headline is
+        job.metrics = tuple(sorted(UNDECLARED, key=lambda metric: metric.name not in job.values))
     return job
 
 
@@ -95,14 +92,6 @@ def results_of(study: Path) -> list[Path]:
     return sorted(path for path in study.glob("*.csv") if path.is_file())
 
 
-def read_config(run: Path) -> dict[str, Any]:
-    """The config in the folder ``run``, as of its last session. Raises UserError."""
-    resumed = run / ".hydra" / "resumed.yaml"
-    path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
-    config = saved_yaml.read(path)
-    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
-
-
 def _overrides(run: Path) -> dict[str, str]:
     path = run / ".hydra" / "overrides.yaml"
     texts = saved_yaml.read(path) if path.exists() else []
@@ -123,11 +112,24 @@ def read_summary(run: Path) -> dict[str, Any] | None:
         raise UserError(f"{path}: not a readable summary: {error}") from error
     if not isinstance(summary, dict):
         raise UserError(f"{path}: not a readable summary: no JSON object")
-    for key in NUMBERS:
+    _refuse_other_than_numbers(run, summary, (*NUMBERS, "parameters"))
+    return summary
+
+
+def _refuse_other_than_numbers(run: Path, summary: Mapping[str, Any], keys: Iterable[str]) -> None:
+    """Raise UserError where the summary has something else under one of ``keys``."""
+    for key in keys:
         value = summary.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST):
-            raise UserError(f"{path}: {key}={str(value)[:60]}: must be a number")
-    return summary
+            raise UserError(f"{run / 'summary.json'}: {key}={str(value)[:60]}: must be a number")
+
+
+def _take(job: RunState, run: Path, summary: dict[str, Any]) -> None:
+    """What the ``summary`` tells. Raises UserError."""
+    for key in NUMBERS:
+        setattr(job, key, summary.get(key))
+    _refuse_other_than_numbers(run, summary, [metric.name for metric in job.metrics])
+    job.values = {metric.name: summary[metric.name] for metric in job.metrics if summary.get(metric.name) is not None}
 
 
 def _measure(job: RunState, path: Path, config: dict[str, Any]) -> None:
@@ -141,6 +143,7 @@ def _measure(job: RunState, path: Path, config: dict[str, Any]) -> None:
     job.generations = int(metrics["generation"][whole][-1])
     job.wall_seconds = float(np.nansum(metrics["seconds"][whole]))
     job.candidates_per_second = float(metrics["candidates_per_second"][whole][-1])
-    for name in ("test_accuracy", "mean_return"):
-        known = metrics[name][np.isfinite(metrics[name])]
-        setattr(job, name, float(known[-1]) if len(known) else None)
+    for metric in job.metrics:
+        _, known = metrics.points(metric.name)
+        if len(known):
+            job.values[metric.name] = float(known[-1])

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.report.metrics import Metrics, read_metrics
-from neuro_cli.report.run_state import RunState, read_config, read_job, read_summary
+from neuro_cli.report.run_state import RunState, read_job, read_summary
 from neuro_cli.report.table import differing
+from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.identity import flatten
+from neuro_cli.run_folder.metrics import Metrics, read_metrics
 
 SEED = "seed"
 
@@ -52,7 +53,7 @@ def runs_of(jobs: Sequence[RunState]) -> list[ReportedRun]:
 
 def _run(job: RunState, path: Path) -> ReportedRun:
     summary = read_summary(path) if job.state in ("finished", "stopped") else None  # else it is of an earlier session
-    return ReportedRun(job, path, flatten(read_config(path)), summary or {}, read_metrics(path / "metrics.csv"))
+    return ReportedRun(job, path, flatten(config_of(path)), summary or {}, read_metrics(path / "metrics.csv"))
 
 
 def groups_of(runs: Sequence[ReportedRun]) -> list[Group]:

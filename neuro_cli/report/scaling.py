@@ -7,8 +7,9 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, GlyphRenderer, Line, LogTicker, Span
 
 from neuro_cli.report.figure import Item, Legend, Picture, amount, dots, hover, new_plot, whiskers
-from neuro_cli.report.page_tables import Rows, number
-from neuro_cli.report.palette import colour, dash
+from neuro_cli.report.page_tables import number
+from neuro_cli.run_folder.palette import colour, dash
+from neuro_cli.run_folder.rows import Rows
 
 FILE = "scaling.csv"
 IDEAL = {"weak": "weak scaling: t1 / tN, members grow with the ranks", "strong": "strong scaling: t1 / (N tN), the same members"}

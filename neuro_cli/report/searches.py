@@ -5,17 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from bokeh.models import ColumnDataSource
 
+from neuro_cli.core.metric import ACCURACY
 from neuro_cli.report.curves import LEGEND
 from neuro_cli.report.downsample import MOST, curve
 from neuro_cli.report.figure import Item, Picture, amount, dots, draw, hover, new_plot, tell
-from neuro_cli.report.page_tables import Rows, number, read_rows
+from neuro_cli.report.page_tables import number
 from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.run_folder.rows import Rows, read_rows
 
 FILE = "candidates.csv"
 SCORE = "validation_accuracy"
 BEST = 10  # candidates in the table
 DOTS = 3_000  # candidates that are drawn one by one
-COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, "test_accuracy", "seconds")
+COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, ACCURACY.name, "seconds")
 
 
 def trained(run: ReportedRun) -> Rows:

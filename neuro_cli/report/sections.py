@@ -10,6 +10,7 @@ from neuro_cli.report.figure import MANY, Item, Legend, Picture, amount
 from neuro_cli.report.page_tables import Table, TableCell
 from neuro_cli.report.run_state import RunState, results_of
 from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.run_folder.rows import read_rows
 
 BAND = (
     "A line is the mean of the runs that differ in their seed only; its band reaches from the least to the greatest value "
@@ -62,7 +63,7 @@ def _curves(groups: Sequence[Group]) -> PageSection | None:
     same = curves.constants(groups, columns)
     shown = [name for name in columns if name not in same]
     section = PageSection("curves", "Curves", smooth=True, legends=_legends(groups, shown))
-    section.text = [*_reading(groups, shown), *_sentence(same)]
+    section.text = [*_reading(groups, shown), *_sentence(groups, same)]
     section.pictures = curves.pictures(groups, sorted(shown, key=lambda name: name in curves.TIME))
     return section
 
@@ -88,8 +89,8 @@ def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
     return text
 
 
-def _sentence(same: dict[str, float]) -> list[str]:
-    values = ", ".join(f"{curves.readable(name)} {amount(value)}" for name, value in same.items())
+def _sentence(groups: Sequence[Group], same: dict[str, float]) -> list[str]:
+    values = ", ".join(f"{curves.heading_of(groups, name)} {amount(value)}" for name, value in same.items())
     return [f"The same in every generation of every run: {values}."] if same else []
 
 
@@ -113,7 +114,7 @@ def _bytes(groups: Sequence[Group]) -> PageSection | None:
         "bytes", "Bytes on the wire", text=["Payload of a generation, counted where collectives are called (rank 0)."]
     )
     same = curves.constants(groups, columns)
-    section.text += _sentence(same)
+    section.text += _sentence(groups, same)
     section.pictures = curves.pictures(groups, [name for name in columns if name not in same])
     totals = _totals(groups, columns)
     if totals is not None and len(same) < len(columns):
@@ -161,7 +162,7 @@ def _study(job: RunState, number: int) -> PageSection:
     if job.reason:
         section.text.append(job.reason)
     path = job.path / scaling.FILE
-    rows = scaling.whole(page_tables.read_rows(path))
+    rows = scaling.whole(read_rows(path))
     if path in files and rows:
         legend = scaling.legend(rows, section.name)
         section.legends, section.pictures = [legend], scaling.pictures(rows, legend)

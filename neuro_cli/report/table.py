@@ -12,10 +12,11 @@ from rich.table import Table
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link, write_atomically
+from neuro_cli.core.metric import ACCURACY, RETURN, Metric
 from neuro_cli.report.run_state import RunState, read_job
 
 CSV = "sweep.csv"
-NUMBERS = ("generations", "test_accuracy", "mean_return", "wall_seconds", "candidates_per_second", "ranks")
+ALWAYS = (ACCURACY, RETURN)  # in every sweep.csv: scripts read them by name
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
 COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
@@ -71,16 +72,17 @@ def show(jobs: Sequence[RunState], console: Console | None = None) -> None:
     keys = differing(jobs)
     for name in ("run", *keys, "state"):
         table.add_column(name, overflow="fold")
-    names = [name for name in NUMBERS if name != "mean_return" or any(job.mean_return is not None for job in jobs)]
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right")
+    metrics = headlines(jobs)
+    for name in ("generations", *(metric.label for metric in metrics), "wall seconds", "candidates per second", "ranks"):
+        table.add_column(escape(name), justify="right")
     reasons = any(job.reason for job in jobs)
     if reasons:
         table.add_column("reason", overflow="fold")
     for job in jobs:
         state = f"[{COLOURS[job.state]}]{job.state}[/]"
         values = [escape(job.overrides.get(key, "")) for key in keys]
-        numbers = [_rounded(name, getattr(job, name)) for name in names]
+        tested = [metric.text(job.values[metric.name]) if metric.name in job.values else "-" for metric in metrics]
+        numbers = [_rounded(job.generations), *tested, *map(_rounded, (job.wall_seconds, job.candidates_per_second, job.ranks))]
         table.add_row(escape(job.name), *values, state, *numbers, *([escape(job.reason)] if reasons else []))
     console = console or Console()
     if not console.is_terminal:
@@ -94,10 +96,13 @@ def write(path: Path, jobs: Sequence[RunState]) -> None:
     refuse_link(path)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", *keys, "state", *NUMBERS, "reason"])
+    names = list(dict.fromkeys(metric.name for metric in (*ALWAYS, *headlines(jobs))))
+    writer.writerow(["run", *keys, "state", "generations", *names, "wall_seconds", "candidates_per_second", "ranks", "reason"])
     for job in jobs:
         values = [job.overrides.get(key, "") for key in keys]
-        writer.writerow([job.name, *values, job.state, *(getattr(job, name) for name in NUMBERS), job.reason])
+        tested = [job.values.get(name) for name in names]
+        cost = (job.wall_seconds, job.candidates_per_second, job.ranks)
+        writer.writerow([job.name, *values, job.state, job.generations, *tested, *cost, job.reason])
     try:
         write_atomically(path, text.getvalue().encode())
     except OSError as error:
@@ -111,6 +116,13 @@ def differing(jobs: Sequence[RunState]) -> list[str]:
     return [key for key in keys if len({job.overrides.get(key) for job in begun}) > 1]
 
 
+def headlines(jobs: Sequence[RunState]) -> list[Metric]:
+    """The headlines of the jobs' tasks, each once, in the order of the jobs: of those that have a value, if there are any."""
+    begun = [job for job in jobs if job.metrics]
+    valued = [job for job in begun if job.metrics[0].name in job.values]
+    return list({job.metrics[0].name: job.metrics[0] for job in valued or begun}.values())
+
+
 def _is_run(folder: Path) -> bool:
     return (folder / ".hydra" / "config.yaml").exists()
 
@@ -120,7 +132,7 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
     return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
 
 
-def _rounded(name: str, value: float | int | None) -> str:
+def _rounded(value: float | int | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}" if name == "test_accuracy" else f"{value:.1f}" if isinstance(value, float) else str(value)
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -1,6 +1,5 @@
 """Reads a row's number from the files of a run: a column of a CSV file, or a key of a JSON file."""
 
-import csv
 import json
 import math
 import statistics
@@ -11,6 +10,7 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import EntryRow
+from neuro_cli.run_folder.rows import read_rows
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,7 @@ def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
     if path.suffix == ".json":
         value = _number(_at(json.loads(path.read_bytes()), row.value), f"{row.name}: {path.name}: {row.value}")
         return Measured(value, value, value)
-    with path.open(newline="", encoding="utf-8") as file:
-        chosen = [line for line in csv.DictReader(file) if _fits(line, row.where)]
+    chosen = [line for line in read_rows(path) if _fits(line, row.where)]
     if not chosen:
         raise UserError(f"{row.name}: {path.name} has no row with {_words(row.where)}")
     values = [_value(line, row, path) for line in chosen]

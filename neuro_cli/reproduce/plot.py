@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from neuro_cli.reproduce.results import RowResult, shown
 from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, NOT_REPRODUCED, REFERENCE, REPRODUCED
+from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, VERMILION
 
-# palette of Okabe and Ito, distinct for colour-blind readers and in print
-COLOURS = {REPRODUCED: "#009E73", NOT_REPRODUCED: "#D55E00", REFERENCE: "#0072B2", NOT_MEASURABLE: "#999999", FAILED: "#000000"}
+COLOURS = {REPRODUCED: GREEN, NOT_REPRODUCED: VERMILION, REFERENCE: BLUE, NOT_MEASURABLE: GREY, FAILED: BLACK}
 WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 
 

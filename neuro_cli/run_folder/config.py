@@ -8,14 +8,16 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder import saved_yaml
-from neuro_cli.run_folder.checkpoint import STATE, write_atomically
 from neuro_cli.run_folder.identity import leaves, renamed
 
 
 @contextmanager
 def resumed_config(run: Path, config: dict[str, Any]) -> Iterator[None]:
     """Keep the config of a resumed run beside the original one, for later resumes; take it back if no checkpoint followed."""
+    from neuro_cli.run_folder.checkpoint import STATE  # here: torch is not for who only reads a config
+
     path, state = run / ".hydra" / "resumed.yaml", run / "checkpoints" / STATE
     config_before, state_before = _content(path), _content(state)
     write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(config)).encode())
@@ -35,16 +37,29 @@ def _content(path: Path) -> bytes | None:
 
 def saved_config(run: Path) -> dict[str, Any]:
     """The resolved config in the folder of a run of any verb. Raises UserError for a folder that is no run."""
-    resumed = run / ".hydra" / "resumed.yaml"
-    path = resumed if resumed.exists() else run / ".hydra" / "config.yaml"
-    if not path.exists():
-        raise UserError(f"{run}: no run of neuro (no .hydra/config.yaml there)")
-    config = saved_yaml.read(path)
+    config = config_of(run)
     for key, value in leaves(config):
         # it would read what the environment has, and a run saves its config resolved: this one never began, or was edited
         if isinstance(value, str) and "${" in value:
-            raise UserError(f"{path}: {key}={value}: an interpolation is not resolved here")
+            raise UserError(f"{_file(run)}: {key}={value}: an interpolation is not resolved here")
+    return config
+
+
+def config_of(run: Path) -> dict[str, Any]:
+    """The config in the folder of a run of any verb, as of its last session, to be shown: interpolations as they stand.
+
+    Raises UserError for a folder that is no run.
+    """
+    path = _file(run)
+    if not path.exists():
+        raise UserError(f"{run}: no run of neuro (no .hydra/config.yaml there)")
+    config = saved_yaml.read(path)
     return {str(key): renamed(value) for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def _file(run: Path) -> Path:
+    resumed = run / ".hydra" / "resumed.yaml"
+    return resumed if resumed.exists() else run / ".hydra" / "config.yaml"
 
 
 def is_search(run: Path) -> bool:

@@ -10,13 +10,12 @@ from rich.progress import Progress as Bar
 
 LINE_SECONDS = 2.0  # between two plain lines
 BAR_SECONDS = 0.2  # between two drawings of the bar
-SHOWN = {"test_accuracy": "accuracy {:.4f}", "mean_return": "return {:.1f}"}  # what came out on the test set
 
 
 class Progress:
     """Generations ``start`` + 1 to ``total``; :meth:`update` takes the metrics of each as it is done.
 
-    Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new look at the test set.
+    Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new evaluation.
     """
 
     def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
@@ -46,12 +45,10 @@ class Progress:
         elif not self._told:
             self._tell()
 
-    def update(self, row: dict[str, Any]) -> None:
-        """One more generation is done, with the metrics ``row`` (columns of ``metrics.csv``)."""
+    def update(self, row: dict[str, Any], tested: str = "") -> None:
+        """One more generation is done, with the metrics ``row`` (columns of ``metrics.csv``); ``tested``: its test in words."""
         self._done += 1
-        looked = [text.format(row[name]) for name, text in SHOWN.items() if row.get(name) is not None]
-        news = bool(looked)
-        self._tested = "  ".join(looked) or self._tested
+        self._tested = tested or self._tested
         self._line, self._told = self._text(row), False
         now = time.monotonic()
         if self._bar is not None:
@@ -59,7 +56,7 @@ class Progress:
             if now - self._last >= BAR_SECONDS:
                 self._last = now
                 self._bar.refresh()
-        elif news or self._done == self._total or now - self._last >= LINE_SECONDS:
+        elif tested or self._done == self._total or now - self._last >= LINE_SECONDS:
             self._last = now
             self._tell()
 

@@ -9,17 +9,22 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
-from neuro_cli.logger.base import Logger
+from neuro_cli.logger.base import METRIC_COLUMNS, Logger
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
+from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.run_folder.progress import Progress
-from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
+from neuro_cli.run_folder.summary import SUMMARY_KEYS, git_revision, peak_memory_bytes, versions, write_summary
 
 log = logging.getLogger(__name__)
+
+RESERVED = {*METRIC_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}  # names that no other metric may have
 
 
 class Recorded(Protocol):
@@ -31,6 +36,9 @@ class Recorded(Protocol):
     parameters: int
     candidates: int
     method: str
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]: ...
 
     def facts(self) -> dict[str, Any]: ...
 
@@ -52,11 +60,14 @@ class RunRecord:
         progress: Progress | None = None,
     ) -> None:
         self.run = run
+        refuse_reserved(work.metrics)
+        self._headline = work.metrics[0]
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._loggers: list[Logger] = [logger] if isinstance(logger, CsvLogger) else [CsvLogger(), logger]
         for each in self._loggers:
             each.start(run, config, resumed_at)
+        declare(run, work.metrics)
         # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
         console = Console(force_terminal=False) if launched() else None
         self._progress = progress or Progress(config["generations"], resumed_at or 0, console)
@@ -74,11 +85,11 @@ class RunRecord:
     def row(self, row: dict[str, Any]) -> None:
         for logger in self._loggers:
             logger.log(row)
-        self._progress.update(row)
-        if row["test_accuracy"] is not None:
-            log.info("generation %d: test accuracy %.4f", row["generation"], row["test_accuracy"])
-        if row.get("mean_return") is not None:
-            log.info("generation %d: mean return %.2f", row["generation"], row["mean_return"])
+        value = row.get(self._headline.name)
+        tested = "" if value is None else f"{self._headline.label} {self._headline.text(value)}"
+        self._progress.update(row, tested)
+        if tested:
+            log.info("generation %d: %s", row["generation"], tested)
 
     def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any], shards: Sequence[Shard] = ()) -> None:
         path = self._store.save(generation, tensors, {**scalars, "identity": self._identity}, shards)
@@ -108,10 +119,21 @@ class RunRecord:
             **work.facts(),
         }
         write_summary(self.run / "summary.json", summary)
-        plot_run(self.run / "metrics.csv", self.run / "curves.png")
+        plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline)
         for logger in self._loggers:
             logger.finish(summary)
         return summary
 
     def close(self) -> None:
         self._progress.__exit__(None, None, None)
+
+
+def refuse_reserved(metrics: Sequence[Metric]) -> None:
+    """Raise UserError where a metric has no name of its own beside the others and beside what every run measures."""
+    if not metrics:
+        raise UserError("task.metrics: it declares none; at least one is needed, the headline first")
+    names = [metric.name for metric in metrics]
+    for place, name in enumerate(names):
+        if name in RESERVED or name in names[:place]:
+            taken = "every run has a column or a figure of that name" if name in RESERVED else "it is declared twice"
+            raise UserError(f"task.metrics: {name}: {taken}")

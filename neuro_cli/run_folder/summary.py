@@ -18,14 +18,15 @@ from torch import Tensor
 
 import neuro_cli
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.run_folder.checkpoint import write_atomically
 
 log = logging.getLogger(__name__)
 
 # scripts read these by name: they are always there, null when a run has no such thing
 SUMMARY_KEYS = (
-    "test_accuracy",
-    "test_loss",
+    ACCURACY.name,
+    LOSS.name,
     "generations",
     "wall_seconds",
     "candidates_per_second",

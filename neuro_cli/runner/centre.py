@@ -22,7 +22,7 @@ def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
 
 def evaluate_centre(parts: Parts, module: nn.Module) -> dict[str, float]:
     """Metrics of ``module`` on the whole test set, by name."""
-    return parts.task.summarise(sums_over_chunks(parts.task, parts.task.deployed(module), parts.world, parts.threads))
+    return parts.task.evaluation(sums_over_chunks(parts.task, parts.task.deployed(module), parts.world, parts.threads))
 
 
 def sums_over_chunks(task: Task, module: nn.Module, world: World, threads: Threads) -> np.ndarray:

@@ -11,7 +11,7 @@ import torch
 
 from neuro_cli.core.checks import integer, number, one_of, thread_count
 from neuro_cli.runner.instantiate import value_of
-from neuro_cli.runner.target import Target
+from neuro_cli.runner.target import StopConfig
 
 LAYOUTS = ("shared_batch", "per_example")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -47,7 +47,7 @@ class RunConfig:
     threads: int | None
     ranks: int | None
     time_limit: float | None
-    stop: Target
+    stop: StopConfig
     checkpoint: CheckpointConfig
     evaluate: EvaluateConfig
 
@@ -78,5 +78,5 @@ class RunConfig:
         return cls(
             plain=plain, seed=seed, generations=generations, population=population, batch_size=batch_size, layout=layout,
             precision=precision, device=device, threads=threads, ranks=ranks, time_limit=time_limit,
-            stop=Target(keys.get("metric"), keys.get("at")), checkpoint=checkpoint, evaluate=evaluate,
+            stop=StopConfig(keys.get("metric"), keys.get("at")), checkpoint=checkpoint, evaluate=evaluate,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import device_of, load_task, threads_of
 from neuro_cli.runner.centre import sums_over_chunks
 from neuro_cli.runner.ensemble.members import JointPrediction
-from neuro_cli.runner.ensemble.metrics import evaluate_whole_ensemble
+from neuro_cli.runner.ensemble.metrics import evaluate_whole_ensemble, metrics_of
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 from neuro_cli.runner.options import Options
 
@@ -28,17 +28,19 @@ def evaluate(run: Path, generation: int | None, trust: list[str], changes: dict[
     threads = Threads(threads_of(config["threads"], world, device))
     try:
         if isinstance(model, JointPrediction):
-            metrics = evaluate_whole_ensemble(model, options, device, threads)
+            values = evaluate_whole_ensemble(model, options, device, threads)
+            declared = metrics_of(len(model.members))
         else:
             task = load_task(options, model, device, world)
-            metrics = task.summarise(sums_over_chunks(task, model, world, threads))
+            values, declared = task.evaluation(sums_over_chunks(task, model, world, threads)), task.metrics
     finally:
         threads.close()
     table = Table("metric", "value")
-    for name, value in metrics.items():
-        table.add_row(name, f"{value:.4f}")
+    texts = {metric.name: metric.text(values[metric.name]) for metric in declared}
+    for name, value in values.items():
+        table.add_row(name, texts.get(name, f"{value:.4f}"))
     console = Console()
     # not the table's title, which would be broken at its width; a folder's brackets are no markup
     console.print(f"{run}, generation {checkpoint.generation}", markup=False, highlight=False, soft_wrap=True)
     console.print(table)
-    return metrics
+    return values

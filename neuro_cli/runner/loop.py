@@ -13,6 +13,7 @@ from neuro_cli.runner.assemble import assemble
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import StopRequest
+from neuro_cli.runner.target import Target
 from neuro_cli.runner.trainable import Row, Trainable
 
 
@@ -35,6 +36,7 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
     with collectively(world):
         options.network.describe(world)
         work = assemble(options, world)
+        target = Target(options.config.stop, work.metrics)
         if checkpoint is not None:
             work.restore(checkpoint)
             at = Progression(checkpoint.generation, checkpoint.scalars["seconds"], checkpoint.scalars["metrics"])
@@ -44,7 +46,7 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
             record = RunRecord(run, work.config.plain, work, options.logger, at.generation if checkpoint is not None else None)
     try:
         with StopRequest(options.config.time_limit) as stop:
-            summary = _generations(work, at, run, record, stop)
+            summary = _generations(work, at, run, record, stop, target)
             world.refuse_shortcut()
             return summary
     finally:
@@ -54,11 +56,11 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
 
 
 def _generations(
-    work: Trainable, at: Progression, run: Path, record: RunRecord | None, stop: StopRequest
+    work: Trainable, at: Progression, run: Path, record: RunRecord | None, stop: StopRequest, target: Target
 ) -> dict[str, Any] | None:
     config, world = work.config, work.world
-    total, every, goal, reached = config.generations, config.checkpoint.every, config.stop, False
-    begun, before = time.perf_counter(), at.seconds
+    total, every = config.generations, config.checkpoint.every
+    begun, before, reached = time.perf_counter(), at.seconds, False
     saved = at.generation if at.generation else None
     work.begin(run)
     if saved is None:
@@ -82,8 +84,7 @@ def _generations(
         looked = last or at.generation % config.evaluate.every == 0
         if looked:
             at.metrics = work.evaluate(at.generation)
-            with collectively(world):
-                reached = goal.reached(at.metrics)
+            reached = target.reached(at.metrics)
         if record is not None:
             record.row(_whole(row, work, at, seconds, traffic, looked))
         stopping = world.any(stop.wanted()) or reached
@@ -92,7 +93,7 @@ def _generations(
             saved = at.generation
         if stopping:
             if record is not None:
-                record.stopped(at.generation, str(goal) if reached else stop.reason)
+                record.stopped(at.generation, str(target) if reached else stop.reason)
             break
     if at.metrics is None or (at.generation < total and not looked):
         at.metrics = work.evaluate(at.generation)

@@ -30,7 +30,8 @@ class Options:
         self.plain = plain
         model = plain.get("model")
         if isinstance(model, dict) and any(value is None for value in model.values()):
-            sizes = self.task.model_arguments()
+            declared = model.get("input_shape")
+            sizes = self.task.model_arguments(tuple(declared) if isinstance(declared, list) else None)
             self.plain = {**plain, "model": {**model, **{key: size for key, size in sizes.items() if model.get(key, 0) is None}}}
 
     @cached_property

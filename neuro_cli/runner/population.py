@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from neuro_cli.algo.base import State
+from neuro_cli.core.metric import Metric
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
@@ -35,8 +36,9 @@ class PopulationTraining(Trainable):
             row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)
         return row
 
-    def columns(self) -> tuple[str, ...]:
-        return (*super().columns(), *self.parts.task.evaluation_names)
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return self.parts.task.metrics
 
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts

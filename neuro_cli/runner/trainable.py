@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from neuro_cli.core.clock import Clock
+from neuro_cli.core.metric import Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
@@ -32,6 +33,11 @@ class Trainable(ABC):
     candidates: int
     method: str  # name of the distribution method
 
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[Metric, ...]:
+        """What :meth:`evaluate` measures, the headline first."""
+
     @abstractmethod
     def step(self, generation: int) -> Row:
         """Run a generation and return its columns of ``metrics.csv``, ``fitness_mean``, ``fitness_best`` and ``train_loss``
@@ -40,7 +46,7 @@ class Trainable(ABC):
 
     @abstractmethod
     def evaluate(self, generation: int) -> dict[str, float]:
-        """Metrics on the test set after ``generation`` generations, ``test_accuracy`` or the like among them."""
+        """Metrics on the test set after ``generation`` generations: those of :attr:`metrics`, and others."""
 
     @abstractmethod
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
@@ -61,8 +67,8 @@ class Trainable(ABC):
         """Save, after every generation, state that would be lost with this rank."""
 
     def columns(self) -> tuple[str, ...]:
-        """Names among those of :meth:`evaluate` that are columns of ``metrics.csv`` too."""
-        return ("test_accuracy",)
+        """Names of the metrics that are columns of ``metrics.csv``."""
+        return tuple(metric.name for metric in self.metrics if metric.column)
 
     def facts(self) -> dict[str, Any]:
         """More for ``summary.json``."""

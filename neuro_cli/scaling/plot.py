@@ -8,10 +8,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
+from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from neuro_cli.scaling.results import MEASURED, ScalingRow
 
-# of the palette of Okabe and Ito
-COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000")
+COLOURS = (VERMILION, BLUE, GREEN, ORANGE, PURPLE, SKY, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 TITLES = {"weak": "weak scaling: t1 / tN", "strong": "strong scaling: t1 / (N tN)"}
 

@@ -15,6 +15,7 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.memory import give_back_memory, keep_freed_memory
+from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.seeds import seeded
 from neuro_cli.runner.build import device_of
 from neuro_cli.runner.instantiate import make, value_of
@@ -30,7 +31,7 @@ PARTS = ("task", "model", "training.optimizer")
 def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     """Train the network of ``payload``: ``task``, ``model``, ``training`` as in `conf/search.yaml`, and a ``seed``.
 
-    Gives fitness (validation accuracy), loss, train_loss, test_accuracy, test_loss, parameters, seconds. A network that
+    Gives fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds. A network that
     does not fit in memory, or diverges, gives ``error`` instead: one line. The same payload gives the same numbers on
     processors of one kind.
     Raises UserError for a payload that describes no training.
@@ -74,8 +75,8 @@ def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.de
         "fitness": fitness,
         "loss": loss,
         "train_loss": train_loss,
-        "test_accuracy": test_accuracy,
-        "test_loss": test_loss,
+        ACCURACY.name: test_accuracy,
+        LOSS.name: test_loss,
         "parameters": parameters,
     }
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import ACCURACY
 from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.log import is_written, log_to
@@ -17,9 +18,7 @@ from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
 ROLES = ("all", "model")
-OURS = tuple(f"neuro_cli.strategy.{name}." for name in ("generational", "random", "steady_state")) + tuple(
-    f"neuro_cli.pool.{name}" for name in ("broker.BrokerPool", "embedded.EmbeddedPool", "local.LocalPool")
-)  # strategies and pools
+OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # their classes start and read nothing by being made
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
@@ -58,7 +57,9 @@ def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
 def _told(summary: dict[str, Any], run: Path) -> int:
     """Print what was found. Returns the exit code."""
     if summary["module"] is not None:
-        accuracies = f"validation accuracy {summary['validation_accuracy']:.4f}, test accuracy {summary['test_accuracy']:.4f}"
+        accuracies = (
+            f"validation accuracy {summary['validation_accuracy']:.4f}, {ACCURACY.label} {ACCURACY.text(summary[ACCURACY.name])}"
+        )
         found = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
         Console().print(found, markup=False, highlight=False, soft_wrap=True)
         Console().print(

@@ -1,6 +1,5 @@
 """`neuro search plot FILE FOLDER...`: searches of several strategies and seeds in one figure and one table."""
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.config import is_search, saved_config
+from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.search.plot import SearchCurve, plot_comparison
 from neuro_cli.search.record import CANDIDATES
 
@@ -41,19 +42,19 @@ def _read(run: Path) -> SearchCurve:
     config = saved_config(run)
     try:
         summary: dict[str, Any] = json.loads((run / "summary.json").read_bytes())
-        with (run / CANDIDATES).open(newline="", encoding="utf-8") as file:
-            accuracies = [float(row["validation_accuracy"]) for row in csv.DictReader(file) if row["validation_accuracy"]]
+        rows = read_rows(run / CANDIDATES)
+        accuracies = [float(row["validation_accuracy"]) for row in rows if row["validation_accuracy"]]
     except (OSError, ValueError) as error:
         raise UserError(f"{run}: this search has not ended: {error}") from error
-    if not accuracies or summary.get("test_accuracy") is None:
+    if not accuracies or summary.get(ACCURACY.name) is None:
         raise UserError(f"{run}: this search has trained no candidate")
     return SearchCurve(
         strategy=_name(config["strategy"], -2),
         task=_name(config["task"], -2),
         seed=config["seed"],
         accuracies=tuple(accuracies),
-        test_accuracy=summary["test_accuracy"],
-        first_median=summary["first_generation"]["test_accuracy_median"],
+        test_accuracy=summary[ACCURACY.name],
+        first_median=summary["first_generation"][f"{ACCURACY.name}_median"],
     )
 
 

@@ -1,6 +1,5 @@
 """Plots of searches: the candidates of one, and the best so far of several strategies over seeds."""
 
-import csv
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.run_folder.plot import BLUE, GREEN, ORANGE
+from neuro_cli.run_folder.palette import BLUE, GREEN, ORANGE
+from neuro_cli.run_folder.rows import read_rows
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,7 @@ def _frame(axes: Axes, title: str) -> None:
 
 
 def _trained(candidates_csv: Path) -> list[dict[str, str]]:
-    with candidates_csv.open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if row["validation_accuracy"]]
+    return [row for row in read_rows(candidates_csv) if row["validation_accuracy"]]
 
 
 def _save(figure: Figure, png: Path) -> None:

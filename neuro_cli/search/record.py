@@ -9,6 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from neuro_cli.core.errors import UserError, headline
+from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
@@ -32,7 +33,7 @@ COLUMNS = (
     "validation_accuracy",
     "validation_loss",
     "train_loss",
-    "test_accuracy",
+    ACCURACY.name,
     "seconds",
     "worker",
     "error",
@@ -125,8 +126,8 @@ class SearchRecord:
         outcomes = [engine.archive.outcomes[module] for module in first if module in engine.archive.outcomes]
         winner = best[0] if best else None
         return {
-            "test_accuracy": winner and winner.test_accuracy,
-            "test_loss": winner and winner.test_loss,
+            ACCURACY.name: winner and winner.test_accuracy,
+            LOSS.name: winner and winner.test_loss,
             "generations": engine.strategy.generation,
             "wall_seconds": seconds,
             "candidates_per_second": done / seconds if seconds else 0.0,
@@ -144,7 +145,7 @@ class SearchRecord:
             "validation_accuracy": winner and winner.fitness,
             "first_generation": {
                 "validation_accuracy_median": _median([outcome.fitness for outcome in outcomes]),
-                "test_accuracy_median": _median([outcome.test_accuracy for outcome in outcomes]),
+                f"{ACCURACY.name}_median": _median([outcome.test_accuracy for outcome in outcomes]),
             },
         }
 

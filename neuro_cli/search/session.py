@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError, headline
+from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.pool.base import Pool, WorkResult
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.identity import refuse_difference
@@ -23,7 +24,7 @@ from neuro_cli.strategy.space import Module
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.25  # that a request to stop may wait
-NUMBERS = ("fitness", "loss", "train_loss", "test_accuracy", "test_loss", "parameters")  # of a candidate's result
+NUMBERS = ("fitness", "loss", "train_loss", ACCURACY.name, LOSS.name, "parameters")  # of a candidate's result
 
 
 def search(config: dict[str, Any], run: Path, checkpoint: Checkpoint | None = None) -> dict[str, Any]:

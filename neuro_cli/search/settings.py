@@ -18,6 +18,7 @@ from neuro_cli.pool.base import WorkUnit
 from neuro_cli.run_folder.identity import flatten
 from neuro_cli.runner.build import device_of
 from neuro_cli.runner.instantiate import make, value_of
+from neuro_cli.runner.options import Options
 from neuro_cli.runner.trust import refuse_foreign
 from neuro_cli.search.candidate import examples_of
 from neuro_cli.search.engine import Engine
@@ -59,18 +60,14 @@ def check(config: dict[str, Any]) -> None:
 
 
 def completed(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with the images' shape and the number of classes, where the model leaves them null. Raises UserError.
+    """The config with the sizes of the model that it leaves null. Raises UserError.
 
     Reads the examples once: what is wrong with them is said before any candidate is sent out.
     """
-    model = value_of(config, "model")
-    declared = model.get("input_shape")
+    declared = value_of(config, "model").get("input_shape")
     shape = None if declared is None else tuple(declared)
-    task = json.dumps(config["task"], sort_keys=True)
-    examples = examples_of(task, shape, config["training"]["validation"])
-    sizes = {"input_shape": list(examples.data.train.images.shape[1:]), "outputs": examples.data.classes}
-    filled = {**model, **{key: size for key, size in sizes.items() if model.get(key) is None}}
-    config = {**config, "model": filled}
+    examples_of(json.dumps(config["task"], sort_keys=True), shape, config["training"]["validation"])
+    config = Options(config).plain
     make(_described(config, (next(iter(space_of(config).layers)),)), "model", ModuleCNN)
     examples_of.cache_clear()  # only the workers train on them
     return config

@@ -8,6 +8,7 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.algo.optimizer import ScheduledOptimizer
+from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.task.classification import Classification, Data, Split
 
@@ -54,4 +55,4 @@ def scores(model: nn.Module, task: Classification, data: Data, split: Split) -> 
     task.take(replace(data, test=split), input_shape=None, device=device, seed=0, batch_size=1)
     model.eval()
     metrics = task.summarise(np.sum([task.evaluate_chunk(model, chunk) for chunk in range(task.evaluation_chunks)], axis=0))
-    return metrics["test_accuracy"], metrics["test_loss"]
+    return metrics[ACCURACY.name], metrics[LOSS.name]

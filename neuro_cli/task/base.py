@@ -13,6 +13,7 @@ import copy
 import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,13 +21,14 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.metric import Metric
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples of one generation: ``inputs`` (B, *input_shape) float, ``targets`` (B,) int64."""
+    """Examples of one generation: ``inputs`` (B, *input_shape) float, ``targets`` (B, ...): classes are int64."""
 
     inputs: Tensor
     targets: Tensor
@@ -47,7 +49,6 @@ class Task(ABC):
     own_examples = False  # True: every direction is scored on examples of its own, whatever the layout
     scored_by = "examples"  # "episodes": by episodes that are played together (neuro_cli.scoring.choice)
     has_loss = True  # False: no loss, so ``-fitness`` is none either
-    evaluation_names: tuple[str, ...] = ()  # metrics of :meth:`summarise` with a column of their own in metrics.csv
 
     @property
     @abstractmethod
@@ -57,11 +58,22 @@ class Task(ABC):
         All columns are sums over examples, so that shares of a batch can be added up.
         """
 
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[Metric, ...]:
+        """What :meth:`summarise` measures, the headline first: progress line, ``curves.png`` and sweep table show that one.
+
+        ``stop.metric`` may be any of them.
+        """
+
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:  # noqa: B027 (most tasks serve all)
         """Raise UserError where the task does not serve such a run; ``gradient``: trained by back-propagation."""
 
-    def model_arguments(self) -> dict[str, int]:
-        """Sizes that a model made for this task has: what the config leaves null of these is filled in. Raises UserError."""
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
+        """Sizes of a model for this task, by the names of its arguments: those that the config leaves null get these values.
+
+        ``input_shape``: what the config declares, None if nothing. Raises UserError.
+        """
         return {}
 
     @abstractmethod
@@ -138,4 +150,13 @@ class Task(ABC):
 
     @abstractmethod
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
-        """Metrics from the sums (E,) over all chunks, for example ``test_accuracy`` (a fraction) and ``test_loss``."""
+        """Values of all :attr:`metrics` from the sums (E,) over all chunks; further numbers are in ``summary.json`` alone."""
+
+    def evaluation(self, sums: np.ndarray) -> dict[str, float]:
+        """What :meth:`summarise` gives. Raises UserError when a declared metric is missing there."""
+        values = self.summarise(sums)
+        for metric in self.metrics:
+            if metric.name not in values:
+                given = ", ".join(values) or "nothing"
+                raise UserError(f"task={type(self).__name__}: it declares the metric {metric.name}, summarise gives {given}")
+        return values

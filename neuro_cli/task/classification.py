@@ -3,8 +3,10 @@
 A subclass implements ``read`` and names itself; everything else is here.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
@@ -44,6 +47,7 @@ class Classification(Task):
     """
 
     name: str
+    metrics = (ACCURACY, LOSS)
 
     def __init__(self, fitness: str, evaluation_batch: int) -> None:
         self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
@@ -55,6 +59,21 @@ class Classification(Task):
 
         Raises UserError: data missing or unreadable.
         """
+
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
+        shape, classes = self.sizes(input_shape)
+        return {"input_shape": list(shape), "inputs": math.prod(shape), "outputs": classes}
+
+    def sizes(self, input_shape: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
+        """Shape of the examples for a model that declares ``input_shape``, and how many classes there are. Raises UserError.
+
+        A class with the attributes ``input_shape`` and ``output_size`` says it by them; of another the data are read.
+        """
+        own, classes = (getattr(type(self), name, None) for name in ("input_shape", "output_size"))
+        if own is None or classes is None:
+            data = self.read(input_shape)
+            return tuple(data.train.images.shape[1:]), data.classes
+        return input_shape or own, classes
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         declared = None if input_shape is None else tuple(input_shape)
@@ -156,7 +175,7 @@ class Classification(Task):
 
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
         correct, loss, count = map(float, sums)
-        return {"test_accuracy": correct / count, "test_loss": loss / count}
+        return {ACCURACY.name: correct / count, LOSS.name: loss / count}
 
 
 def outcomes(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -28,20 +28,31 @@ class ImageFolder(Classification):
             raise ConfigError("task.root", root, "must be a folder")
         self.root = Path(root).expanduser()
 
+    def sizes(self, input_shape: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
+        train, _ = self._parts()
+        return self._shape(train, input_shape), len(train.classes)
+
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
+        parts = self._parts()
+        shape = self._shape(parts[0], input_shape)
+        train, test = (self._split(part.samples, shape, resize=input_shape is not None) for part in parts)
+        mean, std = pixel_statistics(train.images)
+        return Data(train, test, mean, std, len(parts[0].classes))
+
+    def _parts(self) -> list[torchvision.datasets.ImageFolder]:
+        """The images for training and for the test, in the same classes."""
         parts = [self._list(name) for name in ("train", "test")]
         classes, others = (part.classes for part in parts)
         if classes != others:
             lone = ", ".join(sorted(set(classes) ^ set(others)))
             raise self._error(f"train and test must have the same class folders; only one of them has {lone}")
-        if input_shape is None:
-            first = self._decoded(parts[0].samples[0][0], "RGB")
-            shape = (3, first.height, first.width)
-        else:
-            shape = resizable_shape(self.name, input_shape)
-        train, test = (self._split(part.samples, shape, resize=input_shape is not None) for part in parts)
-        mean, std = pixel_statistics(train.images)
-        return Data(train, test, mean, std, len(classes))
+        return parts
+
+    def _shape(self, train: torchvision.datasets.ImageFolder, input_shape: tuple[int, ...] | None) -> tuple[int, int, int]:
+        if input_shape is not None:
+            return resizable_shape(self.name, input_shape)
+        first = self._decoded(train.samples[0][0], "RGB")
+        return 3, first.height, first.width
 
     def _list(self, name: str) -> torchvision.datasets.ImageFolder:
         folder = self.root / name

@@ -5,8 +5,10 @@ import time
 
 import pytest
 
-from neuro_cli.bench.stopwatch import MetricsTail, timed
+from neuro_cli.bench.stopwatch import timed
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import RETURN
+from neuro_cli.run_folder.metrics import MetricsTail
 
 WRITER = """
 import sys, time
@@ -28,26 +30,26 @@ def command(folder, returns: str, then: str) -> list[str]:
 
 
 def test_the_first_look_at_the_goal_ends_a_command(tmp_path):
-    seen = timed(command(tmp_path / "run", "1,,7,5,9", "end"), tmp_path / "run", 6, 60)
+    seen = timed(command(tmp_path / "run", "1,,7,5,9", "end"), tmp_path / "run", RETURN, 6, 60)
     assert seen.ended == "goal"
-    assert [(row.mean_return, row.steps) for row in seen.evaluations] == [(1, 10), (7, 30)]
+    assert [(row.value, row.steps) for row in seen.evaluations] == [(1, 10), (7, 30)]
     assert 0 < seen.evaluations[-1].minutes <= seen.minutes < 1
 
 
 def test_a_budget_ends_a_command_that_goes_on(tmp_path):
     start = time.monotonic()
-    seen = timed(command(tmp_path / "run", "1,2", "go on"), tmp_path / "run", 6, 1.5)
+    seen = timed(command(tmp_path / "run", "1,2", "go on"), tmp_path / "run", RETURN, 6, 1.5)
     assert (seen.ended, len(seen.evaluations), seen.steps) == ("budget", 2, 20)
     assert 1.5 <= 60 * seen.minutes <= time.monotonic() - start < 30
 
 
 def test_a_command_may_end_before(tmp_path):
-    assert timed(command(tmp_path / "run", "1,2", "end"), tmp_path / "run", 6, 60).ended == "itself"
+    assert timed(command(tmp_path / "run", "1,2", "end"), tmp_path / "run", RETURN, 6, 60).ended == "itself"
 
 
 def test_a_command_that_fails_says_its_last_words(tmp_path):
     with pytest.raises(UserError, match=r"exit code 1: no such thing$"):
-        timed(command(tmp_path / "run", "1", "fail"), tmp_path / "run", 6, 60)
+        timed(command(tmp_path / "run", "1", "fail"), tmp_path / "run", RETURN, 6, 60)
 
 
 def test_a_torn_row_waits_for_its_end(tmp_path):

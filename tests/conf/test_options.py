@@ -19,12 +19,15 @@ from neuro_cli.distribution.method import Method
 from neuro_cli.election.base import Election
 from neuro_cli.fabric.network import Network
 from neuro_cli.logger.base import Logger
+from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.runner.config import RunConfig
-from neuro_cli.runner.instantiate import is_ours, make
+from neuro_cli.runner.instantiate import OURS, is_ours, make
 from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
+from neuro_cli.search.command import OURS as SEARCH
 from neuro_cli.selection.base import Selection
+from neuro_cli.strategy.base import Strategy
 from neuro_cli.task.base import Task
 
 EXPECTED = {
@@ -37,13 +40,13 @@ EXPECTED = {
     "logger": Logger,
     "election": Election,
     "selection": Selection,
+    "pool": Pool,
+    "strategy": Strategy,
 }
-ROOTS = {"election": "evolve", "selection": "evolve"}  # groups of another verb than train
-OTHER_VERBS = ("pool", "strategy")  # groups of neuro search, which has tests of its own
-GROUPS = {group: options for group, options in groups().items() if group not in ("experiment", *OTHER_VERBS)}
+ROOTS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}  # groups of another verb than train
+GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
 MARKS = {"_target_", "_partial_", "defaults"}  # Hydra's own
-WITH = {"mlp_policy": ("task=lunar_lander",)}  # whose sizes are the task's
 
 
 def nodes(config: Any) -> list[dict[str, Any]]:
@@ -56,10 +59,12 @@ def nodes(config: Any) -> list[dict[str, Any]]:
 def test_every_group_has_options_and_a_contract():
     assert GROUPS.keys() == EXPECTED.keys()
     assert all(GROUPS.values())
-    for verb in ("train", "evolve"):
+    for verb in ("train", "evolve", "search"):
         defaults = OmegaConf.load(config_folder() / f"{verb}.yaml").defaults
         named = {key for entry in defaults if OmegaConf.is_dict(entry) for key in entry if not str(key).startswith("override ")}
-        assert named - {"experiment"} == {group for group in GROUPS if ROOTS.get(group, "train") == verb}
+        own = {group for group in GROUPS if ROOTS.get(group, "train") == verb}
+        # a search has some groups of train too
+        assert own <= named - {"experiment"} <= (own if verb != "search" else {*own, *GROUPS} - {"election", "selection"})
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
@@ -67,13 +72,12 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
     if option == "tensorboard":
         pytest.importorskip("tensorboard")
     verb = ROOTS.get(group, "train")
-    if option in WITH:
-        pytest.importorskip("gymnasium")
-    config = composed(f"{group}={option}", *WITH.get(option, ()), verb=verb)
-    RunConfig.of(config)
+    config = composed(f"{group}={option}", verb=verb)
+    if verb != "search":
+        RunConfig.of(config)
     assert isinstance(make(Options(config).plain, group, EXPECTED[group]), EXPECTED[group])
     others = {name: config[name] for name in GROUPS if name != group and name in config}
-    usual = {name: composed(*WITH.get(option, ()), verb=verb)[name] for name in others}
+    usual = {name: composed(verb=verb)[name] for name in others}
     if option == "ensemble":  # no population: its method is another by default
         usual["distribution"] = option_of("distribution", "logits_allreduce")
     assert others == usual
@@ -102,7 +106,7 @@ def test_every_argument_without_a_default_is_a_key(group, option):
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_our_own_options_need_no_trust(group, option):
     targets = [node["_target_"] for node in nodes(option_of(group, option))]
-    assert [target for target in targets if not is_ours(target)] == []
+    assert [target for target in targets if not is_ours(target, (*OURS, *SEARCH))] == []
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)

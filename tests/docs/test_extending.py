@@ -1,4 +1,4 @@
-"""The sampler and the task of docs/extending.md, from the page's text: they train, and pass the tests of all options."""
+"""The sampler and the tasks of docs/extending.md, from the page's text: they train, and pass the tests of all options."""
 
 import os
 import re
@@ -47,7 +47,8 @@ def run(checkout: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[s
 
 def test_an_option_is_two_files():
     assert sorted(FILES) == [
-        "conf/sampler/uniform.yaml", "conf/task/bars.yaml", "neuro_cli/sampler/uniform.py", "neuro_cli/task/bars.py",
+        "conf/sampler/uniform.yaml", "conf/task/bars.yaml", "conf/task/sines.yaml", "neuro_cli/sampler/uniform.py",
+        "neuro_cli/task/bars.py", "neuro_cli/task/sines.py",
     ]  # fmt: skip
     assert not any((ROOT / name).exists() for name in FILES)
 
@@ -62,7 +63,7 @@ def test_the_page_s_sampler_and_task_train_together(checkout, tmp_path):
 @needs_mpi
 def test_the_commands_of_the_page_run(checkout, tmp_path):
     lines = [command.words[1:] for command in commands_of("extending.md", PAGE) if of_the_page(command)]
-    assert len(lines) == 4
+    assert len(lines) == 6
     for number, words in enumerate(lines):
         done = run(checkout, "-m", "neuro_cli", *words, *SMALL, f"hydra.run.dir={number}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -80,7 +81,7 @@ def test_the_page_s_task_can_be_learnt(checkout, tmp_path):
 @pytest.mark.slow
 def test_the_options_pass_the_tests_of_all_options(checkout):
     files = ("tests/conf/test_options.py", "tests/sampler/test_samplers.py", "tests/task/test_task_options.py")
-    done = run(checkout, "-m", "pytest", *files, "-k", "uniform or bars", "-p", "no:cacheprovider", cwd=checkout)
+    done = run(checkout, "-m", "pytest", *files, "-k", "uniform or bars or sines", "-p", "no:cacheprovider", cwd=checkout)
     assert done.returncode == 0, done.stdout[-3000:]
     passed = int(re.search(r"(\d+) passed", done.stdout)[1])  # type: ignore[index]
     assert passed > 20

@@ -27,7 +27,7 @@ def test_peers_leader_term_iteration_best_fitness_and_last_words_are_shown():
 
 
 def test_a_terminal_gets_the_table_and_a_file_gets_lines():
-    row = {"generation": 5, "fitness_mean": -1.0, "candidates_per_second": 10.0, "test_accuracy": None}
+    row = {"generation": 5, "fitness_mean": -1.0, "candidates_per_second": 10.0}
     for terminal, wanted in ((True, "last word"), (False, "generation 5/20")):
         text = io.StringIO()
         with ClusterDisplay(20, Console(file=text, force_terminal=terminal, width=120)) as view:

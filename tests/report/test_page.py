@@ -14,11 +14,11 @@ from inside import neuro_inside, one_line
 from made_runs import config, made_run, made_search, made_study
 
 from neuro_cli.report.downsample import LEAST, MOST, curve
-from neuro_cli.report.metrics import read_metrics
 from neuro_cli.report.page import write_page
 from neuro_cli.report.page_tables import TableCell, cell
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
+from neuro_cli.run_folder.metrics import read_metrics
 
 FINAL = "Final figures"
 VOID = ("meta", "link", "input", "br", "img")

@@ -9,8 +9,8 @@ from chromium import DESKTOP, PHONE, Chromium, needs_chromium
 from made_runs import made_run, made_search, made_study
 
 from neuro_cli.report.page import write_page
-from neuro_cli.report.palette import COLOURS
 from neuro_cli.report.table import read_jobs
+from neuro_cli.run_folder.palette import COLOURS
 
 pytestmark = needs_chromium
 

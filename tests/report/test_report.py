@@ -50,10 +50,10 @@ def test_the_state_of_a_run_that_has_ended(tmp_path, messages, generations, stat
     job = read_job(made(tmp_path / "run", *messages, generations=generations), "run")
     assert (job.state, job.reason) == (state, reason)
     if state == "failed":  # from the whole lines of metrics.csv
-        numbers = (job.generations, job.test_accuracy, job.wall_seconds, job.candidates_per_second, job.ranks)
+        numbers = (job.generations, job.values["test_accuracy"], job.wall_seconds, job.candidates_per_second, job.ranks)
         assert numbers == (2, 0.25, 2.0, 8.0, 2)
     else:
-        assert (job.generations, job.test_accuracy, job.ranks) == (generations, 0.75, 4)
+        assert (job.generations, job.values["test_accuracy"], job.ranks) == (generations, 0.75, 4)
 
 
 def test_a_run_goes_on_while_its_log_is_written(tmp_path):

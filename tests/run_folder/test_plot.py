@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from neuro_cli.core.metric import ACCURACY
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.plot import plot_run
 
@@ -46,7 +47,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
 
 
 def test_curves(tmp_path: Path, drawn: list[Figure]) -> None:
-    plot_run(metrics(tmp_path, 200, 10), tmp_path / "plot.png")
+    plot_run(metrics(tmp_path, 200, 10), tmp_path / "plot.png", ACCURACY)
     left, right = drawn[0].axes
     assert (left.get_xlabel(), left.get_ylabel(), right.get_ylabel()) == ("generation", "fitness", "test accuracy")
     labels = [text.get_text() for text in drawn[0].legends[0].get_texts()]
@@ -59,14 +60,14 @@ def test_curves(tmp_path: Path, drawn: list[Figure]) -> None:
 
 
 def test_no_accuracy_and_one_generation(tmp_path: Path, drawn: list[Figure]) -> None:
-    plot_run(metrics(tmp_path, 1, 0), tmp_path / "plot.png")
+    plot_run(metrics(tmp_path, 1, 0), tmp_path / "plot.png", ACCURACY)
     (axes,) = drawn[0].axes
     assert [len(line.get_xdata()) for line in axes.lines] == [1, 1]
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("-inf")])
 def test_values_that_cannot_be_drawn_are_left_out(tmp_path: Path, drawn: list[Figure], value: float | None) -> None:
-    plot_run(metrics(tmp_path, 5, 0, fitness_best=value), tmp_path / "plot.png")
+    plot_run(metrics(tmp_path, 5, 0, fitness_best=value), tmp_path / "plot.png", ACCURACY)
     assert [line.get_label() for line in drawn[0].axes[0].lines] == ["mean fitness"]
 
 
@@ -74,7 +75,7 @@ def test_nothing_to_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
     monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)  # a run in this process cuts it off
     (tmp_path / "metrics.csv").write_text("")
     with caplog.at_level(logging.WARNING):
-        plot_run(tmp_path / "metrics.csv", tmp_path / "plot.png")
+        plot_run(tmp_path / "metrics.csv", tmp_path / "plot.png", ACCURACY)
     assert "has no rows: nothing to plot" in caplog.text
     assert not (tmp_path / "plot.png").exists()
 
@@ -86,7 +87,8 @@ def test_a_matplotlibrc_in_the_current_folder_has_no_say(tmp_path):
     (tmp_path / "latex").write_text("#!/bin/sh\ntouch latex-ran\nexit 1\n")
     (tmp_path / "latex").chmod(0o755)
     program = (
-        "from pathlib import Path; from neuro_cli.run_folder.plot import plot_run; plot_run(Path('metrics.csv'), Path('p.png'))"
+        "from pathlib import Path; from neuro_cli.core.metric import ACCURACY; from neuro_cli.run_folder.plot import plot_run; "
+        "plot_run(Path('metrics.csv'), Path('p.png'), ACCURACY)"
     )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(

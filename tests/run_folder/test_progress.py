@@ -25,39 +25,39 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def play(clock: Clock, total: int, start: int, seconds: float, accuracies: dict[int, float], stop: int) -> list[str]:
+def play(clock: Clock, total: int, start: int, seconds: float, tested: dict[int, str], stop: int) -> list[str]:
     file = io.StringIO()
     with Progress(total, start, Console(file=file, width=20)) as shown:
         for generation in range(start + 1, stop + 1):
             clock.now += seconds
             row = {"generation": generation, "fitness_mean": -0.5, "candidates_per_second": 1234.5}
-            shown.update({**row, "test_accuracy": accuracies.get(generation)})
+            shown.update(row, tested.get(generation, ""))
     return file.getvalue().splitlines()
 
 
 def test_plain_lines(clock: Clock) -> None:
-    lines = play(clock, total=10, start=0, seconds=0.5, accuracies={3: 0.125, 10: 0.75}, stop=10)
+    lines = play(clock, total=10, start=0, seconds=0.5, tested={3: "test accuracy 0.1250", 10: "test accuracy 0.7500"}, stop=10)
     assert lines == [
         "generation 1/10  fitness -0.5  1234 candidates/s  ETA 0:00:04",
-        "generation 3/10  fitness -0.5  accuracy 0.1250  1234 candidates/s  ETA 0:00:04",
-        "generation 7/10  fitness -0.5  accuracy 0.1250  1234 candidates/s  ETA 0:00:02",
-        "generation 10/10  fitness -0.5  accuracy 0.7500  1234 candidates/s",
+        "generation 3/10  fitness -0.5  test accuracy 0.1250  1234 candidates/s  ETA 0:00:04",
+        "generation 7/10  fitness -0.5  test accuracy 0.1250  1234 candidates/s  ETA 0:00:02",
+        "generation 10/10  fitness -0.5  test accuracy 0.7500  1234 candidates/s",
     ]
 
 
 def test_a_resumed_run_that_stops_early(clock: Clock) -> None:
-    lines = play(clock, total=1000, start=500, seconds=0.001, accuracies={}, stop=600)
+    lines = play(clock, total=1000, start=500, seconds=0.001, tested={}, stop=600)
     assert [line.split()[1] for line in lines] == ["501/1000", "600/1000"]
     assert lines[1].endswith("ETA 0:00:00")
 
 
 def test_slow_generations_each_have_a_line(clock: Clock) -> None:
-    lines = play(clock, total=3, start=0, seconds=60.0, accuracies={}, stop=3)
+    lines = play(clock, total=3, start=0, seconds=60.0, tested={}, stop=3)
     assert [line.split()[-1] for line in lines] == ["0:02:00", "0:01:00", "candidates/s"]
 
 
 def test_nothing_to_do(clock: Clock) -> None:
-    assert play(clock, total=5, start=5, seconds=1.0, accuracies={}, stop=5) == []
+    assert play(clock, total=5, start=5, seconds=1.0, tested={}, stop=5) == []
 
 
 def test_terminal(clock: Clock) -> None:
@@ -66,11 +66,10 @@ def test_terminal(clock: Clock) -> None:
     with Progress(4, 0, console) as shown:
         for generation in range(1, 5):
             clock.now += 0.15
-            accuracy = 0.5 if generation == 2 else None
-            row = {"fitness_mean": -1.0 / generation, "candidates_per_second": 64.0, "test_accuracy": accuracy}
-            shown.update({"generation": generation, **row})
+            row = {"generation": generation, "fitness_mean": -1.0 / generation, "candidates_per_second": 64.0}
+            shown.update(row, "test accuracy 0.5000" if generation == 2 else "")
     text = file.getvalue()
-    assert "generation 4/4  fitness -0.25  accuracy 0.5000  64 candidates/s" in text
+    assert "generation 4/4  fitness -0.25  test accuracy 0.5000  64 candidates/s" in text
     assert "\x1b[" in text
     assert "generation 2/4" not in text  # 0.15 s after the first: not drawn
 
@@ -79,5 +78,5 @@ def test_terminal_without_cursor(clock: Clock) -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, _environ={"TERM": "dumb"})
     with Progress(1, 0, console) as shown:
-        shown.update({"generation": 1, "fitness_mean": 1.0, "candidates_per_second": 2.0, "test_accuracy": None})
+        shown.update({"generation": 1, "fitness_mean": 1.0, "candidates_per_second": 2.0})
     assert file.getvalue() == "generation 1/1  fitness 1  2 candidates/s\n"

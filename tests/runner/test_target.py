@@ -7,16 +7,23 @@ from inside import neuro_inside, one_line
 from worlds import needs_mpi
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
-from neuro_cli.runner.target import Target
+from neuro_cli.runner.target import StopConfig, Target
 
 SETTING = ("population=4", "batch_size=8", "threads=1", "generations=9", "evaluate.every=2", "checkpoint.every=100")
 
 
 def test_a_goal_is_reached_from_its_value_on():
-    goal = Target("mean_return", 200)
+    goal = Target(StopConfig("mean_return", 200), (RETURN,))
     assert [goal.reached({"mean_return": value}) for value in (199.9, 200.0, 201.0, float("nan"))] == [False, True, True, False]
-    assert not Target(None, None).reached({"mean_return": 1e9})
+    assert not Target(StopConfig(None, None), (RETURN,)).reached({"mean_return": 1e9})
+
+
+def test_a_goal_of_a_metric_where_lower_is_better_is_reached_from_above():
+    goal = Target(StopConfig("test_loss", 0.5), (ACCURACY, LOSS))
+    reached = [goal.reached({"test_accuracy": 1.0, "test_loss": value}) for value in (0.6, 0.5, 0.4, float("nan"))]
+    assert reached == [False, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,7 @@ def test_a_goal_is_reached_from_its_value_on():
 )
 def test_half_a_goal_is_refused(keys, words):
     with pytest.raises(ConfigError, match=words):
-        Target(keys["metric"], keys["at"])
+        StopConfig(keys["metric"], keys["at"])
 
 
 def test_a_run_ends_at_the_look_that_reaches_it(tmp_path):

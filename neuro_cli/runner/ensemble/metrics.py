@@ -4,6 +4,7 @@ Legend: M members, T test examples, K classes.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neuro_cli.algo.ensemble import DTYPES
+from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, LOWER, Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.ensemble.wire import wire_of
 from neuro_cli.fabric.base import SingleProcess, World
@@ -18,13 +20,23 @@ from neuro_cli.runner.ensemble.members import JointPrediction, kinds_of, load_ta
 from neuro_cli.runner.options import Options
 from neuro_cli.task.classification import Classification, outcomes
 
-OF_MEMBERS = ("member_loss_mean", "member_accuracy_mean", "member_accuracy_best", "diversity")
+JOINT_LOSS = replace(LOSS, column=True)
+OF_MEMBERS = (
+    Metric("member_loss_mean", "mean loss of the members", LOSS.form, better=LOWER),
+    Metric("member_accuracy_mean", "mean accuracy of the members", ACCURACY.form, FRACTION),
+    Metric("member_accuracy_best", "best accuracy of a member", ACCURACY.form, FRACTION),
+    Metric("diversity", "diversity", ACCURACY.form, FRACTION),
+)
 
 
-def columns_of(size: int) -> tuple[str, ...]:
-    """Names of all metrics of an ensemble of ``size`` members."""
-    own = (f"member_{number}_{what}" for number in range(size) for what in ("test_loss", "test_accuracy"))
-    return ("test_accuracy", "test_loss", *OF_MEMBERS, *own)
+def metrics_of(size: int) -> tuple[Metric, ...]:
+    """All metrics of an ensemble of ``size`` members, the joint ones first."""
+    own = (_of_member(number, metric) for number in range(size) for metric in (JOINT_LOSS, ACCURACY))
+    return (ACCURACY, JOINT_LOSS, *OF_MEMBERS, *own)
+
+
+def _of_member(number: int, metric: Metric) -> Metric:
+    return replace(metric, name=f"member_{number}_{metric.name}", label=f"{metric.label} of member {number}")
 
 
 def evaluate_ensemble(
@@ -50,15 +62,15 @@ def evaluate_ensemble(
     world.all_reduce(counts)
     loss, accuracy = _scores(mean, targets) if mean is not None else (float("nan"), 0.0)
     metrics = {
-        "test_accuracy": accuracy,
-        "test_loss": loss,
+        ACCURACY.name: accuracy,
+        LOSS.name: loss,
         "member_loss_mean": float(table[:, 1].mean()),
         "member_accuracy_mean": float(table[:, 2].mean()),
         "member_accuracy_best": float(table[:, 2].max()),
         "diversity": disagreement(counts.reshape(examples, classes)),
     }
     for number, loss, accuracy in table:
-        metrics |= {f"member_{int(number)}_test_loss": float(loss), f"member_{int(number)}_test_accuracy": float(accuracy)}
+        metrics |= {_of_member(int(number), LOSS).name: float(loss), _of_member(int(number), ACCURACY).name: float(accuracy)}
     return metrics
 
 

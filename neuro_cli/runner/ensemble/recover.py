@@ -3,10 +3,10 @@
 import logging
 from pathlib import Path
 
-from neuro_cli.logger.csv import last_row
 from neuro_cli.run_folder.checkpoint import CheckpointStore, write_shard
 from neuro_cli.run_folder.last_step import content_of, in_common, left_behind, remove
 from neuro_cli.run_folder.log import log_to
+from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.runner.ensemble.members import kinds_of, total
 from neuro_cli.runner.options import Options
 
@@ -23,7 +23,7 @@ def recover(run: Path, options: Options) -> int | None:
     store = CheckpointStore(run, options.config.checkpoint.keep)
     written = store.generations()
     members = total(kinds_of(options.plain))
-    recorded = last_row(run)  # an iteration is whole when its row is written: no gap in the metrics
+    recorded = read_metrics(run / "metrics.csv").last  # an iteration is whole when its row is written: no gap in the metrics
     found = {number: seconds for number, seconds in in_common(run, members).items() if number <= recorded}
     generation = max(found, default=0)
     if not written or generation <= written[-1]:

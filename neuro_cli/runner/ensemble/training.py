@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from neuro_cli.algo.member import Member
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.metric import Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
 from neuro_cli.fabric.base import World, shares
@@ -25,7 +27,7 @@ from neuro_cli.runner.build import device_of, threads_of
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.ensemble.members import kind_of, kinds_of, load_task_of, make_member, refuse_other_shapes, total
-from neuro_cli.runner.ensemble.metrics import columns_of, evaluate_ensemble
+from neuro_cli.runner.ensemble.metrics import evaluate_ensemble, metrics_of
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.trainable import Row, Trainable
 from neuro_cli.task.classification import Classification
@@ -59,8 +61,9 @@ class EnsembleTraining(Trainable):
         assert isinstance(self._job.task, Classification)
         return evaluate_ensemble(modules, self._job.size, self._job.task, self.world, self.threads, self._job.dtype)
 
-    def columns(self) -> tuple[str, ...]:
-        return columns_of(self._job.size)
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        return metrics_of(self._job.size)
 
     def begin(self, run: Path) -> None:
         self._run, self._last_step = run, LastStep(run, self._method.staleness + 2)

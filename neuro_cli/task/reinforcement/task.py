@@ -18,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.core.checks import boolean, integer, number
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import LOWER, RETURN, Metric
 from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
@@ -28,6 +29,8 @@ from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of
 log = logging.getLogger(__name__)
 
 EVALUATED_TOGETHER = 10  # test episodes of a chunk, which one rank plays
+DEVIATION = Metric("return_deviation", "deviation of the return", ".1f", better=LOWER, column=False)
+LENGTH = Metric("mean_episode_length", "mean episode length", ".1f", column=False)
 FRESH = 1 << 31  # seeds of test episodes begin here, those of training end
 
 
@@ -42,7 +45,7 @@ class Reinforcement(Task):
     scored_by = "episodes"
     has_loss = False
     batch_key = "task.episodes"
-    evaluation_names = ("mean_return",)
+    metrics = (RETURN, DEVIATION, LENGTH)
     imports = ("id", "options")  # arguments in which a text may name a module that gymnasium or the environment imports
 
     def __init__(
@@ -98,7 +101,7 @@ class Reinforcement(Task):
         if precision != "float32":
             raise ConfigError("precision", precision, f"policies of task.id={self.id} run in float32")
 
-    def model_arguments(self) -> dict[str, int]:
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
         return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
@@ -208,9 +211,9 @@ class Reinforcement(Task):
         total, squares, steps, count = map(float, sums)
         mean = total / count
         return {
-            "mean_return": mean,
-            "return_deviation": float(np.sqrt(max(squares / count - mean**2, 0.0))),
-            "mean_episode_length": steps / count,
+            RETURN.name: mean,
+            DEVIATION.name: float(np.sqrt(max(squares / count - mean**2, 0.0))),
+            LENGTH.name: steps / count,
             "test_episodes": count,
         }
 

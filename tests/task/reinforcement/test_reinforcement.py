@@ -33,7 +33,7 @@ def cart_pole(**settings) -> Reinforcement:
 
 def policy_for(task: Reinforcement) -> nn.Module:
     torch.manual_seed(2)
-    return MLPPolicy(**task.model_arguments(), hidden=[8])
+    return MLPPolicy(**task.model_arguments(None), hidden=[8])
 
 
 def play(task: Reinforcement, seeds: list[int], together: int) -> EpisodeOutcome:

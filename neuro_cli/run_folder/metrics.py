@@ -1,4 +1,4 @@
-"""``metrics.csv`` read back as columns of numbers, also while it is written and where lines of it are damaged."""
+"""The reader of ``metrics.csv``: columns of numbers, also while it is written and where lines of it are damaged."""
 
 import csv
 from collections.abc import Iterator
@@ -29,6 +29,16 @@ class Metrics:
         if name in self.columns:
             return self.columns[name]
         return np.full(len(self.columns["generation"]) if self.columns else 0, np.nan)
+
+    @property
+    def last(self) -> int:
+        """The last generation that has a row; 0 without one."""
+        return int(self["generation"][-1]) if len(self) else 0
+
+    def points(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Generations and values of a column where it has a finite value."""
+        known = np.isfinite(self[name])
+        return self["generation"][known], self[name][known]
 
     def measured(self) -> list[str]:
         """The columns that have a number anywhere, in the order of the file, without the generation."""
@@ -64,7 +74,11 @@ def _lines(path: Path) -> list[str]:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
-    return content[: content.rfind(b"\n") + 1].decode("utf-8", "replace").splitlines()
+    return _whole(content).decode("utf-8", "replace").splitlines()
+
+
+def _whole(content: bytes) -> bytes:
+    return content[: content.rfind(b"\n") + 1]
 
 
 def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
@@ -75,3 +89,26 @@ def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
             yield [float(cell) if cell else np.nan for cell in cells] if len(cells) == width else None
         except ValueError:
             yield None
+
+
+class MetricsTail:
+    """The rows of a file of metrics that another process writes, each once, as text; a line counts when its end is there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._head = path, 0, list[str]()
+
+    def new(self) -> Iterator[dict[str, str]]:
+        """Rows that came since the last call."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read()
+        except FileNotFoundError:
+            return
+        whole = _whole(content)
+        self._offset += len(whole)
+        for line in csv.reader(whole.decode().splitlines()):
+            if self._head:
+                yield dict(zip(self._head, line, strict=True))
+            else:
+                self._head = line

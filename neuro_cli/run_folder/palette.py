@@ -1,6 +1,11 @@
-"""Colours that colour-blind readers tell apart, for a light and for a dark page; a page's script chooses."""
+"""The colours of all figures: told apart by colour-blind readers and in print."""
 
-# after the palettes of Okabe and Ito and of Paul Tol: (on white, on near-black), each at least 3:1 against its ground
+# M. Okabe, K. Ito, "Color Universal Design", 2008: for figures in files
+VERMILION, BLUE, GREEN, ORANGE = "#D55E00", "#0072B2", "#009E73", "#E69F00"
+PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#999999"
+
+# for pages, after the palettes of Okabe and Ito and of Paul Tol: (on white, on near-black), each at least 3:1 against its ground;
+# a page's script chooses
 COLOURS = (
     ("#0072B2", "#56B4E9"),
     ("#C04A00", "#F28E52"),

@@ -10,6 +10,7 @@ from doc_commands import Command, all_commands, commands_of, lines_of
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import OverrideType
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli import overrides
 from neuro_cli.cli.main import help_text
@@ -77,7 +78,10 @@ def composed(verb: str, texts: tuple[str, ...]):
     config = deepcopy(composed_groups(verb, rest))
     for override, is_plain in zip(parsed, plain, strict=True):
         if is_plain:
-            OmegaConf.update(config, override.key_or_group, override.value(), merge=False)
+            try:
+                OmegaConf.update(config, override.key_or_group, override.value(), merge=False)
+            except OmegaConfBaseException as error:
+                raise UserError(" ".join(str(error).split())) from error
     return config
 
 

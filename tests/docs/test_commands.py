@@ -36,7 +36,7 @@ NOT_RUN = {
     "npm install": "needs Node.js and a download: tests/broker/test_node_worker.py runs the worker where they are",
 }
 # options that the page itself makes
-OF_THE_PAGE = ("sampler=uniform", "task=bars")
+OF_THE_PAGE = ("sampler=uniform", "task=bars", "task=sines")
 
 
 def of_the_page(command: Command) -> bool:

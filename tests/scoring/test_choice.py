@@ -11,6 +11,7 @@ from configs import composed
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 from neuro_cli.scoring.base import Scorer
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.choice import scorer_of
@@ -23,7 +24,7 @@ EPISODES = ("task=lunar_lander", "task.id=CartPole-v1", "model=mlp_policy", "pop
 
 
 def scorer(*overrides: str) -> Scorer:
-    return build(composed(*overrides), SingleProcess()).distribution.job.scorer
+    return build(Options(composed(*overrides)), SingleProcess()).distribution.job.scorer
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from inside import neuro_inside
 from made_data import write_image
 
 from neuro_cli.run_folder.config import saved_config
-from neuro_cli.runner.build import completed
+from neuro_cli.runner.options import Options
 from neuro_cli.search import settings
 
 SHAPES = {"digits": [1, 8, 8], "mnist": [1, 28, 28], "fashion_mnist": [1, 28, 28], "cifar10": [3, 32, 32]}
@@ -18,7 +18,7 @@ NULL = ("model.inputs=null", "model.outputs=null")
 @pytest.mark.parametrize("task", SHAPES)
 def test_a_data_set_says_its_sizes_before_it_is_there(task, tmp_path):
     root = () if task == "digits" else (f"task.root={tmp_path}",)
-    model = completed(composed(f"task={task}", "model=mlp_policy", "+model.input_shape=null", *NULL, *root))["model"]
+    model = Options(composed(f"task={task}", "model=mlp_policy", "+model.input_shape=null", *NULL, *root)).plain["model"]
     channels, height, width = SHAPES[task]
     assert (model["input_shape"], model["inputs"], model["outputs"]) == (SHAPES[task], channels * height * width, 10)
 
@@ -27,21 +27,21 @@ def test_images_of_a_folder_say_theirs(image_root):
     write_image(image_root / "train" / "ape" / "0.png", seed=5)
     write_image(image_root / "test" / "ape" / "0.png", seed=6)
     words = ("task=image_folder", f"task.root={image_root}", "model=mlp_policy", *NULL)
-    model = completed(composed(*words))["model"]
+    model = Options(composed(*words)).plain["model"]
     assert (model["inputs"], model["outputs"]) == (3 * 5 * 6, 3)
-    assert completed(composed(*words, "+model.input_shape=[1,4,2]"))["model"]["inputs"] == 8
+    assert Options(composed(*words, "+model.input_shape=[1,4,2]")).plain["model"]["inputs"] == 8
 
 
 def test_what_the_config_says_stays(tmp_path):
     config = composed("task=digits", "model=module_cnn", "model.input_shape=[3,16,16]", "model.outputs=null")
-    model = completed(config)["model"]
+    model = Options(config).plain["model"]
     assert (model["input_shape"], model["outputs"]) == ([3, 16, 16], 10)
-    assert completed(composed("model=module_cnn", "model.outputs=12"))["model"]["outputs"] == 12
+    assert Options(composed("model=module_cnn", "model.outputs=12")).plain["model"]["outputs"] == 12
 
 
 def test_a_search_fills_in_the_same_sizes():
     assert settings.completed(composed(verb="search"))["model"] | {"module": []} == (
-        completed(composed(verb="search"))["model"] | {"module": []}
+        Options(composed(verb="search")).plain["model"] | {"module": []}
     )
 
 

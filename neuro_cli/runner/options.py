@@ -22,17 +22,28 @@ MethodKind = TypeVar("MethodKind", bound=Method)
 class Options:
     """The parts of one run before they are bound to each other. Each property raises UserError for what its config is.
 
-    ``plain``: the resolved config, with the sizes of the model that it leaves null and that the task knows.
+    ``plain``: the resolved config, with the sizes of its models that it leaves null and that the task knows.
     """
 
     def __init__(self, plain: dict[str, Any]) -> None:
         self._bound = False
-        self.plain = plain
-        model = plain.get("model")
-        if isinstance(model, dict) and any(value is None for value in model.values()):
-            declared = model.get("input_shape")
-            sizes = self.task.model_arguments(tuple(declared) if isinstance(declared, list) else None)
-            self.plain = {**plain, "model": {**model, **{key: size for key, size in sizes.items() if model.get(key, 0) is None}}}
+        self.plain = plain  # the task, if it is asked for sizes, is made of it
+        self.plain = {**plain, "model": self._sized(plain["model"])} if "model" in plain else plain
+        algo = plain.get("algo")
+        if isinstance(algo, dict) and isinstance(algo.get("members"), list):
+            members = [
+                {**entry, "model": self._sized(entry["model"])} if isinstance(entry, dict) and "model" in entry else entry
+                for entry in algo["members"]
+            ]
+            self.plain = {**self.plain, "algo": {**algo, "members": members}}
+
+    def _sized(self, model: Any) -> Any:
+        """The config of a network with the task's sizes where it has null."""
+        if not isinstance(model, dict) or all(value is not None for value in model.values()):
+            return model
+        declared = model.get("input_shape")
+        sizes = self.task.model_arguments(tuple(declared) if isinstance(declared, list) else None)
+        return {**model, **{key: size for key, size in sizes.items() if model.get(key, 0) is None}}
 
     @cached_property
     def config(self) -> RunConfig:

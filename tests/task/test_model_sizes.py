@@ -39,6 +39,14 @@ def test_what_the_config_says_stays(tmp_path):
     assert Options(composed("model=module_cnn", "model.outputs=12")).plain["model"]["outputs"] == 12
 
 
+def test_members_of_an_ensemble_are_filled_in_too():
+    config = composed("algo=ensemble", "algo.size=1", "distribution=single_graph", "model=MNIST_10K")
+    config["algo"]["members"] = [{"model": composed("model=mlp_policy")["model"], "count": 2}, {"count": 1}]
+    members = Options(config).plain["algo"]["members"]
+    assert (members[0]["model"]["inputs"], members[0]["model"]["outputs"], members[0]["count"]) == (64, 10, 2)
+    assert members[1] == {"count": 1}
+
+
 def test_a_search_fills_in_the_same_sizes():
     assert settings.completed(composed(verb="search"))["model"] | {"module": []} == (
         Options(composed(verb="search")).plain["model"] | {"module": []}

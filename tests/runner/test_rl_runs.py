@@ -107,7 +107,6 @@ def test_a_loaded_policy_needs_no_gymnasium(folder, monkeypatch):
         (["model=MNIST_10K"], "model expects 1x28x28 numbers, task.id=CartPole-v1 gives observations of 4"),
         (["model.outputs=3"], "model: it has 3 outputs, task.id=CartPole-v1 needs 2"),
         (["model.inputs=9"], "model: it does not take observations of 4 numbers"),
-        (["task=digits"], "model.inputs=None: this task does not say it"),
         (["sampler=iid"], "sampler.antithetic=False: the algorithm compares the members of pairs"),
         (["algo=ars", "algo.top=5"], "algo.top=5: population=8 has 4 directions"),
         (["algo.optimizer.lr=-1"], "algo.optimizer: Invalid learning rate: -1"),

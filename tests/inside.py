@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hydra.core.config_store import ConfigStore
 from worlds import program
 
 from neuro_cli.cli.main import main
+from neuro_cli.cli.overrides import groups
 
 COMMANDS = Path(__file__).parent / "commands_program.py"
 
@@ -40,6 +42,8 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
     """``neuro ARGUMENTS`` in the folder ``cwd``; working directory, environment and import path are put back."""
     out, err = io.StringIO(), io.StringIO()
     close_logs()  # of the test itself: a process of its own would begin without
+    for group in groups():  # options that an earlier command read from files
+        ConfigStore.instance().repo.pop(group, None)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
         for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:

@@ -116,7 +116,7 @@ def wait_for_end(pids: Iterable[int]) -> None:
     """Until none of the processes runs any more: one that was killed holds its files and locks for a moment."""
     deadline, left = time.monotonic() + 240, list(pids)
     while left and time.monotonic() < deadline:
-        left = [pid for pid in left if Path(f"/proc/{pid}/exe").exists()]
+        left = [pid for pid in left if alive(pid)]
         time.sleep(0.02)
     assert not left, f"processes {left} do not end"
 

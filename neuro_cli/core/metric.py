@@ -64,12 +64,12 @@ RETURN = Metric("mean_return", "mean return", ".1f", FITNESS)
 
 
 def as_plain(metrics: Sequence[Metric]) -> list[dict[str, Any]]:
-    """The declaration as lists and dicts."""
+    """Declaration of ``metrics`` as lists and dicts."""
     return [asdict(metric) for metric in metrics]
 
 
 def from_plain(node: Any) -> tuple[Metric, ...]:
-    """What :func:`as_plain` was given. Raises ValueError for anything else."""
+    """Metrics of a declaration that :func:`as_plain` made. Raises ValueError for anything else."""
     if not isinstance(node, list) or not node or not all(isinstance(fields, dict) for fields in node):
         raise ValueError("it must be a list of metrics, the headline first")
     try:

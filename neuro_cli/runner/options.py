@@ -20,7 +20,7 @@ MethodKind = TypeVar("MethodKind", bound=Method)
 
 
 class Options:
-    """The parts of one run before they are bound to each other. Each property raises UserError for what its config is.
+    """Parts of one run before they are bound to each other. Each property raises UserError for what its config is.
 
     ``plain``: the resolved config, with the sizes of its models that it leaves null and that the task knows.
     """
@@ -38,7 +38,7 @@ class Options:
             self.plain = {**self.plain, "algo": {**algo, "members": members}}
 
     def _sized(self, model: Any) -> Any:
-        """The config of a network with the task's sizes where it has null."""
+        """Config of a network with the task's sizes where it has null."""
         if not isinstance(model, dict) or all(value is not None for value in model.values()):
             return model
         declared = model.get("input_shape")

@@ -35,3 +35,6 @@ class Schedule:
                 return self.final**progress
             case _:
                 return 1.0
+
+
+CONSTANT = Schedule("schedule", "constant", 1.0, 1)

@@ -1,7 +1,8 @@
 """A pool of Python threads that run compiled code side by side (torch and the kernels release the interpreter lock)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -33,3 +34,14 @@ class Threads:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown()
+
+
+@contextmanager
+def threads_kept() -> Iterator[None]:
+    """Context after which torch has as many intra-operator threads on this thread as before it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

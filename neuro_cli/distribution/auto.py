@@ -86,6 +86,10 @@ class Auto(Distribution):
         assert self._chosen is not None
         return self._chosen.step(generation)
 
+    def tell(self, generation: int, own: np.ndarray) -> StepReport:
+        assert self._chosen is not None
+        return self._chosen.tell(generation, own)
+
     def state(self) -> State:
         assert self._chosen is not None
         return self._chosen.state()

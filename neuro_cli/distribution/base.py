@@ -77,8 +77,19 @@ class Distribution(Method):
         if isinstance(algo, GradientAlgorithm):
             return self.gradient_step(generation, algo)
         assert isinstance(algo, PopulationAlgorithm)
-        proposal = algo.ask(generation)
-        scores = self.scores(generation, proposal)
+        return self.learn(generation, self.scores(generation, algo.ask(generation)))
+
+    def tell(self, generation: int, own: np.ndarray) -> StepReport:
+        """Run the rest of a generation from the mean scores ``own`` (n, C) of this rank's ``members``.
+
+        Every rank calls this, after ``algo.ask(generation)``. Raises CandidateError as :meth:`step` does.
+        """
+        return self.learn(generation, self.gathered(own.astype(np.float32)))
+
+    def learn(self, generation: int, scores: np.ndarray) -> StepReport:
+        """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
+        algo = self.job.algo
+        assert isinstance(algo, PopulationAlgorithm)
         refuse_nan(scores, generation)
         with self.job.clock.phase("update"):
             combination = algo.combination(generation, scores[:, 0])
@@ -89,7 +100,10 @@ class Distribution(Method):
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""
-        own = self.own_scores(generation, proposal)
+        return self.gathered(self.own_scores(generation, proposal))
+
+    def gathered(self, own: np.ndarray) -> np.ndarray:
+        """Scores (P, C) float64 of all members from each rank's ``own`` (n, C) float32."""
         counts = [(b - a) * own.shape[1] for a, b in shares(self.job.population, self.job.world.size)]
         with self.job.clock.phase("communicate"):
             gathered = self.job.world.all_gather(own.ravel(), counts)

@@ -102,9 +102,19 @@ class SemiUpdates(Distribution):
     def step(self, generation: int) -> StepReport:
         if self.ranks_shaping == "global" or self.job.algo.uses_gradient:
             return super().step(generation)
+        algo = self.job.algo
+        assert isinstance(algo, PopulationAlgorithm)
+        return self._learn_locally(generation, self.own_scores(generation, algo.ask(generation)).astype(np.float64))
+
+    def tell(self, generation: int, own: np.ndarray) -> StepReport:
+        if self.ranks_shaping == "global":
+            return super().tell(generation, own)
+        return self._learn_locally(generation, own.astype(np.float32).astype(np.float64))
+
+    def _learn_locally(self, generation: int, scores: np.ndarray) -> StepReport:
+        """Move the centre by the mean scores (n, C) of this rank's members, shaped on each rank by itself."""
         job, algo, members = self.job, self.job.algo, self.members
         assert isinstance(algo, PopulationAlgorithm)
-        scores = self.own_scores(generation, algo.ask(generation)).astype(np.float64)
         best, means = self._agree(generation, scores)
         with job.clock.phase("update"):
             part = algo.combination(generation, scores[:, 0])

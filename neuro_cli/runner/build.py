@@ -1,4 +1,4 @@
-"""Binds the parts of a run to each other, on one rank."""
+"""Builds a run from its config, on one rank."""
 
 import logging
 import os
@@ -9,40 +9,27 @@ import torch
 from torch import nn
 
 from neuro_cli.algo.base import CentreAlgorithm
-from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.memory import keep_freed_memory
-from neuro_cli.core.noise import Noise
 from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.core.threads import Threads
-from neuro_cli.distribution.base import Distribution, PopulationContext
+from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
+from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import PRECISIONS, RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring.base import ScoringSettings
-from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.task.base import Task
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
-class Parts:
-    """All that a run is made of, on one rank. ``model`` is a form without numbers: see ``ParameterLayout.release_storage``."""
+class Parts(Population):
+    """All that a run is made of, on one rank."""
 
     config: RunConfig
-    world: World
-    device: torch.device
-    threads: Threads
-    model: nn.Module
-    layout: ParameterLayout
-    task: Task
-    algo: CentreAlgorithm
-    distribution: Distribution
-    clock: Clock
 
 
 def device_of(name: str) -> torch.device:
@@ -90,34 +77,9 @@ def build(options: Options, world: World) -> Parts:
     options.task.refuse(layout=config.layout, precision=config.precision, gradient=algo.uses_gradient)
     model = make_model(options.plain).to(device)
     task = load_task(options, model, device, world)
-    layout = ParameterLayout(model, task.memory_format is torch.channels_last)
     threads = Threads(threads_of(config.threads, world, device))
-    clock = Clock()
-    sampler.bind(Noise(config.seed, layout.size, device, threads), config.population, layout)
-    per_example = config.layout == "per_example"
-    if per_example and config.batch_size % sampler.directions:
-        allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
-        raise ConfigError("batch_size", config.batch_size, allowed)
-    initial = layout.flatten(model)
-    layout.release_storage(model)
-    precision = PRECISIONS[config.precision]
-    settings = ScoringSettings(model, layout, task, sampler, device, precision, threads, clock, task.batch_size, per_example)
-    scorer = scorer_of(settings, initial)
-    algo.start(initial, layout, config.population, config.seed)
-    distribution.bind(
-        PopulationContext(
-            world=world,
-            algo=algo,
-            sampler=sampler,
-            scorer=scorer,
-            clock=clock,
-            population=config.population,
-            batch_size=task.batch_size,
-            layout="per_example" if task.own_examples else config.layout,
-            columns=layout.size,
-        )
-    )
-    return Parts(config, world, device, threads, model, layout, task, algo, distribution, clock)
+    numbers = Numbers(config.seed, config.population, config.layout == "per_example", PRECISIONS[config.precision])
+    return Parts(**vars(bind(model, task, algo, sampler, distribution, world, threads, numbers)), config=config)
 
 
 def load_task(options: Options, model: nn.Module, device: torch.device, world: World) -> Task:

@@ -33,7 +33,9 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     if not isinstance(node, dict) or "_target_" not in node:
         raise ConfigError(group, node, "must be a config with a _target_")
     try:
-        made = instantiate(OmegaConf.create({"_convert_": "all", **node}))  # plain lists and dicts for any user's class
+        made = instantiate(
+            OmegaConf.create({"_convert_": "all", **node}, flags={"allow_objects": True})
+        )  # plain lists and dicts for any user's class
     except InstantiationException as error:
         raise _misfit(error, group, node) from error
     except SystemExit as ended:  # its code would be that of a command that did what it was asked for

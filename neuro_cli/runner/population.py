@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import numpy as np
-import torch
 
 from neuro_cli.algo.base import State
 from neuro_cli.core.metric import Metric
@@ -54,35 +53,17 @@ class PopulationTraining(Trainable):
         digests = parts.world.all_gather(digest, [1] * parts.world.size)
         if (digests != digests[0]).any():
             raise RuntimeError(f"the centres of the ranks differ at generation {generation}: are their processors unlike?")
-        method = parts.distribution.state()
+        state = parts.state()
         if record is None:
             return
-        state = parts.algo.state()
-        tensors = {f"algo.{name}": tensor.cpu() for name, tensor in state.tensors.items()}
-        tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
-        tensors |= {f"task.{name}": tensor.cpu() for name, tensor in parts.task.state().items()}
-        tensors["parameters"] = parts.algo.centre.cpu()
+        tensors = state.tensors
         if any(True for _ in parts.model.buffers()):  # else no statistics, and no copy of the model
             module = centre_module(parts, parts.algo.centre, max(generation - 1, 0))
             tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
-        scalars = {
-            **scalars,
-            "algo": state.scalars,
-            "distribution": method.scalars,
-            "channels_last": parts.task.memory_format is torch.channels_last,  # how the flat parameters lie
-        }
-        record.save(generation, tensors, scalars)
+        record.save(generation, tensors, {**scalars, **state.scalars})
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore the state of algorithm, distribution and task; noise and data order have none."""
-        parts = self.parts
-        tensors = {name: tensor.to(parts.device) for name, tensor in checkpoint.part("algo").items()}
-        parts.algo.restore(State(tensors, checkpoint.scalars["algo"]))
-        # checkpoints of earlier versions have no such entry
-        parts.distribution.restore(State(checkpoint.part("distribution"), checkpoint.scalars.get("distribution", {})))
-        parts.task.restore(checkpoint.part("task"))
-        if not torch.equal(parts.algo.centre.cpu(), checkpoint.tensors["parameters"]):
-            raise AssertionError("the restored centre differs from the checkpoint's")
+        self.parts.restore(State(checkpoint.tensors, checkpoint.scalars))
 
     def parameters_sha256(self) -> str:
         return parameters_sha256(self.parts.algo.centre)

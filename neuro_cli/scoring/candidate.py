@@ -2,6 +2,7 @@
 
 import copy
 import logging
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +55,12 @@ class Blocked(nn.Module):
         super().__init__()
         self.inner = inner
         self._warned = False
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inner"), name)  # a fitness may call methods of the user's module
 
     def forward(self, inputs: Tensor) -> Tensor:
         try:

@@ -1,0 +1,120 @@
+"""Binds the parts of a population to each other on one rank: the one way in which runs and :class:`neuro_cli.Evolution` begin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import CentreAlgorithm, State
+from neuro_cli.core.clock import Clock
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.threads import Threads
+from neuro_cli.distribution.base import Distribution, PopulationContext
+from neuro_cli.fabric.base import World
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.choice import scorer_of
+from neuro_cli.task.base import Task
+
+ScorerMaker = Callable[[ScoringSettings, Tensor], Scorer]
+
+
+@dataclass
+class Population:
+    """Population of ``size`` members on one rank. ``model``: a form without numbers, see ``ParameterLayout.release_storage``."""
+
+    world: World
+    device: torch.device
+    threads: Threads
+    model: nn.Module
+    layout: ParameterLayout
+    task: Task
+    algo: CentreAlgorithm
+    distribution: Distribution
+    clock: Clock
+    size: int
+
+    def state(self, everywhere: bool = False) -> State:
+        """State that the next generation depends on, on the CPU, with the centre as ``parameters``. Every rank calls this.
+
+        Rank 0's is whole: it gathers what the ranks' methods keep for themselves. Others get an empty one, or, with
+        ``everywhere``, all but that.
+        """
+        method = self.distribution.state()
+        if self.world.rank and not everywhere:
+            return State()
+        algo = self.algo.state()
+        tensors = {f"algo.{name}": tensor.cpu() for name, tensor in algo.tensors.items()}
+        tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
+        tensors |= {f"task.{name}": tensor.cpu() for name, tensor in self.task.state().items()}
+        tensors["parameters"] = self.algo.centre.cpu()
+        channels_last = self.task.memory_format is torch.channels_last  # how the flat parameters lie
+        return State(tensors, {"algo": algo.scalars, "distribution": method.scalars, "channels_last": channels_last})
+
+    def restore(self, state: State) -> None:
+        """Restore rank 0's :meth:`state`; noise and data order have none. Every rank calls this."""
+        tensors = {name: tensor.to(self.device) for name, tensor in state.part("algo").items()}
+        self.algo.restore(State(tensors, state.scalars["algo"]))
+        # checkpoints of earlier versions have no such entry
+        self.distribution.restore(State(state.part("distribution"), state.scalars.get("distribution", {})))
+        self.task.restore(state.part("task"))
+        if not torch.equal(self.algo.centre.cpu(), state.tensors["parameters"]):
+            raise AssertionError("the restored centre differs from the checkpoint's")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a population is bound with beside its parts. ``per_example``: each direction has its own share of the batch."""
+
+    seed: int
+    population: int
+    per_example: bool
+    precision: torch.dtype
+
+
+def bind(
+    model: nn.Module,
+    task: Task,
+    algo: CentreAlgorithm,
+    sampler: Sampler,
+    distribution: Distribution,
+    world: World,
+    threads: Threads,
+    numbers: Numbers,
+    make_scorer: ScorerMaker = scorer_of,
+) -> Population:
+    """Bind the parts to each other; ``model`` loses its numbers to the centre. ``task`` is loaded, and ``model`` on its device.
+
+    Raises UserError where they do not fit.
+    """
+    layout = ParameterLayout(model, task.memory_format is torch.channels_last)
+    clock = Clock()
+    initial = layout.flatten(model)
+    device, population = initial.device, numbers.population
+    sampler.bind(Noise(numbers.seed, layout.size, device, threads), population, layout)
+    if numbers.per_example and task.batch_size % sampler.directions:
+        allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
+        raise ConfigError("batch_size", task.batch_size, allowed)
+    layout.release_storage(model)
+    settings = ScoringSettings(
+        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example
+    )
+    scorer = make_scorer(settings, initial)
+    algo.start(initial, layout, population, numbers.seed)
+    distribution.bind(
+        PopulationContext(
+            world=world,
+            algo=algo,
+            sampler=sampler,
+            scorer=scorer,
+            clock=clock,
+            population=population,
+            batch_size=task.batch_size,
+            layout="per_example" if task.own_examples or numbers.per_example else "shared_batch",
+            columns=layout.size,
+        )
+    )
+    return Population(world, device, threads, model, layout, task, algo, distribution, clock, population)

@@ -1,0 +1,356 @@
+"""Evolution of a module in the user's own loop: by a fitness function, or by ask and tell."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load as tensors_of
+from safetensors.torch import save as bytes_of
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
+from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.threads import Threads, threads_kept
+from neuro_cli.distribution.base import Distribution, StepReport
+from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.network import Network
+from neuro_cli.runner.bind import Numbers, Population, bind
+from neuro_cli.runner.config import LAYOUTS, PRECISIONS
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.fitness import Fitness, FitnessScorer, FitnessTask
+from neuro_cli.runner.named import option
+from neuro_cli.runner.build import threads_of
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.jobs import jobs_of
+
+FORMAT = 1
+
+
+class Point(nn.Module):
+    """Module of one parameter, ``vector`` (M,): what a black box is a function of."""
+
+    def __init__(self, vector: Tensor) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(vector.detach().clone().float())
+
+    def forward(self) -> Tensor:
+        return self.vector
+
+
+class Evolution:
+    """Evolution strategy that trains ``module`` (or a point, a vector (M,)) without back-propagation.
+
+    Under an MPI launcher the population is spread over the ranks, all of which run the same script; rank 0's initial numbers
+    count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command line, with the values
+    there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` change those of an ``algo`` by name.
+    ``generations``: length of the algorithm's schedules, None: they stay constant. ``threads``: members scored side by side
+    on a rank, by threads that call the fitness function at once; None: the machine's cores over its ranks. Raises ConfigError.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | Tensor,
+        *,
+        algo: str | PopulationAlgorithm = "openai_es",
+        sampler: str | Sampler = "antithetic",
+        distribution: str | Distribution = "auto",
+        fabric: str | Network = "native",
+        population: int = 128,
+        seed: int = 1,
+        sigma: float | None = None,
+        optimizer: Any = None,
+        lr: float | None = None,
+        generations: int | None = None,
+        layout: str = "shared_batch",
+        precision: str = "float32",
+        threads: int | None = None,
+        world: World | None = None,
+    ) -> None:
+        if isinstance(module, Tensor):
+            if module.dim() != 1:
+                raise ConfigError("module", f"a tensor of {module.dim()} dimensions", "must be a module or a vector")
+            module = Point(module)
+        if not isinstance(module, nn.Module):
+            raise ConfigError("module", type(module).__name__, "must be a torch.nn.Module or a vector")
+        integer("seed", seed, 0, 2**64 - 1)
+        integer("population", population, 1, 2**32 - 1)
+        if generations is not None:
+            integer("generations", generations, 1)
+        if threads is not None:
+            integer("threads", threads, 1)
+        one_of("layout", layout, LAYOUTS)
+        one_of("precision", precision, tuple(PRECISIONS))
+        values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
+        self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, generations, values)
+        self._sampler: Sampler = option("sampler", sampler, Sampler, generations)
+        self._sampler.check(population)
+        method: Distribution = option("distribution", distribution, Distribution, generations)
+        network: Network = option("fabric", fabric, Network, generations)
+        self.world = network.connect(method.needs_mpi) if world is None else world
+        network.describe(self.world)
+        self._distribution, self._module = method, module
+        self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
+        self._settings = _settings(self._numbers, self._algo, self._sampler, ParameterLayout(module).size)
+        device = next(module.parameters()).device
+        if device.type == "cpu":
+            keep_freed_memory()
+        with threads_kept():
+            self._threads = Threads(threads_of(threads, self.world, device))
+        self._task = FitnessTask(self._numbers.precision)
+        self._population: Population | None = None
+        self._asked: Proposal | None = None
+        self.generation = 0  # completed
+        low, high = shares(population, self.world.size)[self.world.rank]
+        self.members = range(low, high)  # of this rank
+        self._share_initial()
+
+    def _share_initial(self) -> None:
+        """Give every rank the numbers of rank 0's module: those that each drew by itself would differ."""
+        if self.world.size == 1:
+            return
+        state = {name: value for name, value in self._module.state_dict().items() if isinstance(value, Tensor)}
+        mine = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
+        first = tensors_of(self.world.broadcast(bytes_of(mine) if self.world.rank == 0 else b""))
+        with collectively(self.world):
+            alike = {name: value.shape for name, value in first.items()} == {name: value.shape for name, value in mine.items()}
+            if not alike:
+                raise ConfigError(
+                    "module", type(self._module).__name__, "every rank must make the same one: rank 0's has other tensors"
+                )
+        with torch.no_grad():
+            for name, value in state.items():
+                value.copy_(first[name])
+
+    @property
+    def rank(self) -> int:
+        """Number of this process among the ranks: rank 0 is the one to print and save."""
+        return self.world.rank
+
+    @property
+    def module(self) -> nn.Module:
+        """The user's module, with the present solution as its parameters."""
+        return self._module
+
+    @property
+    def centre(self) -> Tensor:
+        """Present solution (M,) float32, a copy, in the order of ``module.parameters()``."""
+        return torch.cat([parameter.detach().reshape(-1) for parameter in self._module.parameters() if parameter.requires_grad])
+
+    def step(self, fitness: Fitness, inputs: Tensor | None = None, targets: Tensor | None = None) -> StepReport:
+        """Run a generation: score all members by ``fitness``, higher is better, and move the module.
+
+        ``fitness(member)`` gives a number, or a value for each example; with ``inputs`` (B, ..) and ``targets`` (B, ..),
+        ``fitness(member, inputs, targets)`` gives a value for each of B examples. It is called without gradients, by several
+        threads at once, with dropout off and the batch's own statistics in batch norm. Raises what it raises (on several
+        ranks a UserError, on all), UserError for another shape, CandidateError for a number that is not finite; then the
+        generation has not happened.
+        """
+        self._asked = None
+        with threads_kept():
+            with collectively(self.world):
+                self._task.take(fitness, inputs, targets)
+            if self._population is None:
+                self._begin_for_fitness()
+            assert self._population is not None
+            distribution = self._population.distribution
+            self._fit_batch(distribution)
+            report = distribution.step(self.generation)
+        return self._done(report)
+
+    def ask(self) -> "Candidates":
+        """This rank's share of the next generation's members, for :meth:`tell`."""
+        if self._population is None:
+            self._task.memory_format = torch.contiguous_format  # what every module takes
+            self._begin()
+        self._asked = self._algo.ask(self.generation)
+        return Candidates(self, self._asked)
+
+    def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> StepReport:
+        """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in their order; higher is better.
+
+        Every rank calls this with its own. Raises UserError for another number of them, CandidateError where one is not finite.
+        """
+        with threads_kept():
+            with collectively(self.world):
+                if self._asked is None:
+                    raise UserError("tell: ask() comes first, and gives the candidates of the next generation")
+                values = fitnesses.detach().cpu().numpy() if isinstance(fitnesses, Tensor) else fitnesses
+                try:
+                    own = np.array([float(value) for value in values])
+                except (TypeError, ValueError) as error:
+                    raise UserError(f"tell: a number for each candidate is needed ({error})") from error
+                if own.shape != (len(self.members),):
+                    raise UserError(f"tell: {len(own)} fitnesses for {len(self.members)} candidates of this rank")
+            assert self._population is not None
+            report = self._population.distribution.tell(self.generation, own[:, None])
+        self._asked = None
+        return self._done(report)
+
+    def _done(self, report: StepReport) -> StepReport:
+        self.generation += 1
+        self._load_centre()
+        return report
+
+    def _load_centre(self) -> None:
+        assert self._population is not None
+        self._population.layout.load(self._module, self._population.algo.centre)
+
+    def _begin_for_fitness(self) -> None:
+        """Bind the parts in the memory format that the module takes, by its fitness."""
+        form = self._form()
+        with collectively(self.world):
+            try:
+                self._task.misfit(form)
+            except UserError:
+                raise
+            except Exception as error:
+                if self.world.size == 1:
+                    raise
+                raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
+        self._begin(form)
+
+    def _form(self) -> nn.Module:
+        """A copy of the module that is bound, with the hooks that see its input where something depends on that."""
+        form = copy.deepcopy(self._module)
+        float32 = self._numbers.precision == torch.float32
+        if self.world.size > 1 or not float32 or any(parameter.dim() == 4 for parameter in form.parameters()):
+            self._task.watch(form)
+        return form
+
+    def _begin(self, form: nn.Module | None = None) -> None:
+        def scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
+            return FitnessScorer(settings, centre, self.world)
+
+        with threads_kept(), collectively(self.world):
+            self._population = bind(
+                form or self._form(), self._task, self._algo, self._sampler, self._distribution, self.world, self._threads,
+                self._numbers, scorer,
+            )  # fmt: skip
+
+    def _fit_batch(self, distribution: Distribution) -> None:
+        """Refuse a batch that cannot be shared out as the options ask for. Raises ConfigError."""
+        from dataclasses import replace
+
+        size, directions = self._task.batch_size, self._sampler.directions
+        if self._numbers.per_example and (not self._task.takes_batch or size % directions):
+            allowed = f"needs step(fitness, inputs, targets) with a multiple of the {directions} directions of noise, not {size}"
+            raise ConfigError("layout", "per_example", allowed)
+        if size != distribution.job.batch_size:
+            distribution.job = replace(distribution.job, batch_size=size)
+            distribution.check()
+
+    def state_dict(self) -> dict[str, Any]:
+        """State from which :meth:`load_state_dict` goes on with the same bits, on any number of ranks: tensors and plain values.
+
+        With a rounding ``wire`` every rank calls this, and only rank 0's is whole.
+        """
+        state: dict[str, Any] = {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
+        if self._population is None:
+            return {**state, "module": copy.deepcopy(self._module.state_dict())}
+        whole = self._population.state(everywhere=True)
+        return {**state, "tensors": {name: tensor.clone() for name, tensor in whole.tensors.items()}, "scalars": whole.scalars}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where ``state`` was taken; ``torch.load(path, weights_only=True)`` reads it. Every rank calls this.
+
+        Raises ConfigError where it is that of another population, sampler, algorithm or module.
+        """
+        with collectively(self.world):
+            if state.get("format") != FORMAT:
+                raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
+            for key, value in self._settings.items():
+                if state["settings"].get(key) != value:
+                    raise ConfigError(key, value, f"the saved state has {state['settings'].get(key)}")
+        self._asked, self._population = None, None
+        self.generation = int(state["generation"])
+        if "module" in state:
+            self._module.load_state_dict(state["module"])
+            return
+        last = state["scalars"]["channels_last"]
+        self._task.memory_format = torch.channels_last if last else torch.contiguous_format
+        self._begin()
+        assert self._population is not None
+        self._population.restore(State(state["tensors"], state["scalars"]))
+        self._load_centre()
+
+    def close(self) -> None:
+        """End the threads; the module stays as it is."""
+        self._threads.close()
+
+    def __enter__(self) -> "Evolution":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
+        return f"Evolution({type(self._module).__name__}, generation={self.generation}, {facts})"
+
+
+class Candidates(Sequence[nn.Module]):
+    """Members of a generation, this rank's share of them; each is made when it is asked for."""
+
+    def __init__(self, evolution: Evolution, proposal: Proposal) -> None:
+        assert evolution._population is not None
+        self._evolution, self._proposal = evolution, proposal
+        self._generation = evolution.generation
+        self.members = evolution.members  # their numbers in the whole population
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        population = self._evolution._population
+        assert population is not None
+        candidate = population.distribution.job.scorer.settings.candidate()
+        self._write(self.members[index], candidate.flat)
+        return candidate.ready().requires_grad_(False)
+
+    @property
+    def vectors(self) -> Tensor:
+        """Parameters (n, M) float32 of all candidates."""
+        population = self._evolution._population
+        assert population is not None
+        rows = torch.empty(len(self), population.layout.size, device=population.device)
+        for row, member in zip(rows, self.members, strict=True):
+            self._write(member, row)
+        return rows
+
+    def _write(self, member: int, flat: Tensor) -> None:
+        """Write the parameters of a member into ``flat`` (M,)."""
+        if self._generation != self._evolution.generation:
+            raise UserError("these candidates are of an earlier generation: ask() gives the next ones")
+        sampler, proposal, generation = self._evolution._sampler, self._proposal, self._generation
+        units = sampler.units(range(member, member + 1))
+        sampler.prepare(generation, range(units[0].direction, units[0].direction + 1))
+        (job,) = jobs_of(units, proposal)
+        base = proposal.bases[job.parent]
+        if job.frozen is not None:
+            flat.copy_(base)
+            return
+        sides = (flat, None) if job.unit.plus is not None else (None, flat)
+        sampler.perturb(base, proposal.scale, generation, job.unit.direction, *sides)
+
+
+def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Sampler, parameters: int) -> dict[str, Any]:
+    """What a saved state belongs to: it goes on only where these are the same."""
+    plain = {key: value for key, value in vars(sampler).items() if isinstance(value, bool | int | float | str | None)}
+    chosen = ", ".join(f"{key}={value}" for key, value in sorted(plain.items()) if not key.startswith("_"))
+    return {
+        "seed": numbers.seed,
+        "population": numbers.population,
+        "parameters": parameters,
+        "algo": type(algo).__name__,
+        "sampler": f"{type(sampler).__name__}({chosen})",
+        "layout": "per_example" if numbers.per_example else "shared_batch",
+        "precision": str(numbers.precision).removeprefix("torch."),
+    }

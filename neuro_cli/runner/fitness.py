@@ -1,0 +1,274 @@
+"""Fitness functions of the user's own loop, in the form in which scorers take a task.
+
+Two forms. A closure, ``fitness(module)``, scores one member on whatever it refers to. A fitness of a batch,
+``fitness(module, inputs, targets)``, gives a value for each example: then members can share one forward pass, directions can
+have examples of their own, and ranks can share out the examples.
+"""
+
+import copy
+import threading
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import Proposal
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.metric import Metric
+from neuro_cli.fabric.base import World
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.choice import scorer_of
+from neuro_cli.scoring.members import TRIED, MemberScorer
+from neuro_cli.task.base import Batch, Task
+
+Fitness = Callable[..., Any]
+
+
+class FitnessTask(Task):
+    """Task of one generation at a time, which :meth:`take` gives it. ``precision``: of the modules that are scored."""
+
+    score_names = ("fitness",)
+    metrics: tuple[Metric, ...] = ()
+    has_loss = False
+    evaluation_chunks = 0
+    batch_key = "the batch's length"
+
+    def __init__(self, precision: torch.dtype) -> None:
+        self._precision = precision
+        self._fitness: Fitness | None = None
+        self._batch: Batch | None = None
+        self.batch_size = 1
+        self.probe: Tensor | None = None  # what a closure gave the module first
+        self._watch: Watch | None = None
+
+    def take(self, fitness: Fitness, inputs: Tensor | None, targets: Tensor | None) -> None:
+        """Take the fitness of a generation and its batch. Raises UserError for a batch that is no pair of as many examples."""
+        if not callable(fitness):
+            raise ConfigError("fitness", fitness, "must be a function of a module, or of a module, inputs and targets")
+        batch = None
+        if inputs is not None or targets is not None:
+            if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor) or not inputs.dim() or not targets.dim():
+                raise UserError("step: inputs and targets must be two tensors with the examples in their first dimension")
+            if not len(inputs) or len(inputs) != len(targets):
+                raise UserError(
+                    f"step: {len(inputs)} inputs with {len(targets)} targets; as many of both are needed, at least one"
+                )
+            batch = Batch(inputs, targets)
+        self._fitness, self._batch = fitness, batch
+        self.batch_size = len(batch.targets) if batch else 1
+        if self._watch is not None:
+            self._watch.reset()
+
+    @property
+    def takes_batch(self) -> bool:
+        """Whether the present fitness is one of a batch."""
+        return self._batch is not None
+
+    def watch(self, module: nn.Module) -> "Watch":
+        """Hooks on ``module``, and on every copy of it, that see its input and turn it to the precision."""
+        self._watch = Watch(module, self._precision)
+        return self._watch
+
+    def load(self, **_: Any) -> None:
+        """Do nothing: the examples are the user's."""
+
+    def misfit(self, module: nn.Module) -> str | None:
+        """None; sets ``memory_format`` to the first of two that the module takes. Raises what the fitness raises.
+
+        Calls the fitness of a module with weights of convolutions once or twice: only for these the two differ.
+        """
+        if not any(parameter.dim() == 4 for parameter in module.parameters()):
+            return None
+        for self.memory_format in (torch.channels_last, torch.contiguous_format):
+            layout = ParameterLayout(module, self.memory_format is torch.channels_last)
+            trial = copy.deepcopy(module).eval()
+            layout.attach(trial, layout.flatten(module))
+            try:
+                self.score(trial.to(self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))
+            except Exception:
+                if self.memory_format is torch.contiguous_format:
+                    raise
+                continue
+            break
+        if self._watch is not None and self._watch.first is not None:
+            self.probe = self._watch.first[:TRIED].clone(memory_format=self.memory_format)
+        return None
+
+    def batch(self, generation: int, start: int, stop: int) -> Batch:
+        if self._batch is None:
+            inputs = torch.zeros(1) if self.probe is None else self.probe
+            return Batch(inputs, torch.zeros(len(inputs)))
+        inputs = self._batch.inputs[start:stop]
+        if inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=self.memory_format)
+        return Batch(inputs, self._batch.targets[start:stop])
+
+    def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Values (B, 1) float32 of a fitness of a batch. Raises UserError for another shape."""
+        assert self._fitness is not None
+        with torch.no_grad():
+            values = self._fitness(module, batch.inputs, batch.targets)
+        count = len(batch.targets)
+        if not isinstance(values, Tensor) or values.shape != (count,):
+            raise UserError(
+                f"fitness: it gave {_shape(values)} for {count} examples; with inputs and targets it gives each a value"
+            )
+        return values.float()[:, None]
+
+    def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
+        if self._batch is not None:
+            return super().score(module, batch)
+        assert self._fitness is not None
+        if self._watch is not None:
+            self._watch.begin()
+        with torch.no_grad():
+            return np.array([mean_of(self._fitness(module))])
+
+    def loss(self, module: nn.Module, batch: Batch) -> Tensor:
+        raise AssertionError("a fitness has no loss")
+
+    def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
+        raise AssertionError("a fitness has no test set")
+
+    def summarise(self, sums: np.ndarray) -> dict[str, float]:
+        return {}
+
+    def digest(self) -> int:
+        """Checksum of the examples that this rank's members met, 0 where they met none in common."""
+        if self._batch is not None:
+            return checksum(self._batch.inputs) ^ (checksum(self._batch.targets) << 1)
+        met = self._watch.common if self._watch is not None else None
+        return 0 if met is None else checksum(met)
+
+
+def mean_of(values: Any) -> float:
+    """Fitness of a member from what a closure gave: a number, or a value for each example. Raises UserError."""
+    if isinstance(values, Tensor) and values.dim() == 1 and len(values):
+        return float(values.sum(dtype=torch.float64)) / len(values)
+    if isinstance(values, Tensor | np.ndarray | np.generic) and values.ndim == 0:
+        values = values.item()
+    if isinstance(values, bool) or not isinstance(values, int | float):
+        raise UserError(f"fitness: it gave {_shape(values)}; a number, or a tensor with a value for each example is needed")
+    return float(values)
+
+
+def _shape(values: Any) -> str:
+    sizes = getattr(values, "shape", None)
+    return type(values).__name__ if sizes is None else f"a tensor of shape {'x'.join(map(str, sizes)) or 'of one number'}"
+
+
+def checksum(values: Tensor) -> int:
+    """CRC-32 of the values of a tensor, whatever its layout and device."""
+    plain = values.detach().cpu().contiguous()
+    return zlib.crc32(plain.view(-1).view(torch.uint8).numpy().data) if plain.numel() else 0
+
+
+class Watch:
+    """Hooks of a module, shared with its copies: they turn inputs to ``precision`` and outputs back to float32.
+
+    ``first``: the first input of all; ``common``: the first input of every member since :meth:`reset`, where these are equal.
+    """
+
+    def __init__(self, module: nn.Module, precision: torch.dtype) -> None:
+        self.first: Tensor | None = None
+        self.common: Tensor | None = None
+        self._alike = True
+        self._member = threading.local()
+        self._lock = threading.Lock()
+
+        # functions, which copies of the module share; a bound method would be copied with this object
+        def before(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            if inputs and isinstance(inputs[0], Tensor):
+                self._meet(inputs[0])
+            return tuple(map(cast, inputs)) if precision != torch.float32 else None
+
+        def cast(value: Any) -> Any:
+            return value.to(precision) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+        def after(_: nn.Module, inputs: Any, output: Any) -> Any:
+            return output.float() if isinstance(output, Tensor) and output.dtype == precision else output
+
+        module.register_forward_pre_hook(before)
+        if precision != torch.float32:
+            module.register_forward_hook(after)
+
+    def reset(self) -> None:
+        """Forget what the members of the last generation met."""
+        self.common, self._alike = None, True
+
+    def begin(self) -> None:
+        """Begin a member, on this thread."""
+        self._member.fresh = True
+
+    def _meet(self, inputs: Tensor) -> None:
+        if not getattr(self._member, "fresh", False):
+            return
+        self._member.fresh = False
+        if inputs.is_mkldnn:  # of a module on blocked activations
+            inputs = inputs.to_dense()
+        with self._lock:
+            if self.first is None:
+                self.first = inputs
+            if self.common is None and self._alike:
+                self.common = inputs
+            elif self.common is not None and inputs is not self.common:
+                self._alike = inputs.shape == self.common.shape and bool(torch.equal(inputs, self.common))
+                self.common = self.common if self._alike else None
+
+
+class FitnessScorer(Scorer):
+    """Scores by the present fitness of a :class:`FitnessTask`; an error on one rank is raised on all."""
+
+    def __init__(self, settings: ScoringSettings, centre: Tensor, world: World) -> None:
+        super().__init__(settings)
+        self._centre, self._world = centre.clone(), world
+        self._scorers: dict[int, Scorer] = {}  # by the length of the batch, 0 for closures
+
+    @property
+    def examples(self) -> int:
+        return self.settings.examples
+
+    def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
+        if self._world.size == 1:
+            return self._scorer().scores(proposal, generation, members, part)
+        with collectively(self._world):
+            try:
+                scores = self._scorer().scores(proposal, generation, members, part)
+            except UserError:
+                raise
+            except Exception as error:
+                raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
+        self._refuse_unlike()
+        return scores
+
+    def _scorer(self) -> Scorer:
+        """The scorer for the present form of fitness and length of the batch."""
+        task = self.task
+        assert isinstance(task, FitnessTask)
+        length = task.batch_size if task.takes_batch else 0
+        if length not in self._scorers:
+            self.settings = replace(self.settings, batch_size=task.batch_size)
+            make = scorer_of if task.takes_batch else MemberScorer
+            self._scorers[length] = make(self.settings, self._centre)
+        scorer = self._scorers[length]
+        self.settings = scorer.settings
+        return scorer
+
+    def _refuse_unlike(self) -> None:
+        """Raise UserError on every rank where the ranks scored their members on unlike examples."""
+        task = self.task
+        assert isinstance(task, FitnessTask)
+        world = self._world
+        digests = world.all_gather(np.array([task.digest()], np.int64), [1] * world.size)
+        unlike = np.flatnonzero(digests != digests[0])
+        if len(unlike) and digests.all():
+            raise UserError(
+                f"fitness: ranks 0 and {unlike[0]} scored their members on different examples: a loader that shuffles needs "
+                "generator=torch.Generator().manual_seed(...), the same on every rank"
+            )

@@ -1,15 +1,31 @@
-"""neuro: a runner for distributed neuroevolution."""
+"""neuro: distributed neuroevolution, as a library and a runner."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-__all__ = ["__version__", "load"]
+from neuro_cli.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from neuro_cli import algo as algo
+    from neuro_cli import distribution as distribution
+    from neuro_cli import sampler as sampler
+    from neuro_cli.core.errors import CandidateError as CandidateError
+    from neuro_cli.core.errors import ConfigError as ConfigError
+    from neuro_cli.core.errors import UserError as UserError
+    from neuro_cli.runner.evolution import Evolution as Evolution
+    from neuro_cli.runner.load import load as load
+    from neuro_cli.runner.perturbed_layers import perturbed as perturbed
+
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    # torch takes seconds to import: `neuro --help` must not wait for it
-    if name == "load":
-        from neuro_cli.runner.load import load
-
-        return load
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_HOMES = {
+    "algo": "",
+    "distribution": "",
+    "sampler": "",
+    "CandidateError": "core.errors",
+    "ConfigError": "core.errors",
+    "UserError": "core.errors",
+    "Evolution": "runner.evolution",
+    "load": "runner.load",
+    "perturbed": "runner.perturbed_layers",
+}
+__all__ = ["__version__", *_HOMES]
+__getattr__ = lazily(__name__, _HOMES)

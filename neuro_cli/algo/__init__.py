@@ -1,0 +1,26 @@
+"""Algorithms: how fitnesses become the next centre."""
+
+from typing import TYPE_CHECKING
+
+from neuro_cli.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from neuro_cli.algo.ars import ARS as ARS
+    from neuro_cli.algo.base import PopulationAlgorithm as PopulationAlgorithm
+    from neuro_cli.algo.clipup import ClipUp as ClipUp
+    from neuro_cli.algo.genetic import Genetic as Genetic
+    from neuro_cli.algo.openai_es import OpenAIES as OpenAIES
+    from neuro_cli.algo.pgpe import PGPE as PGPE
+    from neuro_cli.algo.snes import SNES as SNES
+
+_HOMES = {
+    "ARS": "ars",
+    "PopulationAlgorithm": "base",
+    "ClipUp": "clipup",
+    "Genetic": "genetic",
+    "OpenAIES": "openai_es",
+    "PGPE": "pgpe",
+    "SNES": "snes",
+}
+__all__ = list(_HOMES)
+__getattr__ = lazily(__name__, _HOMES)

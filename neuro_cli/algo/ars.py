@@ -4,7 +4,10 @@ Mania, Guy, Recht, "Simple random search of static linear policies is competitiv
 algorithm 2. V1 and V2 differ in the task's observations (``task.normalise``), V1-t and V2-t in ``top``.
 """
 
+from functools import partial
+
 import numpy as np
+import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
@@ -12,7 +15,7 @@ from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, Optimizer
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.schedule import CONSTANT, Schedule
 
 
 class ARS(OptimizedCentre, PopulationAlgorithm):
@@ -23,7 +26,13 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
 
     needs_pairs = True
 
-    def __init__(self, sigma: float, top: int | None, optimizer: OptimizerFactory, lr_schedule: Schedule) -> None:
+    def __init__(
+        self,
+        sigma: float = 0.05,
+        top: int | None = None,
+        optimizer: OptimizerFactory = partial(torch.optim.SGD, lr=0.02),
+        lr_schedule: Schedule = CONSTANT,
+    ) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.top = None if top is None else integer("algo.top", top, 1)
         self._factory, self._schedule = optimizer, lr_schedule

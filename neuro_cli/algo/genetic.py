@@ -13,7 +13,7 @@ from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import CHOICE_STREAM, random_words
-from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.schedule import CONSTANT, Schedule
 
 Chain = tuple[tuple[int, int], ...]  # (generation, member) of every mutation since the initial centre
 
@@ -26,7 +26,7 @@ class Genetic(PopulationAlgorithm):
 
     sums_add_up = False  # every row is another member
 
-    def __init__(self, sigma: float, parents: int, sigma_schedule: Schedule) -> None:
+    def __init__(self, sigma: float = 0.01, parents: int = 10, sigma_schedule: Schedule = CONSTANT) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.parents = integer("algo.parents", parents, 1)
         self._schedule = sigma_schedule

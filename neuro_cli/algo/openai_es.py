@@ -4,14 +4,17 @@ Salimans, Ho, Chen, Sidor, Sutskever, "Evolution strategies as a scalable altern
 algorithm 1, with rank shaping, an optimizer and L2 weight decay as in section 2.1 and its code.
 """
 
+from functools import partial
+
 import numpy as np
+import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
 
 
@@ -20,12 +23,12 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
 
     def __init__(
         self,
-        sigma: float,
-        optimizer: OptimizerFactory,
-        shaping: str,
-        weight_decay: float,
-        sigma_schedule: Schedule,
-        lr_schedule: Schedule,
+        sigma: float = 0.05,
+        optimizer: OptimizerFactory = partial(torch.optim.Adam, lr=0.02),
+        shaping: str = "centred_rank",
+        weight_decay: float = 0.0,
+        sigma_schedule: Schedule = CONSTANT,
+        lr_schedule: Schedule = CONSTANT,
     ) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)

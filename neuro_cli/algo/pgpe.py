@@ -4,15 +4,18 @@ Sehnke, Osendorp, Rückstieß, Graves, Peters, Schmidhuber, "Parameter-exploring
 section 2.3 (symmetric sampling); with ClipUp and a limit on the change of sigma as in Toklu, Liskowski, Srivastava 2020.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import shaping_of
 
 
@@ -28,12 +31,12 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
 
     def __init__(
         self,
-        sigma: float,
-        sigma_learning_rate: float,
-        sigma_max_change: float,
-        optimizer: OptimizerFactory,
-        shaping: str,
-        lr_schedule: Schedule,
+        sigma: float = 0.05,
+        sigma_learning_rate: float = 0.1,
+        sigma_max_change: float = 0.2,
+        optimizer: OptimizerFactory = partial(ClipUp, lr=0.15),
+        shaping: str = "centred_rank",
+        lr_schedule: Schedule = CONSTANT,
     ) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.sigma_learning_rate = number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)

@@ -13,7 +13,7 @@ from torch import Tensor
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
 
 
@@ -24,7 +24,12 @@ class SNES(PopulationAlgorithm):
     """
 
     def __init__(
-        self, sigma: float, learning_rate: float, sigma_learning_rate: float | None, shaping: str, lr_schedule: Schedule
+        self,
+        sigma: float = 0.05,
+        learning_rate: float = 1.0,
+        sigma_learning_rate: float | None = None,
+        shaping: str = "nes_utilities",
+        lr_schedule: Schedule = CONSTANT,
     ) -> None:
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0)

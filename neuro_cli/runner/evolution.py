@@ -2,7 +2,9 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import torch
@@ -20,16 +22,17 @@ from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
 from neuro_cli.runner.bind import Numbers, Population, bind
+from neuro_cli.runner.build import threads_of
 from neuro_cli.runner.config import LAYOUTS, PRECISIONS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.fitness import Fitness, FitnessScorer, FitnessTask
 from neuro_cli.runner.named import option
-from neuro_cli.runner.build import threads_of
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.jobs import jobs_of
 
 FORMAT = 1
+_SERVES: "WeakKeyDictionary[Any, ref[Evolution]]" = WeakKeyDictionary()  # parts by the one that they are bound to
 
 
 class Point(nn.Module):
@@ -95,6 +98,11 @@ class Evolution:
         self.world = network.connect(method.needs_mpi) if world is None else world
         network.describe(self.world)
         self._distribution, self._module = method, module
+        for group, part in (("algo", self._algo), ("sampler", self._sampler), ("distribution", method)):
+            owner = _SERVES.get(part)
+            if owner is not None and owner() is not None:
+                raise ConfigError(group, type(part).__name__, "it serves another Evolution: make one for each")
+            _SERVES[part] = ref(self)
         self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
         self._settings = _settings(self._numbers, self._algo, self._sampler, ParameterLayout(module).size)
         device = next(module.parameters()).device
@@ -235,8 +243,6 @@ class Evolution:
 
     def _fit_batch(self, distribution: Distribution) -> None:
         """Refuse a batch that cannot be shared out as the options ask for. Raises ConfigError."""
-        from dataclasses import replace
-
         size, directions = self._task.batch_size, self._sampler.directions
         if self._numbers.per_example and (not self._task.takes_batch or size % directions):
             allowed = f"needs step(fitness, inputs, targets) with a multiple of the {directions} directions of noise, not {size}"

@@ -31,7 +31,7 @@ PROBES = 16  # pieces of 1,024 numbers that are made again to verify a table tha
 class NoiseTable(Dense):
     """``size``: normals in the table; ``folder``: the folder of its file, None for a private one of the user's in TMPDIR."""
 
-    def __init__(self, size: int, folder: str | None = None, antithetic: bool = True) -> None:
+    def __init__(self, size: int = 1 << 25, folder: str | None = None, antithetic: bool = True) -> None:
         super().__init__(antithetic)
         self.size = integer("sampler.size", size, 2)
         self._folder = folder

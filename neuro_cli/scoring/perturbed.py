@@ -17,12 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.base import Perturbation
 
 
-class Unsupported(Exception):  # noqa: N818 (it is no error: another way serves)
+class Unsupported(UserError):  # noqa: N818 (it is no error where another way serves)
     """The module uses a parameter in a way that is not done for many members at once."""
 
 

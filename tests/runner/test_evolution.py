@@ -1,0 +1,371 @@
+"""Evolution in the user's own loop: the runner's bits, any number of ranks, ask and tell, states, errors."""
+
+import inspect
+import signal
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from configs import SAMPLERS, composed
+from hydra.utils import get_class
+from thread_ranks import on_ranks
+from torch import nn
+
+import neuro_cli as neuro
+from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.seeds import seeded
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.run_folder.summary import parameters_sha256
+from neuro_cli.runner.build import build, make_model
+from neuro_cli.runner.options import Options
+
+ALGOS = ("ars", "genetic", "openai_es", "pgpe", "snes")
+
+
+@pytest.fixture
+def examples():
+    generator = torch.Generator().manual_seed(3)
+    inputs = torch.randn(32, 6, generator=generator)
+    return inputs, (inputs.sum(1) > 0).long()
+
+
+def net(seed: int = 5) -> nn.Module:
+    with seeded(seed):  # ranks are threads here, and torch has one generator for all
+        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+def log_likelihoods(module: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return -F.cross_entropy(module(inputs), targets, reduction="none")
+
+
+def small(sampler: str):
+    return neuro.sampler.NoiseTable(size=100_000) if sampler == "noise_table" else sampler
+
+
+def trained(examples, generations=4, world=None, module=None, closure=False, **options) -> torch.Tensor:
+    """Centre after some generations."""
+    inputs, targets = examples
+    with neuro.Evolution(module or net(), world=world, population=12, threads=1, **options) as es:
+        for _ in range(generations):
+            if closure:
+                es.step(lambda member: log_likelihoods(member, inputs, targets))
+            else:
+                es.step(log_likelihoods, inputs, targets)
+        return es.centre
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model=MNIST_10K", "precision=float32"),
+        ("model=MNIST_10K", "precision=bfloat16", "algo=snes"),
+        ("model=MLP_270K", "sampler=sign_flip", "layout=per_example", "population=16", "batch_size=32"),
+        ("model=MNIST_10K", "sampler=low_rank", "layout=per_example", "population=16", "batch_size=16"),
+    ],
+)
+def test_a_loop_has_the_bits_of_the_runner(overrides):
+    """Both forms of fitness, on the run's own batches, give what the runner gives; a closure has no share of a batch."""
+    config = composed("population=16", "batch_size=24", "threads=2", "device=cpu", *overrides)
+    parts = build(Options(config), SingleProcess())
+    batches = [parts.task.batch(generation, 0, config["batch_size"]) for generation in range(3)]
+    for generation in range(3):
+        parts.distribution.step(generation)
+    wanted = parameters_sha256(parts.algo.centre)
+    given = dict(override.split("=") for override in overrides)
+    names = {"algo": given.get("algo", "openai_es"), "sampler": given.get("sampler", "antithetic")}
+    for closure in (False, True) if config["layout"] == "shared_batch" else (False,):
+        options = {key: config[key] for key in ("population", "seed", "generations", "layout", "precision", "threads")}
+        with neuro.Evolution(make_model(config), **names, **options) as es:
+            for batch in batches:
+                if closure:
+                    es.step(lambda member, batch=batch: log_likelihoods(member, batch.inputs, batch.targets))
+                else:
+                    es.step(log_likelihoods, batch.inputs, batch.targets)
+            assert parameters_sha256(es._population.algo.centre) == wanted
+            # the module itself holds the centre, in its own shapes
+            other = make_model(config)
+            es._population.layout.load(other, es._population.algo.centre)
+            assert all(torch.equal(a, b) for a, b in zip(es.module.parameters(), other.parameters(), strict=True))
+    parts.threads.close()
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    ["auto", "chromosome_updates", "semi_updates", "replicated", "data_parallel", neuro.distribution.SemiUpdates],
+)
+def test_ranks_give_the_bits_of_one_process(examples, distribution):
+    def work(world, closure=False):
+        chosen = distribution() if isinstance(distribution, type) else distribution
+        # a script that does not seed: rank 0's initial numbers count
+        return trained(
+            examples, world=world, module=net(5 + world.rank), closure=closure, distribution=chosen, sampler="low_rank"
+        )
+
+    alone = trained(examples, distribution="local", sampler="low_rank")
+    for size in (2, 3):
+        for centre in on_ranks(size, work):
+            # sums of ranks that are added up in other orders may round otherwise: semi-updates
+            exact = distribution in ("auto", "chromosome_updates", "replicated")
+            assert torch.equal(centre, alone) if exact else torch.allclose(centre, alone, atol=1e-5)
+    if distribution == "auto":
+        assert all(torch.equal(centre, alone) for centre in on_ranks(2, partial(work, closure=True)))
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_ask_and_tell_have_the_bits_of_steps(examples, algo):
+    inputs, targets = examples
+    size = 12
+
+    def told(world):
+        with neuro.Evolution(net(), algo=algo, population=size, world=world, threads=1) as es:
+            for _ in range(3):
+                candidates = es.ask()
+                assert len(candidates) == len(candidates.vectors) == len(es.members)
+                es.tell([float(log_likelihoods(member, inputs, targets).double().sum() / 32) for member in candidates])
+            return es.centre
+
+    stepped = trained(examples, 3, algo=algo, distribution="replicated")
+    assert torch.equal(told(SingleProcess()), stepped)
+    assert all(torch.equal(centre, stepped) for centre in on_ranks(3, told))
+
+
+def test_candidates_are_the_centre_and_its_perturbations():
+    es = neuro.Evolution(torch.arange(5.0), sampler="antithetic", population=6, sigma=0.5)
+    candidates = es.ask()
+    vectors = candidates.vectors
+    assert torch.equal(vectors, torch.stack([member() for member in candidates]))
+    assert torch.allclose(vectors[::2] + vectors[1::2], 2 * torch.arange(5.0).expand(3, 5), atol=1e-5)
+    noise = es._sampler.explicit(0, 1)
+    assert torch.allclose(vectors[2], torch.arange(5.0) + 0.5 * noise)
+    assert [type(member) for member in candidates[:2]] == [type(es.module)] * 2
+    es.tell([0.0, 1.0] * 3)
+    with pytest.raises(neuro.UserError, match="an earlier generation"):
+        candidates[0]
+
+
+def test_a_black_box_is_solved_by_ask_and_tell():
+    goal = torch.tensor([1.0, -2.0, 3.0])
+    es = neuro.Evolution(torch.zeros(3), population=32, sigma=0.1, lr=0.1)
+    for _ in range(120):
+        es.tell(-((es.ask().vectors - goal) ** 2).sum(1))
+    assert torch.allclose(es.module(), goal, atol=0.05)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_state_goes_on_with_the_same_bits(examples, sampler, size, tmp_path):
+    """Saved and read as torch users do, and on another number of ranks."""
+    inputs, targets = examples
+    made = partial(neuro.Evolution, population=12, threads=1, distribution="replicated")
+    es = made(net(), sampler=small(sampler), algo="snes")
+    for _ in range(2):
+        es.step(log_likelihoods, inputs, targets)
+    torch.save(es.state_dict(), tmp_path / "state.pt")
+    for _ in range(2):
+        es.step(log_likelihoods, inputs, targets)
+
+    def resumed(world):
+        other = made(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2)), sampler=small(sampler), algo="snes", world=world)
+        other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+        assert other.generation == 2
+        for _ in range(2):
+            other.step(log_likelihoods, inputs, targets)
+        return other.centre
+
+    for centre in on_ranks(size, resumed) if size > 1 else [resumed(SingleProcess())]:
+        assert torch.equal(centre, es.centre)
+
+
+def test_a_state_before_the_first_generation_holds_the_module(examples):
+    inputs, targets = examples
+    es = neuro.Evolution(net(), population=12, threads=1)
+    state = es.state_dict()
+    es.step(log_likelihoods, inputs, targets)
+    once = es.centre
+    es.load_state_dict(state)
+    assert es.generation == 0
+    es.step(log_likelihoods, inputs, targets)
+    assert torch.equal(es.centre, once)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 2}, "seed=2: the saved state has 1"),
+        ({"population": 14}, "population=14: the saved state has 12"),
+        ({"algo": "snes"}, "algo=SNES: the saved state has OpenAIES"),
+        ({"sampler": neuro.sampler.LowRank(rank=2)}, "rank=2.*the saved state has LowRank.*rank=1"),
+    ],
+)
+def test_a_state_of_another_evolution_is_refused(examples, changed, said):
+    es = neuro.Evolution(net(), population=12, sampler="low_rank", threads=1)
+    other = neuro.Evolution(net(), **{"population": 12, "sampler": "low_rank", "threads": 1, **changed})
+    with pytest.raises(neuro.ConfigError, match=said):
+        other.load_state_dict(es.state_dict())
+
+
+def test_batches_may_differ_in_length_and_images_get_the_format_that_they_take():
+    class Convolution(nn.Module):
+        def __init__(self, flat):
+            super().__init__()
+            self.convolution, self.head, self.flat = nn.Conv2d(2, 3, 3), nn.Linear(48, 2), flat
+
+        def forward(self, x):
+            hidden = torch.relu(self.convolution(x))
+            return self.head(self.flat(hidden))
+
+        def own_method(self):
+            return self.head.out_features
+
+    for flat, channels_last in ((lambda x: x.flatten(1), True), (lambda x: x.view(len(x), -1), False)):
+        es = neuro.Evolution(Convolution(flat), population=8)
+        for size in (6, 4):
+            x, y = torch.randn(size, 2, 6, 6), torch.arange(size) % 2
+            report = es.step(log_likelihoods, x, y)
+            assert report.loss is None
+            es.step(lambda member, x=x, y=y: -F.cross_entropy(member(x), y) + 0.0 * member.own_method())
+        assert es.generation == 4
+        assert (es._task.memory_format is torch.channels_last) == channels_last
+
+
+@pytest.mark.parametrize(
+    ("fitness", "error", "said"),
+    [
+        (lambda member: 1 / 0, ZeroDivisionError, "division by zero"),
+        (lambda member: float("nan"), neuro.CandidateError, "fitness of member 0 in generation 1 is nan"),
+        (lambda member: member(torch.zeros(2, 6)), neuro.UserError, "gave a tensor of shape 2x2; a number, or"),
+        (lambda member: "high", neuro.UserError, "gave str; a number"),
+        (3, neuro.ConfigError, "fitness=3: must be a function"),
+    ],
+)
+def test_a_bad_fitness_is_one_error_on_every_rank_and_changes_nothing(examples, fitness, error, said):
+    inputs, targets = examples
+
+    def work(world):
+        es = neuro.Evolution(net(), population=12, threads=1, world=world)
+        if world.size > 1 and callable(fitness):  # on one rank only
+            bad = fitness if world.rank == 1 or error is neuro.CandidateError else (lambda member: 0.0)
+        else:
+            bad = fitness
+        before = es.centre
+        with pytest.raises(Exception) as caught:
+            es.step(bad)
+        assert es.generation == 0
+        assert torch.equal(es.centre, before)
+        es.step(log_likelihoods, inputs, targets)
+        return caught.value, es.centre
+
+    alone, centre = work(SingleProcess())
+    assert isinstance(alone, error)
+    assert str(alone).startswith(said) or said in str(alone)
+    for raised, other in on_ranks(2, work):
+        assert isinstance(raised, neuro.UserError)
+        assert said in str(raised)
+        assert torch.allclose(other, centre)
+
+
+def test_ranks_on_unlike_examples_are_refused(examples):
+    inputs, targets = examples
+
+    def work(world, closure):
+        es = neuro.Evolution(net(), population=12, threads=1, world=world)
+        order = torch.randperm(32, generator=torch.Generator().manual_seed(world.rank))
+        x, y = inputs[order], targets[order]
+        with pytest.raises(neuro.UserError, match="ranks 0 and 1 scored their members on different examples"):
+            es.step(*((lambda member: log_likelihoods(member, x, y),) if closure else (log_likelihoods, x, y)))
+        # where each member has inputs of its own, as in an environment, nothing is compared
+        es.step(lambda member: float(member(torch.full((1, 6), float(member[0].bias[0]))).sum()))
+        return True
+
+    for closure in (False, True):
+        assert on_ranks(2, partial(work, closure=closure)) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sampler": "sgn_flip"}, "sampler=sgn_flip: no such option; did you mean sign_flip"),
+        ({"sampler": neuro.algo.SNES}, "must make a neuro_cli.sampler.base.Sampler"),
+        ({"algo": "sgd"}, "must make a neuro_cli.algo.base.PopulationAlgorithm, not SGD"),
+        ({"algo": "snes", "lr": 0.1}, "lr=0.1: algo=snes has none; valid are learning_rate, "),
+        ({"sigma": -1.0}, "algo.sigma=-1.0: must be a number > 0"),
+        ({"population": 7}, "population=7: antithetic pairs need an even population"),
+        ({"distribution": "logits_tree"}, "must make a neuro_cli.distribution.base.Distribution"),
+        ({"layout": "mine"}, "layout=mine: must be one of shared_batch, per_example"),
+        ({"seed": 1.5}, "seed=1.5: must be an integer"),
+        ({"algo": neuro.algo.OpenAIES(), "sigma": 0.1}, r"sigma=0.1: give it to OpenAIES\(\.\.\.\), or algo= by its name"),
+    ],
+)
+def test_wrong_options_have_the_command_lines_message(options, said):
+    with pytest.raises(neuro.ConfigError, match=said) as error:
+        neuro.Evolution(net(), **options)
+    assert isinstance(error.value, ValueError)
+
+
+def test_tell_wants_a_number_for_each_candidate():
+    es = neuro.Evolution(torch.zeros(3), population=4)
+    with pytest.raises(neuro.UserError, match=r"tell: ask\(\) comes first"):
+        es.tell([0.0] * 4)
+    es.ask()
+    with pytest.raises(neuro.UserError, match="tell: 3 fitnesses for 4 candidates"):
+        es.tell([0.0] * 3)
+    with pytest.raises(neuro.CandidateError, match="member 2"):
+        es.tell([0.0, 1.0, np.inf, 0.0])
+    es.tell(torch.tensor([0.0, 1.0, 2.0, 3.0]))
+
+
+def test_parts_serve_one_evolution():
+    sampler = neuro.sampler.SignFlip(sides="outputs")
+    es = neuro.Evolution(net(), sampler=sampler, population=4)
+    with pytest.raises(neuro.ConfigError, match="sampler=SignFlip: it serves another Evolution"):
+        neuro.Evolution(net(), sampler=sampler, population=4)
+    del es
+    neuro.Evolution(net(), sampler=sampler, population=4)
+
+
+def test_nothing_of_the_process_is_changed(examples):
+    """Threads, signal handlers, generators and gradients are the user's."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+        drawn, threads = torch.random.get_rng_state(), threading.active_count()
+        torch.manual_seed(11)
+        drawn = torch.random.get_rng_state()
+        model = nn.Sequential(nn.Linear(6, 2))
+        torch.random.set_rng_state(drawn)
+        with neuro.Evolution(model, population=12, threads=2) as es:
+            es.step(log_likelihoods, *examples)
+            es.tell([0.0] * len(es.ask()))
+            es.load_state_dict(es.state_dict())
+            assert es.module is model
+        assert torch.get_num_threads() == 2
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == handlers
+        assert torch.equal(torch.random.get_rng_state(), drawn)
+        assert threading.active_count() == threads
+        assert model(torch.zeros(1, 6)).requires_grad
+        assert not model._forward_pre_hooks
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("group", ["sampler", "algo"])
+def test_objects_have_the_defaults_of_conf(group):
+    """``neuro.algo.SNES()`` is ``algo=snes``, but for schedules, which need to know the number of generations."""
+    options = SAMPLERS if group == "sampler" else ALGOS
+    for name in options:
+        node = composed(f"{group}={name}")[group]
+        defaults = inspect.signature(get_class(node["_target_"])).parameters
+        for key, value in node.items():
+            if key == "_target_" or "schedule" in key or name == "antithetic":
+                continue
+            default = defaults[key].default
+            if key == "optimizer":
+                assert default.keywords == {"lr": value["lr"]}
+                assert default.func is get_class(value["_target_"])
+            else:
+                assert default == value, (name, key)
+        assert all(isinstance(p.default, Schedule) for key, p in defaults.items() if "schedule" in key)

@@ -29,7 +29,7 @@ def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
     """SHA-256 of the parameters after each of ``iterations``, by a replay from the initial seed."""
     parts = build(Options(read_config(run, None)), SingleProcess())
     steps = steps_of(parts)
-    identity = cluster_identity(parts.config, parameters_sha256(steps.centre))
+    identity = cluster_identity(parts.config.plain, parameters_sha256(steps.centre))
     assert origin(canonical(identity)) == ledger.head_at(0)
     found = {0: parameters_sha256(steps.centre)}
     for number, content in enumerate(ledger.records):

@@ -70,7 +70,7 @@ def a_run(device: str, *overrides: str) -> tuple[np.ndarray, torch.Tensor]:
     """Scores of the first generation, and the centre after three."""
     parts = build(Options(composed(f"device={device}", "seed=3", *overrides)), SingleProcess())
     job = parts.distribution.job
-    scores = job.scorer.scores(parts.algo.ask(0), 0, range(parts.config["population"]))
+    scores = job.scorer.scores(parts.algo.ask(0), 0, range(parts.config.population))
     for generation in range(3):
         parts.distribution.step(generation)
     return scores, parts.algo.centre.cpu()

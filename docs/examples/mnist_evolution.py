@@ -1,0 +1,35 @@
+"""A small network on MNIST, trained by evolution: python mnist_evolution.py DATA EPOCHS, or mpiexec -n 4 python ..."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision.datasets import MNIST
+from torchvision.transforms import Compose, Normalize, ToTensor
+
+import neuro_cli as neuro
+
+data, epochs = sys.argv[1], int(sys.argv[2])
+images = Compose([ToTensor(), Normalize(0.1307, 0.3081)])
+generator = torch.Generator().manual_seed(1)
+train = DataLoader(MNIST(data, train=True, transform=images), 256, shuffle=True, generator=generator)
+test = DataLoader(MNIST(data, train=False, transform=images), 1000)
+
+torch.manual_seed(1)
+model = nn.Sequential(
+    *(nn.Conv2d(1, 8, 5, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 5, stride=2), nn.ReLU()),
+    *(nn.Flatten(), nn.Linear(256, 10)),
+)
+es = neuro.Evolution(model, population=128, optimizer=torch.optim.Adam, lr=0.02, sigma=0.05)
+
+for epoch in range(epochs):
+    for inputs, targets in train:
+        es.step(lambda member: -F.cross_entropy(member(inputs), targets))
+    with torch.no_grad():
+        correct = sum(int((model(inputs).argmax(1) == targets).sum()) for inputs, targets in test)
+    if es.rank == 0:
+        print(f"epoch {epoch + 1}: {correct / len(test.dataset):.2%} of the test images are right")
+if es.rank == 0:
+    torch.save(model.state_dict(), "mnist.pt")

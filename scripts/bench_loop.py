@@ -1,0 +1,80 @@
+"""A step of ``neuro_cli.Evolution`` against a generation of the runner, on the same network, members and batches.
+
+In every round each has its turn of some generations; ratios of the rounds, with the median, the least and the most.
+
+    python scripts/bench_loop.py --rounds 20
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from neuro_cli import Evolution
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.model.mnist import MNIST_30K
+from neuro_cli.runner.build import Parts, build
+from neuro_cli.runner.options import Options
+
+CONFIG = {
+    "seed": 1, "generations": 1000, "batch_size": 128, "layout": "shared_batch", "precision": "float32",
+    "device": "cpu", "threads": None, "ranks": None, "time_limit": None, "stop": {"metric": None, "at": None},
+    "checkpoint": {"every": 1000, "keep": 1}, "evaluate": {"every": 1000},
+    "model": {"_target_": "neuro_cli.model.mnist.MNIST_30K"},
+    "task": {"_target_": "neuro_cli.task.digits.Digits", "fitness": "negative_cross_entropy", "evaluation_batch": 500},
+    "sampler": {"_target_": "neuro_cli.sampler.iid.Iid", "antithetic": True},
+    "distribution": {"_target_": "neuro_cli.distribution.local.Local"},
+    "fabric": {"_target_": "neuro_cli.fabric.network.Network", "name": "native"},
+    "algo": {"_target_": "neuro_cli.algo.openai_es.OpenAIES"},
+}  # fmt: skip
+
+
+def of_each(module: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    return -F.cross_entropy(module(inputs), targets, reduction="none")
+
+
+def loop(parts: Parts, population: int, closure: bool) -> Callable[[int], None]:
+    """A function that runs the generation of a number in a loop of its own, on the run's batches."""
+    es = Evolution(MNIST_30K(), population=population)
+
+    def step(generation: int) -> None:
+        batch = parts.task.batch(generation, 0, parts.task.batch_size)
+        if closure:
+            es.step(lambda member: of_each(member, batch.inputs, batch.targets))
+        else:
+            es.step(of_each, batch.inputs, batch.targets)
+
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--generations", type=int, default=5, help="in every turn")
+    parser.add_argument("--population", type=int, default=64)
+    given = parser.parse_args()
+    parts = build(Options({**CONFIG, "population": given.population}), SingleProcess())
+    ways: dict[str, Callable[[int], object]] = {
+        "the runner": parts.distribution.step,
+        "step(closure)": loop(parts, given.population, True),
+        "step(fitness, inputs, targets)": loop(parts, given.population, False),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(given.rounds + 1):
+        for name, step in ways.items():
+            begun = time.perf_counter()
+            for generation in range(turn * given.generations, (turn + 1) * given.generations):
+                step(generation)
+            times[name].append((time.perf_counter() - begun) / given.generations)
+    reference = times.pop("the runner")[1:]  # the first turn compiles
+    print(f"the runner: {statistics.median(reference):.4f} s a generation")
+    for name, spent in times.items():
+        ratios = [own / other for own, other in zip(spent[1:], reference, strict=True)]
+        print(f"{name}: {statistics.median(ratios):.3f} of it ({min(ratios):.3f} to {max(ratios):.3f})")
+
+
+if __name__ == "__main__":
+    main()

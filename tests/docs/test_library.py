@@ -1,0 +1,115 @@
+"""docs/library.md: its snippets run, its diff is that of the two scripts, its scripts give what they say."""
+
+import difflib
+import io
+import re
+import runpy
+import signal
+import struct
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+from doc_commands import ROOT
+from worlds import clean_environment, needs_mpi, own_mpi
+
+PAGE = (ROOT / "docs" / "library.md").read_text()
+EXAMPLES = ROOT / "docs" / "examples"
+DATA = ROOT.parent / "shared" / "data"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def printed(script: str, *arguments: str) -> str:
+    """What a script of docs/examples prints, run in this process."""
+    before, text = sys.argv, io.StringIO()
+    sys.argv = [script, *arguments]
+    try:
+        with redirect_stdout(text):
+            runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+    finally:
+        sys.argv = before
+    return text.getvalue()
+
+
+def test_the_snippets_run_one_after_the_other():
+    names: dict = {}
+    for block in blocks("python"):
+        with redirect_stdout(io.StringIO()):
+            exec(compile(block, "docs/library.md", "exec"), names)
+    # the loops have learnt: the first by steps, the second by ask and tell, the third by perturbed layers
+    assert names["report"].fitness_mean > -0.6
+    assert names["es"].centre.sub(1.0).abs().max() < 0.05
+    assert names["utilities"].shape == (256,)
+
+
+def test_the_diff_is_that_of_the_two_scripts():
+    before, after = ((EXAMPLES / name).read_text().splitlines() for name in ("mnist_backprop.py", "mnist_evolution.py"))
+    changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+    changed = [line[0] + line[2:] for line in changed if '"""' not in line and line[2:]]
+    # the guard for other ranks, and what it indents
+    guarded = [line for line in changed if "es.rank" in line or "print(" in line or "torch.save" in line]
+    (shown,) = blocks("diff")
+    assert sorted(set(changed) - set(guarded)) == sorted(line for line in shown.splitlines() if line[1:])
+    assert len(guarded) == 6
+
+
+def test_ask_and_tell_find_the_constants_of_the_spring():
+    assert printed("black_box.py", "60") == "generation 60: stiffness 2.500, damping 0.300\n"
+
+
+@needs_mpi
+def test_a_script_that_was_killed_goes_on_with_the_same_bits_on_three_ranks(tmp_path):
+    undisturbed = printed("resume.py", str(tmp_path / "undisturbed.pt"), "60").splitlines()
+    command = [sys.executable, str(EXAMPLES / "resume.py"), str(tmp_path / "killed.pt"), "1000000"]
+    child = subprocess.Popen(command, env=clean_environment(), stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    lines = [child.stdout.readline().strip() for _ in range(2)]
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    assert lines == undisturbed[:2]
+    command = own_mpi().command(3, str(EXAMPLES / "resume.py"), str(tmp_path / "killed.pt"), "60")
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == undisturbed[-1]
+
+
+def images_of(folder: Path, prefix: str, count: int) -> None:
+    """Files of MNIST's form: squares in one of ten places, which a small network learns."""
+    draw = np.random.default_rng(count)
+    targets = draw.integers(0, 10, count).astype(np.uint8)
+    images = draw.integers(0, 30, (count, 28, 28)).astype(np.uint8)
+    for image, target in zip(images, targets, strict=True):
+        row, column = divmod(int(target), 4)
+        image[row * 9 : row * 9 + 7, column * 7 : column * 7 + 7] = 250
+    (folder / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, count, 28, 28) + images.tobytes())
+    (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + targets.tobytes())
+
+
+def test_both_scripts_train_on_files_of_mnists_form(tmp_path, monkeypatch):
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    images_of(folder, "train", 1024)
+    images_of(folder, "t10k", 256)
+    monkeypatch.chdir(tmp_path)
+    for script in ("mnist_backprop.py", "mnist_evolution.py"):
+        lines = printed(script, str(tmp_path), "2").splitlines()
+        assert [line.split(":")[0] for line in lines] == ["epoch 1", "epoch 2"]
+        assert (tmp_path / "mnist.pt").exists()
+        (tmp_path / "mnist.pt").unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (DATA / "MNIST" / "raw").exists(), reason="MNIST is not there")
+def test_the_accuracy_that_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = re.search(r"(\d\d\.\d\d) % of the 10,000 test images are right; back-propagation has (\d\d\.\d\d) %", PAGE)
+    assert said is not None
+    for script, share in zip(("mnist_evolution.py", "mnist_backprop.py"), said.groups(), strict=True):
+        (line,) = printed(script, str(DATA), "1").splitlines()
+        assert float(re.search(r"([\d.]+)%", line)[1]) == pytest.approx(float(share), abs=1.0)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from neuro_cli.core.errors import CandidateError as CandidateError
     from neuro_cli.core.errors import ConfigError as ConfigError
     from neuro_cli.core.errors import UserError as UserError
-    from neuro_cli.runner.evolution import Evolution as Evolution
+    from neuro_cli.library.evolution import Evolution as Evolution
+    from neuro_cli.library.perturbed_layers import perturbed as perturbed
     from neuro_cli.runner.load import load as load
-    from neuro_cli.runner.perturbed_layers import perturbed as perturbed
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -23,9 +23,9 @@ _HOMES = {
     "CandidateError": "core.errors",
     "ConfigError": "core.errors",
     "UserError": "core.errors",
-    "Evolution": "runner.evolution",
+    "Evolution": "library.evolution",
     "load": "runner.load",
-    "perturbed": "runner.perturbed_layers",
+    "perturbed": "library.perturbed_layers",
 }
 __all__ = ["__version__", *_HOMES]
 __getattr__ = lazily(__name__, _HOMES)

@@ -21,15 +21,16 @@ from neuro_cli.core.threads import Threads, threads_kept
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
+from neuro_cli.library.candidates import Candidates
+from neuro_cli.library.fitness import Fitness, FitnessTask
+from neuro_cli.library.named import option
+from neuro_cli.library.scorer import FitnessScorer
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.build import threads_of
 from neuro_cli.runner.config import LAYOUTS, PRECISIONS
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.fitness import Fitness, FitnessScorer, FitnessTask
-from neuro_cli.runner.named import option
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
-from neuro_cli.scoring.jobs import jobs_of
 
 FORMAT = 1
 _SERVES: "WeakKeyDictionary[Any, ref[Evolution]]" = WeakKeyDictionary()  # parts by the one that they are bound to
@@ -171,13 +172,14 @@ class Evolution:
             report = distribution.step(self.generation)
         return self._done(report)
 
-    def ask(self) -> "Candidates":
+    def ask(self) -> Candidates:
         """This rank's share of the next generation's members, for :meth:`tell`."""
         if self._population is None:
             self._task.memory_format = torch.contiguous_format  # what every module takes
             self._begin()
         self._asked = self._algo.ask(self.generation)
-        return Candidates(self, self._asked)
+        assert self._population is not None
+        return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
 
     def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> StepReport:
         """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in their order; higher is better.
@@ -298,53 +300,6 @@ class Evolution:
     def __repr__(self) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
         return f"Evolution({type(self._module).__name__}, generation={self.generation}, {facts})"
-
-
-class Candidates(Sequence[nn.Module]):
-    """Members of a generation, this rank's share of them; each is made when it is asked for."""
-
-    def __init__(self, evolution: Evolution, proposal: Proposal) -> None:
-        assert evolution._population is not None
-        self._evolution, self._proposal = evolution, proposal
-        self._generation = evolution.generation
-        self.members = evolution.members  # their numbers in the whole population
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
-        population = self._evolution._population
-        assert population is not None
-        candidate = population.distribution.job.scorer.settings.candidate()
-        self._write(self.members[index], candidate.flat)
-        return candidate.ready().requires_grad_(False)
-
-    @property
-    def vectors(self) -> Tensor:
-        """Parameters (n, M) float32 of all candidates."""
-        population = self._evolution._population
-        assert population is not None
-        rows = torch.empty(len(self), population.layout.size, device=population.device)
-        for row, member in zip(rows, self.members, strict=True):
-            self._write(member, row)
-        return rows
-
-    def _write(self, member: int, flat: Tensor) -> None:
-        """Write the parameters of a member into ``flat`` (M,)."""
-        if self._generation != self._evolution.generation:
-            raise UserError("these candidates are of an earlier generation: ask() gives the next ones")
-        sampler, proposal, generation = self._evolution._sampler, self._proposal, self._generation
-        units = sampler.units(range(member, member + 1))
-        sampler.prepare(generation, range(units[0].direction, units[0].direction + 1))
-        (job,) = jobs_of(units, proposal)
-        base = proposal.bases[job.parent]
-        if job.frozen is not None:
-            flat.copy_(base)
-            return
-        sides = (flat, None) if job.unit.plus is not None else (None, flat)
-        sampler.perturb(base, proposal.scale, generation, job.unit.direction, *sides)
 
 
 def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Sampler, parameters: int) -> dict[str, Any]:

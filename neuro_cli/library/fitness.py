@@ -6,25 +6,18 @@ have examples of their own, and ranks can share out the examples.
 """
 
 import copy
-import threading
-import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
-from neuro_cli.fabric.base import World
-from neuro_cli.runner.consensus import collectively
-from neuro_cli.scoring.base import Scorer, ScoringSettings
-from neuro_cli.scoring.choice import scorer_of
-from neuro_cli.scoring.members import TRIED, MemberScorer
+from neuro_cli.library.watch import Watch, checksum
+from neuro_cli.scoring.members import TRIED
 from neuro_cli.task.base import Batch, Task
 
 Fitness = Callable[..., Any]
@@ -70,7 +63,7 @@ class FitnessTask(Task):
         """Whether the present fitness is one of a batch."""
         return self._batch is not None
 
-    def watch(self, module: nn.Module) -> "Watch":
+    def watch(self, module: nn.Module) -> Watch:
         """Hooks on ``module``, and on every copy of it, that see its input and turn it to the precision."""
         self._watch = Watch(module, self._precision)
         return self._watch
@@ -161,114 +154,3 @@ def mean_of(values: Any) -> float:
 def _shape(values: Any) -> str:
     sizes = getattr(values, "shape", None)
     return type(values).__name__ if sizes is None else f"a tensor of shape {'x'.join(map(str, sizes)) or 'of one number'}"
-
-
-def checksum(values: Tensor) -> int:
-    """CRC-32 of the values of a tensor, whatever its layout and device."""
-    plain = values.detach().cpu().contiguous()
-    return zlib.crc32(plain.view(-1).view(torch.uint8).numpy().data) if plain.numel() else 0
-
-
-class Watch:
-    """Hooks of a module, shared with its copies: they turn inputs to ``precision`` and outputs back to float32.
-
-    ``first``: the first input of all; ``common``: the first input of every member since :meth:`reset`, where these are equal.
-    """
-
-    def __init__(self, module: nn.Module, precision: torch.dtype) -> None:
-        self.first: Tensor | None = None
-        self.common: Tensor | None = None
-        self._alike = True
-        self._member = threading.local()
-        self._lock = threading.Lock()
-
-        # functions, which copies of the module share; a bound method would be copied with this object
-        def before(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-            if inputs and isinstance(inputs[0], Tensor):
-                self._meet(inputs[0])
-            return tuple(map(cast, inputs)) if precision != torch.float32 else None
-
-        def cast(value: Any) -> Any:
-            return value.to(precision) if isinstance(value, Tensor) and value.is_floating_point() else value
-
-        def after(_: nn.Module, inputs: Any, output: Any) -> Any:
-            return output.float() if isinstance(output, Tensor) and output.dtype == precision else output
-
-        module.register_forward_pre_hook(before)
-        if precision != torch.float32:
-            module.register_forward_hook(after)
-
-    def reset(self) -> None:
-        """Forget what the members of the last generation met."""
-        self.common, self._alike = None, True
-
-    def begin(self) -> None:
-        """Begin a member, on this thread."""
-        self._member.fresh = True
-
-    def _meet(self, inputs: Tensor) -> None:
-        if not getattr(self._member, "fresh", False):
-            return
-        self._member.fresh = False
-        if inputs.is_mkldnn:  # of a module on blocked activations
-            inputs = inputs.to_dense()
-        with self._lock:
-            if self.first is None:
-                self.first = inputs
-            if self.common is None and self._alike:
-                self.common = inputs
-            elif self.common is not None and inputs is not self.common:
-                self._alike = inputs.shape == self.common.shape and bool(torch.equal(inputs, self.common))
-                self.common = self.common if self._alike else None
-
-
-class FitnessScorer(Scorer):
-    """Scores by the present fitness of a :class:`FitnessTask`; an error on one rank is raised on all."""
-
-    def __init__(self, settings: ScoringSettings, centre: Tensor, world: World) -> None:
-        super().__init__(settings)
-        self._centre, self._world = centre.clone(), world
-        self._scorers: dict[int, Scorer] = {}  # by the length of the batch, 0 for closures
-
-    @property
-    def examples(self) -> int:
-        return self.settings.examples
-
-    def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        if self._world.size == 1:
-            return self._scorer().scores(proposal, generation, members, part)
-        with collectively(self._world):
-            try:
-                scores = self._scorer().scores(proposal, generation, members, part)
-            except UserError:
-                raise
-            except Exception as error:
-                raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
-        self._refuse_unlike()
-        return scores
-
-    def _scorer(self) -> Scorer:
-        """The scorer for the present form of fitness and length of the batch."""
-        task = self.task
-        assert isinstance(task, FitnessTask)
-        length = task.batch_size if task.takes_batch else 0
-        if length not in self._scorers:
-            self.settings = replace(self.settings, batch_size=task.batch_size)
-            make = scorer_of if task.takes_batch else MemberScorer
-            self._scorers[length] = make(self.settings, self._centre)
-        scorer = self._scorers[length]
-        self.settings = scorer.settings
-        return scorer
-
-    def _refuse_unlike(self) -> None:
-        """Raise UserError on every rank where the ranks scored their members on unlike examples."""
-        task = self.task
-        assert isinstance(task, FitnessTask)
-        world = self._world
-        digests = world.all_gather(np.array([task.digest()], np.int64), [1] * world.size)
-        unlike = np.flatnonzero(digests != digests[0])
-        if len(unlike) and digests.all():
-            raise UserError(
-                f"fitness: ranks 0 and {unlike[0]} scored their members on different examples: a loader that shuffles needs "
-                "generator=torch.Generator().manual_seed(...), the same on every rank"
-            )

@@ -16,7 +16,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.threads import Threads, threads_kept
-from neuro_cli.runner.named import option
+from neuro_cli.library.named import option
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.perturbed import PerturbedForward
 

@@ -1,0 +1,66 @@
+"""Candidates of a generation for ask and tell, each made when it is asked for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import Proposal
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.threads import threads_kept
+from neuro_cli.runner.bind import Population
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.jobs import jobs_of
+
+
+class Candidates(Sequence[nn.Module]):
+    """A rank's share of a generation's members: ``candidates[i]`` is a module with the i-th one's parameters.
+
+    ``members``: their numbers in the whole population. Raises UserError once a later generation has begun.
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        sampler: Sampler,
+        proposal: Proposal,
+        generation: int,
+        members: range,
+        present: Callable[[], int],
+    ) -> None:
+        self._population, self._sampler, self._proposal = population, sampler, proposal
+        self._generation, self._present, self.members = generation, present, members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        candidate = self._population.distribution.job.scorer.settings.candidate()
+        self._write(self.members[index], candidate.flat)
+        return candidate.ready().requires_grad_(False)
+
+    @property
+    def vectors(self) -> Tensor:
+        """Parameters (n, M) float32 of all candidates, in the order of ``module.parameters()``."""
+        rows = torch.empty(len(self), self._population.layout.size, device=self._population.device)
+        for row, member in zip(rows, self.members, strict=True):
+            self._write(member, row)
+        return rows
+
+    def _write(self, member: int, flat: Tensor) -> None:
+        """Write the parameters of a member into ``flat`` (M,)."""
+        if self._generation != self._present():
+            raise UserError("these candidates are of an earlier generation: ask() gives the next ones")
+        (unit,) = self._sampler.units(range(member, member + 1))
+        (job,) = jobs_of([unit], self._proposal)
+        base = self._proposal.bases[job.parent]
+        if job.frozen is not None:
+            flat.copy_(base)
+            return
+        plus, minus = (flat, None) if unit.plus is not None else (None, flat)
+        with threads_kept():
+            self._sampler.prepare(self._generation, range(unit.direction, unit.direction + 1))
+            self._sampler.perturb(base, self._proposal.scale, self._generation, unit.direction, plus, minus)

@@ -1,0 +1,67 @@
+"""Watching what a fitness function gives to a module: for its precision, its memory format, and to compare ranks."""
+
+import threading
+import zlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def checksum(values: Tensor) -> int:
+    """CRC-32 of the values of a tensor, whatever its layout and device."""
+    plain = values.detach().cpu().contiguous()
+    return zlib.crc32(plain.view(-1).view(torch.uint8).numpy().data) if plain.numel() else 0
+
+
+class Watch:
+    """Hooks of a module, shared with its copies: they turn inputs to ``precision`` and outputs back to float32.
+
+    ``first``: the first input of all; ``common``: the first input of every member since :meth:`reset`, where these are equal.
+    """
+
+    def __init__(self, module: nn.Module, precision: torch.dtype) -> None:
+        self.first: Tensor | None = None
+        self.common: Tensor | None = None
+        self._alike = True
+        self._member = threading.local()
+        self._lock = threading.Lock()
+
+        # functions, which copies of the module share; a bound method would be copied with this object
+        def before(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            if inputs and isinstance(inputs[0], Tensor):
+                self._meet(inputs[0])
+            return tuple(map(cast, inputs)) if precision != torch.float32 else None
+
+        def cast(value: Any) -> Any:
+            return value.to(precision) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+        def after(_: nn.Module, inputs: Any, output: Any) -> Any:
+            return output.float() if isinstance(output, Tensor) and output.dtype == precision else output
+
+        module.register_forward_pre_hook(before)
+        if precision != torch.float32:
+            module.register_forward_hook(after)
+
+    def reset(self) -> None:
+        """Forget what the members of the last generation met."""
+        self.common, self._alike = None, True
+
+    def begin(self) -> None:
+        """Begin a member, on this thread."""
+        self._member.fresh = True
+
+    def _meet(self, inputs: Tensor) -> None:
+        if not getattr(self._member, "fresh", False):
+            return
+        self._member.fresh = False
+        if inputs.is_mkldnn:  # of a module on blocked activations
+            inputs = inputs.to_dense()
+        with self._lock:
+            if self.first is None:
+                self.first = inputs
+            if self.common is None and self._alike:
+                self.common = inputs
+            elif self.common is not None and inputs is not self.common:
+                self._alike = inputs.shape == self.common.shape and bool(torch.equal(inputs, self.common))
+                self.common = self.common if self._alike else None

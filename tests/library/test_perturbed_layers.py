@@ -1,0 +1,84 @@
+"""Perturbed layers alone: one pass answers for the members, each with parameters of its own, and combine sums their noise."""
+
+import numpy as np
+import pytest
+import torch
+from configs import SAMPLERS
+from torch import nn
+
+import neuro_cli as neuro
+
+MEMBERS, EXAMPLES, SIGMA = 8, 3, 0.1
+
+
+def net(image: bool) -> tuple[nn.Module, tuple[int, ...]]:
+    if image:
+        return nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)), (2, 8, 8)
+    return nn.Sequential(nn.Linear(10, 16), nn.LayerNorm(16), nn.Tanh(), nn.Linear(16, 3)), (10,)
+
+
+@pytest.mark.parametrize("image", [False, True], ids=["features", "images"])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_member_answers_with_its_own_parameters(name, image):
+    """Against torch's functional call with the member's noise, which combine gives for a weight of 1 on that member."""
+    model, shape = net(image)
+    sampler = neuro.sampler.NoiseTable(size=100_000) if name == "noise_table" else name
+    parameters = dict(model.named_parameters())
+    rows = torch.randn(MEMBERS * EXAMPLES, *shape)
+    with neuro.perturbed(model, sampler, MEMBERS, sigma=SIGMA, seed=4, generation=2) as noise:
+        outputs = model(rows)
+    steps = [noise.combine(np.eye(MEMBERS)[member]) for member in range(MEMBERS)]
+    assert all(step[key].shape == parameter.shape for step in steps for key, parameter in parameters.items())
+    sampler = neuro.sampler.NoiseTable(size=100_000) if name == "noise_table" else name
+    with neuro.perturbed(model, sampler, MEMBERS, sigma=SIGMA, seed=4, generation=2, shared=True):
+        shared = model(rows[:EXAMPLES])
+    with torch.no_grad():
+        for member, step in enumerate(steps):
+            own = {key: parameter + SIGMA * step[key] for key, parameter in parameters.items()}
+            part = slice(member * EXAMPLES, (member + 1) * EXAMPLES)
+            torch.testing.assert_close(outputs[part], torch.func.functional_call(model, own, (rows[part],)), rtol=1e-4, atol=1e-5)
+            wanted = torch.func.functional_call(model, own, (rows[:EXAMPLES],))
+            torch.testing.assert_close(shared[part], wanted, rtol=1e-4, atol=1e-5)
+    # outside, the module is the user's again
+    assert torch.is_grad_enabled()
+    assert model(rows).requires_grad
+    assert not model._forward_hooks
+    assert not model._forward_pre_hooks
+
+
+def test_the_sum_is_that_of_the_members_noise():
+    model, _ = net(False)
+    with neuro.perturbed(model, "low_rank", MEMBERS) as noise:
+        weights = torch.linspace(-1, 1, MEMBERS)
+        total = noise.combine(weights)
+        each = [noise.combine(row) for row in torch.eye(MEMBERS)]
+    for key, value in total.items():
+        wanted = sum(float(weight) * step[key] for weight, step in zip(weights, each, strict=True))
+        torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_what_does_not_fit_is_said_in_one_line_and_leaves_nothing_behind():
+    model, _ = net(False)
+    with neuro.perturbed(model, "iid", MEMBERS) as noise:
+        with pytest.raises(neuro.UserError, match="perturbed: 9 rows for 8 members"):
+            model(torch.randn(9, 10))
+        with pytest.raises(neuro.UserError, match="combine: weights of shape"):
+            noise.combine([1.0])
+        assert model(torch.randn(8, 10)).shape == (8, 3)
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(10))
+
+        def forward(self, x):
+            return x * self.scale
+
+    scaled = Scaled()
+    with neuro.perturbed(scaled, "iid", MEMBERS), pytest.raises(neuro.UserError, match="uses a parameter"):
+        scaled(torch.randn(8, 10))
+    assert scaled(torch.ones(1, 10)).requires_grad
+    with pytest.raises(neuro.ConfigError, match="population=7: antithetic pairs need"):
+        neuro.perturbed(model, neuro.sampler.LowRank(antithetic=True), 7)
+    with pytest.raises(neuro.ConfigError, match="new noise for every 2 directions"):
+        neuro.perturbed(model, neuro.sampler.SignFlip(directions_per_noise=2), MEMBERS)

@@ -13,7 +13,7 @@ from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.memory import keep_freed_memory
@@ -54,7 +54,8 @@ class Evolution:
     count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command line, with the values
     there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` change those of an ``algo`` by name.
     ``generations``: length of the algorithm's schedules, None: they stay constant. ``threads``: members scored side by side
-    on a rank, by threads that call the fitness function at once; None: the machine's cores over its ranks. Raises ConfigError.
+    on a rank, by threads that call the fitness function at once; None: the machine's cores over its ranks. ``shared_pass``:
+    closures of many members are answered by one forward pass where the module allows it; None: on a GPU. Raises ConfigError.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Evolution:
         layout: str = "shared_batch",
         precision: str = "float32",
         threads: int | None = None,
+        shared_pass: bool | None = None,
         world: World | None = None,
     ) -> None:
         if isinstance(module, Tensor):
@@ -107,6 +109,7 @@ class Evolution:
         self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
         self._settings = _settings(self._numbers, self._algo, self._sampler, ParameterLayout(module).size)
         device = next(module.parameters()).device
+        self._shared_pass = device.type != "cpu" if shared_pass is None else boolean("shared_pass", shared_pass)
         if device.type == "cpu":
             keep_freed_memory()
         with threads_kept():
@@ -235,7 +238,7 @@ class Evolution:
 
     def _begin(self, form: nn.Module | None = None) -> None:
         def scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
-            return FitnessScorer(settings, centre, self.world)
+            return FitnessScorer(settings, centre, self.world, self._shared_pass)
 
         with threads_kept(), collectively(self.world):
             self._population = bind(

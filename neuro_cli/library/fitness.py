@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
+from neuro_cli.library.shared_pass import answering, captured
 from neuro_cli.library.watch import Watch, checksum
 from neuro_cli.scoring.members import TRIED
 from neuro_cli.task.base import Batch, Task
@@ -36,6 +37,7 @@ class FitnessTask(Task):
         self._precision = precision
         self._fitness: Fitness | None = None
         self._batch: Batch | None = None
+        self._captured: Batch | None = None  # what the present closure gives the module, where members share a pass
         self.batch_size = 1
         self.probe: Tensor | None = None  # what a closure gave the module first
         self._watch: Watch | None = None
@@ -53,7 +55,7 @@ class FitnessTask(Task):
                     f"step: {len(inputs)} inputs with {len(targets)} targets; as many of both are needed, at least one"
                 )
             batch = Batch(inputs, targets)
-        self._fitness, self._batch = fitness, batch
+        self._fitness, self._batch, self._captured = fitness, batch, None
         self.batch_size = len(batch.targets) if batch else 1
         if self._watch is not None:
             self._watch.reset()
@@ -62,6 +64,17 @@ class FitnessTask(Task):
     def takes_batch(self) -> bool:
         """Whether the present fitness is one of a batch."""
         return self._batch is not None
+
+    def capture(self, module: nn.Module) -> None:
+        """Find what the closure gives the module, by calling it up to there. Raises Unsupported where that is no one batch."""
+        assert self._fitness is not None
+        inputs = captured(self._fitness, module)
+        self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device))
+        self.batch_size = len(inputs)
+
+    def release(self) -> None:
+        """Forget what :meth:`capture` found: members are scored one by one."""
+        self._captured, self.batch_size = None, 1
 
     def watch(self, module: nn.Module) -> Watch:
         """Hooks on ``module``, and on every copy of it, that see its input and turn it to the precision."""
@@ -94,17 +107,28 @@ class FitnessTask(Task):
         return None
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        if self._batch is None:
+        batch = self._batch or self._captured
+        if batch is None:
             inputs = torch.zeros(1) if self.probe is None else self.probe
             return Batch(inputs, torch.zeros(len(inputs)))
-        inputs = self._batch.inputs[start:stop]
+        inputs = batch.inputs[start:stop]
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=self.memory_format)
-        return Batch(inputs, self._batch.targets[start:stop])
+        return Batch(inputs, batch.targets[start:stop])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Values (B, 1) float32 of a fitness of a batch. Raises UserError for another shape."""
+        """Values (B, 1) float32 of a fitness of a batch. Raises UserError for another shape.
+
+        Of a closure: of as many members as the rows are, whose sums over their own rows are what the closure gives.
+        """
         assert self._fitness is not None
+        if self._captured is not None:
+            outputs, length = module(batch.inputs), len(self._captured.targets)
+            values = torch.zeros(len(outputs), 1)
+            for row in range(0, len(outputs), length):
+                with answering(module, self._captured.inputs, outputs[row : row + length]):
+                    values[row] = mean_of(self._fitness(module)) * length
+            return values
         with torch.no_grad():
             values = self._fitness(module, batch.inputs, batch.targets)
         count = len(batch.targets)
@@ -134,8 +158,9 @@ class FitnessTask(Task):
 
     def digest(self) -> int:
         """Checksum of the examples that this rank's members met, 0 where they met none in common."""
-        if self._batch is not None:
-            return checksum(self._batch.inputs) ^ (checksum(self._batch.targets) << 1)
+        batch = self._batch or self._captured
+        if batch is not None:
+            return checksum(batch.inputs) ^ (checksum(batch.targets) << 1)
         met = self._watch.common if self._watch is not None else None
         return 0 if met is None else checksum(met)
 

@@ -1,5 +1,8 @@
 """Scoring by the fitness functions of the user's own loop."""
 
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -11,47 +14,81 @@ from neuro_cli.fabric.base import World
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.scoring.members import MemberScorer
+from neuro_cli.scoring.perturbed import Unsupported
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def agreed(world: World) -> Iterator[None]:
+    """Raise on every rank what one rank's fitness raises: itself on a single rank, else a UserError that names it."""
+    with collectively(world):
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            if world.size == 1:
+                raise
+            raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 class FitnessScorer(Scorer):
     """Scores by the present fitness of a :class:`FitnessTask`; an error on one rank is raised on all."""
 
-    def __init__(self, settings: ScoringSettings, centre: Tensor, world: World) -> None:
+    def __init__(self, settings: ScoringSettings, centre: Tensor, world: World, shared_pass: bool) -> None:
+        """``shared_pass``: closures of many members are answered by one forward pass, where the module allows it."""
         super().__init__(settings)
         self._centre, self._world = centre.clone(), world
-        self._scorers: dict[int, Scorer] = {}  # by the length of the batch, 0 for closures
+        self._shared_pass = shared_pass
+        # by the form of fitness and the length of the batch
+        self._scorers: dict[tuple[str, int], Scorer] = {}
 
     @property
     def examples(self) -> int:
         return self.settings.examples
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        if self._world.size == 1:
-            return self._scorer().scores(proposal, generation, members, part)
-        with collectively(self._world):
-            try:
-                scores = self._scorer().scores(proposal, generation, members, part)
-            except UserError:
-                raise
-            except Exception as error:
-                raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
-        self._refuse_unlike()
-        return scores
-
-    def _scorer(self) -> Scorer:
-        """The scorer for the present form of fitness and length of the batch."""
         task = self.task
         assert isinstance(task, FitnessTask)
-        length = task.batch_size if task.takes_batch else 0
-        if length not in self._scorers:
-            self.settings = replace(self.settings, batch_size=task.batch_size)
-            make = scorer_of if task.takes_batch else MemberScorer
-            self._scorers[length] = make(self.settings, self._centre)
-        scorer = self._scorers[length]
-        self.settings = scorer.settings
-        return scorer
+        scores = None
+        if self._shared_pass and not task.takes_batch:
+            scores = self._in_one_pass(task, proposal, generation, members)
+        if scores is None:
+            with agreed(self._world):
+                form = "batch" if task.takes_batch else "closure"
+                make = scorer_of if task.takes_batch else MemberScorer
+                scores = self._scorer(form, task.batch_size, make).scores(proposal, generation, members, part)
+        if self._world.size > 1:
+            self._refuse_unlike()
+        return scores
+
+    def _in_one_pass(self, task: FitnessTask, proposal: Proposal, generation: int, members: range) -> np.ndarray | None:
+        """Scores by closures that one forward pass answers; None, from then on, where a rank finds that it cannot."""
+        scores, reason = None, ""
+        with agreed(self._world):
+            try:
+                task.capture(self.settings.candidate().module)
+                scores = self._scorer("shared pass", task.batch_size, BatchedScorer).scores(proposal, generation, members)
+            except Unsupported as error:
+                reason = " ".join(str(error).split())
+        if not self._world.any(bool(reason)):
+            return scores
+        log.warning("members are scored one by one, slower: %s", reason or "another rank's cannot share a forward pass")
+        self._shared_pass = False
+        task.release()
+        return None
+
+    def _scorer(self, form: str, length: int, make: Callable[[ScoringSettings, Tensor], Scorer]) -> Scorer:
+        """The scorer of a form of fitness for a length of the batch."""
+        key = (form, 1 if form == "closure" else length)
+        if key not in self._scorers:
+            self._scorers[key] = make(replace(self.settings, batch_size=length), self._centre)
+        self.settings = self._scorers[key].settings
+        return self._scorers[key]
 
     def _refuse_unlike(self) -> None:
         """Raise UserError on every rank where the ranks scored their members on unlike examples."""

@@ -267,6 +267,50 @@ def test_a_bad_fitness_is_one_error_on_every_rank_and_changes_nothing(examples, 
         assert torch.allclose(other, centre)
 
 
+@pytest.mark.parametrize("sampler", ["antithetic", "iid", "low_rank", "sign_flip"])
+def test_closures_share_a_forward_pass(examples, sampler, caplog):
+    """What single members give but for rounding; the same bits on any number of ranks, whatever their shares of a chunk are."""
+    made = partial(trained, examples, closure=True, sampler=sampler)
+    shared = made(shared_pass=True)
+    torch.testing.assert_close(shared, made(shared_pass=False), rtol=1e-3, atol=1e-5)
+    assert not caplog.records
+    for size in (2, 3):
+        for centre in on_ranks(size, lambda world: made(world=world, shared_pass=True, distribution="replicated")):
+            assert torch.equal(centre, shared)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "reason"),
+    [
+        (lambda member, x: -0.1 * member[0].weight.square().sum(), "uses a parameter"),
+        (lambda member, x: member[2](torch.relu(member[0](x))).mean(), "gets 32 rows"),
+        (lambda member, x: member(x + member[0].bias.detach()[0]).mean(), "a parameter"),
+        (lambda member, x: member(torch.randn(4, 6, generator=torch.Generator().manual_seed(1))).mean(), "inputs of their own"),
+    ],
+)
+def test_a_closure_that_cannot_share_a_pass_is_scored_by_single_members(examples, penalty, reason, caplog):
+    """Nothing that a member's own parameters would change is answered by those of the centre."""
+    inputs, targets = examples
+
+    def fitness(member):
+        return log_likelihoods(member, inputs, targets).mean() + penalty(member, inputs)
+
+    def centre(world=None, **options):
+        with neuro.Evolution(net(), population=12, threads=1, world=world, sampler="low_rank", **options) as es:
+            for _ in range(3):
+                es.step(fitness)
+            return es.centre
+
+    single = centre(shared_pass=False)
+    assert torch.equal(centre(shared_pass=True), single)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert said[0].startswith("members are scored one by one, slower: ")
+    assert reason in said[0]
+    for other in on_ranks(2, lambda world: centre(world, shared_pass=True, distribution="replicated")):
+        assert torch.equal(other, single)
+
+
 def test_ranks_on_unlike_examples_are_refused(examples):
     inputs, targets = examples
 

@@ -78,6 +78,15 @@ def made_by_script(groups: Iterable[str], verb: str, run: str) -> UserError:
     )
 
 
+def placed(config: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved ``config`` with ``objects`` by group, where a script made the saved ones too. Raises ConfigError."""
+    for group, made in objects.items():
+        if not is_made(config.get(group)):
+            name = config[group].get(TARGET) if isinstance(config.get(group), dict) else None
+            raise ConfigError(group, type(made).__qualname__, f"no object can take the place of the run's {name}")
+    return {**config, **{group: Made(group, made, config[group]) for group, made in objects.items()}}
+
+
 def plain(config: Any) -> Any:
     """``config`` with dicts in place of objects, as files hold it."""
     if isinstance(config, dict):
@@ -86,17 +95,16 @@ def plain(config: Any) -> Any:
 
 
 def _settings(group: str, made: Any) -> dict[str, Any]:
-    """Public attributes that are plain values, but for those that may change between sessions; of a module its shapes too."""
-    free = {key.removeprefix(f"{group}.") for key in FREE if key.startswith(f"{group}.")} | {"training"}
-    found = {
+    """Public attributes that are plain values, but for those that may change between sessions; of a module its shapes."""
+    if isinstance(made, nn.Module):  # its attributes may count its calls
+        shapes = [(name, tuple(parameter.shape)) for name, parameter in made.named_parameters()]
+        return {"shapes_sha256": hashlib.sha256(repr(shapes).encode()).hexdigest()}
+    free = {key.removeprefix(f"{group}.") for key in FREE if key.startswith(f"{group}.")}
+    return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in sorted(getattr(made, "__dict__", {}).items())
         if not name.startswith("_") and name not in free and _is_plain(value)
     }
-    if isinstance(made, nn.Module):
-        shapes = [(name, tuple(parameter.shape)) for name, parameter in made.named_parameters()]
-        found["shapes_sha256"] = hashlib.sha256(repr(shapes).encode()).hexdigest()
-    return found
 
 
 def _is_plain(value: Any) -> bool:

@@ -15,6 +15,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.run_folder.identity import leaves
 from neuro_cli.runner.construct import NOTATION
 from neuro_cli.runner.instantiate import OURS, found_by, is_ours
+from neuro_cli.runner.made import is_made
 from neuro_cli.runner.own_code import let_trusted
 
 Refusal = Callable[["Named"], UserError | None]
@@ -68,6 +69,8 @@ def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
         if isinstance(value, str) and "${" in value:
             raise ConfigError(key, value, "an interpolation is not resolved here")
     for key, node in _made(config):
+        if is_made(node) and node is config.get(key):
+            continue  # an object of a script: never made of the config, which ``make`` holds
         target = node["_target_"]
         if not isinstance(target, str):
             raise ConfigError(f"{key}._target_", target, "must be the name of a class")

@@ -65,7 +65,8 @@ def is_made(node: Any) -> bool:
 
 def refuse_made(run: Path, config: Mapping[str, Any], groups: Iterable[str], verb: str) -> None:
     """Raise UserError when one of ``groups`` was made by a script and is not given to ``verb``."""
-    missing = [group for group in groups if is_made(config.get(group)) and not isinstance(config[group], Made)]
+    needed = set(groups)
+    missing = [group for group, node in config.items() if group in needed and is_made(node) and not isinstance(node, Made)]
     if missing:
         raise made_by_script(missing, verb, repr(str(run)))
 

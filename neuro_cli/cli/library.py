@@ -8,7 +8,7 @@ Under an MPI launcher every rank calls them alike; rank 0 has the run folder.
 import json
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Any
 
 import torch
 
+from neuro_cli.cli.arguments import names
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.evaluate import evaluate_arguments
 from neuro_cli.cli.hydra_job import mending, save, shown, take_back
+from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.cli.resume import resumed
 from neuro_cli.cli.train import start
 from neuro_cli.cli.values import Request, request_of
@@ -50,7 +52,9 @@ class Session:
     run: Path
     checkpoint: Checkpoint | None
     again: list[str]
-    trust: list[str] | None
+
+
+Prepare = Callable[[Request, World, ExitStack], Session]
 
 
 def train(*overrides: str, folder: str | Path | None = None, **values: Any) -> Result:
@@ -61,16 +65,9 @@ def train(*overrides: str, folder: str | Path | None = None, **values: Any) -> R
     outputs/train/<stamp>. Raises UserError with the command's line, a ConfigError where a key is wrong.
     KeyboardInterrupt comes after a clean stop with a checkpoint.
     """
-    with _process_put_back(), ExitStack() as held:
-        world = _meeting()
-        with collectively(world):
-            request = request_of("train", overrides, values | ({} if folder is None else {"hydra.run.dir": folder}))
-        request.agree(world)
-        with collectively(world):
-            session = _begun(request, world, held) if world.rank == 0 else None
-        result = _trained(world, session, request)
-    _pass_on_signals()
-    return result
+    if folder is not None:
+        values |= {"hydra.run.dir": folder}
+    return _session("train", "", overrides, values, _begun)
 
 
 def resume(run: str | Path, *overrides: str, **values: Any) -> Result:
@@ -79,16 +76,7 @@ def resume(run: str | Path, *overrides: str, **values: Any) -> Result:
     ``overrides``, ``values``: keys that may change, ``checkpoint`` (a generation), ``trust``, and every object that the script
     gave to :func:`train`. Raises as :func:`train`.
     """
-    with _process_put_back(), ExitStack() as held:
-        world = _meeting()
-        with collectively(world):
-            request = request_of("resume", overrides, values)
-        request.agree(world)
-        with collectively(world):
-            session = _continued(Path(run), request, world, held) if world.rank == 0 else None
-        result = _trained(world, session, request)
-    _pass_on_signals()
-    return result
+    return _session("resume", str(run), overrides, values, _continued)
 
 
 def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float]:
@@ -103,9 +91,25 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
         return evaluation.evaluate(Path(run), generation, trust, changes, request.objects).values
 
 
-def _meeting() -> World:
-    """The world in which ranks agree on what they are asked for."""
-    return mpi_world() if launched() else SingleProcess()
+def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare) -> Result:
+    """Train on all ranks what rank 0 prepares; a rank that fails alone ends the world, as with the commands."""
+    with _process_put_back(), ExitStack() as held:
+        world: World = mpi_world() if launched() else SingleProcess()
+        result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, held))
+    _pass_on_signals()
+    return result
+
+
+def _agreed(
+    verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare, world: World, held: ExitStack
+) -> Result:
+    with collectively(world):
+        request = request_of(verb, overrides, values, run)
+    request.agree(world)
+    with no_exit():
+        with collectively(world), mending():
+            session = prepare(request, world, held) if world.rank == 0 else None
+        return _trained(world, session, request)
 
 
 def _begun(request: Request, world: World, held: ExitStack) -> Session:
@@ -120,11 +124,12 @@ def _begun(request: Request, world: World, held: ExitStack) -> Session:
     save(plain(options.plain), found.run)
     log_to(found.run, 0)
     run = shown(found.run)
-    return Session(options, run, checkpoint_left(run, options), ["start", str(run)], None)
+    return Session(options, run, checkpoint_left(run, options), ["start", str(run)])
 
 
-def _continued(run: Path, request: Request, world: World, held: ExitStack) -> Session:
+def _continued(request: Request, world: World, held: ExitStack) -> Session:
     """Rank 0: read config and checkpoint of a run folder, which ``held`` gives up."""
+    run = Path(request.run)
     if is_search(run):
         raise UserError(f"{run}: a search; go on with it by: neuro resume {run}")
     held.enter_context(_at_work(run, new=False))
@@ -133,13 +138,15 @@ def _continued(run: Path, request: Request, world: World, held: ExitStack) -> Se
     if found.changed:
         held.enter_context(resumed_config(run, plain(found.options.plain)))
     log_to(run, 0)
-    return Session(found.options, run, found.checkpoint, found.again, found.trust)
+    return Session(found.options, run, found.checkpoint, found.again)
 
 
 def _check(options: Options, request: Request, world: World) -> None:
     """Raise ConfigError for objects and ranks that do not go together with the rest."""
     if options.is_ensemble and (wrong := request.objects.keys() & {"model", "algo"}):
         raise ConfigError(min(wrong), "an object", "an ensemble makes its networks itself: name a class, or algo=ensemble")
+    if launched():
+        options.world()  # all ranks are in it already: it refuses what its network cannot be
     ranks = options.config.ranks
     if ranks is None:
         return
@@ -153,28 +160,33 @@ def _trained(world: World, session: Session | None, request: Request) -> Result:
     """Train on this world, every rank in its part, or on the ranks that the config asks for."""
     if session is not None and session.options.config.ranks is not None and not launched():
         _on_ranks(session)
-        return Result(session.run, session.trust, {})
-    with mending(), no_exit():
+        return Result(session.run, _trust(request), {})
+    with mending():
         if session is not None:
             world = session.options.world()
             hand_out(world, session.options.plain, session.run, session.checkpoint)
+            run, summary = session.run, loop.train(session.options, world, session.run, session.checkpoint)
         else:
-            session = _joined(world, request)
-        at, options = session, session.options
-        summary = unanimous(world, lambda: loop.train(options, world, at.run, at.checkpoint))
-        # the ranks go on when rank 0 has written all files
-        summary = json.loads(world.broadcast(json.dumps(summary).encode()))
-    return Result(session.run, session.trust, request.objects, summary)
+            run, summary = _joined(world, request), None
+    # the ranks go on when rank 0 has written all files
+    return Result(run, _trust(request), request.objects, json.loads(world.broadcast(json.dumps(summary).encode())))
 
 
-def _joined(world: World, request: Request) -> Session:
-    """Other ranks: the session that rank 0 has prepared, with this rank's own objects."""
+def _joined(world: World, request: Request) -> Path:
+    """Other ranks: train what rank 0 has prepared, with this rank's own objects. Returns the run folder."""
     job = receive(world)
     assert not isinstance(job, int), "rank 0 of a script dismisses no rank"
     if job.own_code:
         let_import()
     log_to(None, world.rank)
-    return Session(Options(placed(job.config, request.objects)), job.run, job.checkpoint, [], None)
+    loop.train(Options(placed(job.config, request.objects)), world, job.run, job.checkpoint)
+    return job.run
+
+
+def _trust(request: Request) -> list[str] | None:
+    """Packages that a trained network may be made of; None, all, where the script has just named them."""
+    pairs = [parse_plain(text) for text in request.texts] if request.verb == "resume" else []
+    return None if request.verb == "train" else [name for key, value in pairs if key == "trust" for name in names(value)]
 
 
 def _on_ranks(session: Session) -> None:

@@ -68,7 +68,6 @@ class Session:
     options: "Options"
     checkpoint: "Checkpoint"
     changed: bool
-    trust: list[str]
     again: list[str]
 
 
@@ -100,7 +99,7 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
     if generations < checkpoint.generation:
         raise ConfigError("generations", generations, f"the checkpoint has {checkpoint.generation} already")
     again = ["resume", str(run), *[text for text in overrides if not text.startswith("ranks=")]]
-    return Session(options, checkpoint, bool(changes), trust, again)
+    return Session(options, checkpoint, bool(changes), again)
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:

@@ -36,11 +36,12 @@ CONTRACTS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a script asks of ``verb``: ``texts`` in the command line's syntax, and ``objects`` by group."""
+    """What a script asks of ``verb``: ``texts`` in the command line's syntax, ``objects`` by group; ``run``: of the folder."""
 
     verb: str
     texts: list[str]
     objects: dict[str, Any] = field(default_factory=dict)
+    run: str = ""
 
     def made(self) -> dict[str, Made]:
         """The objects with what a config says of them."""
@@ -48,7 +49,7 @@ class Request:
 
     def agree(self, world: World) -> None:
         """Raise UserError on every rank when one of them asks for something else. Every rank calls this."""
-        own = {"train(), resume()": self.verb, "overrides": " ".join(self.texts)}
+        own = {"train(), resume()": self.verb, "run": self.run, "overrides": " ".join(self.texts)}
         own |= {group: made.digest() for group, made in self.made().items()}
         first = json.loads(world.broadcast(json.dumps(own).encode()))
         with collectively(world):
@@ -59,7 +60,7 @@ class Request:
                 raise UserError(f"{key}: all ranks of a world must give the same as rank 0{hint}")
 
 
-def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any]) -> Request:
+def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any], run: str = "") -> Request:
     """Overrides and objects of a call; a dict has keys below its own. Raises ConfigError for a value that is neither."""
     texts, objects = [str(text) for text in overrides], {}
     for key, value in values.items():
@@ -76,7 +77,7 @@ def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any]) -
         key, _, value = text.lstrip("+~").partition("=")
         if key.partition(".")[0] in objects:
             raise ConfigError(key, value, f"the script gives the {key.partition('.')[0]} as an object: set it there")
-    return Request(verb, texts, objects)
+    return Request(verb, texts, objects, run)
 
 
 def _below(key: str, values: Mapping[str, Any], prefix: str) -> Iterator[str]:

@@ -62,10 +62,14 @@ class Rows(Logger):
 class Stopping(Rows):
     """Sends this process a signal after the second generation."""
 
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
     def log(self, row: dict[str, Any]) -> None:
         super().log(row)
         if row["generation"] == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), self._number)
 
 
 def state_of_process() -> dict[str, Any]:
@@ -236,13 +240,23 @@ def test_flags_and_sweeps_are_refused(text):
 
 def test_ctrl_c_stops_with_a_checkpoint_from_which_the_run_goes_on():
     with pytest.raises(KeyboardInterrupt):
-        train(folder="stopped", generations=5, logger=Stopping(), **SMALL)
+        train(folder="stopped", generations=5, logger=Stopping(signal.SIGINT), **SMALL)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     stopped = Result.of("stopped")
     assert stopped.metrics["generation"] == [1, 2]
     assert stopped.summary["generations"] == 2
     resume("stopped", logger=Rows())
     assert sha("stopped") == sha("command")
+
+
+def test_another_signal_reaches_the_scripts_handler_after_the_checkpoint():
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(Result.of("ended").metrics["generation"][-1]))
+    try:
+        assert train(folder="ended", generations=5, logger=Stopping(signal.SIGTERM), **SMALL).summary["generations"] == 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [2]
 
 
 def test_code_that_leaves_the_process_is_an_error_here():

@@ -42,12 +42,11 @@ def below(*folders: str) -> set[str]:
     return {name for name in MODULES if name.startswith(tuple(f"neuro_cli.{folder}." for folder in folders))}
 
 
-HYDRA = {*below("cli"), "neuro_cli.runner.instantiate"}
 ALLOWED = {
     "mpi4py": {"neuro_cli.fabric.mpi"},
-    "hydra": HYDRA,
+    "hydra": below("cli"),
     "omegaconf": {
-        *HYDRA,
+        *below("cli"),
         "neuro_cli.run_folder.config",
         "neuro_cli.run_folder.saved_yaml",
         "neuro_cli.evolve.local_peers",

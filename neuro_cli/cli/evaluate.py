@@ -1,9 +1,16 @@
 """``neuro evaluate``."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from neuro_cli.cli.arguments import names, run_arguments
 from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.core.checks import thread_count
 from neuro_cli.core.errors import ConfigError, no_exit
+
+if TYPE_CHECKING:
+    from neuro_cli.runner.evaluate import Evaluation
 
 EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
 
@@ -12,8 +19,16 @@ def evaluate_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.evaluate import evaluate
 
     options = run_arguments("evaluate", arguments)
+    generation, trust, changes = evaluate_arguments(options.overrides)
+    with no_exit():
+        _show(options.run, evaluate(options.run, generation, trust, changes))
+    return 0
+
+
+def evaluate_arguments(overrides: Sequence[str]) -> tuple[int | None, list[str], dict[str, Any]]:
+    """Generation, trusted packages and changed keys of ``overrides``. Raises UserError."""
     generation, trust, changes = None, [], {}
-    for text in options.overrides:
+    for text in overrides:
         key, value = parse_plain(text)
         if key == "checkpoint":
             generation = value
@@ -23,6 +38,19 @@ def evaluate_verb(arguments: list[str]) -> int:
             changes[key] = thread_count(key, value) if key == "threads" and value is not None else value
         else:
             raise ConfigError(key, value, f"evaluate takes {', '.join(EVALUATE_KEYS)}")
-    with no_exit():
-        evaluate(options.run, generation, trust, changes)
-    return 0
+    return generation, trust, changes
+
+
+def _show(run: Path, found: "Evaluation") -> None:
+    """Print an evaluation as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("metric", "value")
+    texts = {metric.name: metric.text(found.values[metric.name]) for metric in found.metrics}
+    for name, value in found.values.items():
+        table.add_row(name, texts.get(name, f"{value:.4f}"))
+    console = Console()
+    # not the table's title, which would be broken at its width; a folder's brackets are no markup
+    console.print(f"{run}, generation {found.generation}", markup=False, highlight=False, soft_wrap=True)
+    console.print(table)

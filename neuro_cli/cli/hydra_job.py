@@ -63,10 +63,10 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
     except Exception as error:
         code = report(mendable(error))
     except KeyboardInterrupt:
-        _take_back(run)
+        take_back(run)
         raise
     if code == BAD_INPUT and not sweeps:
-        _take_back(run)
+        take_back(run)
     lock.drop(run)
     if code and slurm.by_submitit():
         _fail_submitted(code)
@@ -108,7 +108,7 @@ def _fail_submitted(code: int) -> NoReturn:
     raise JobFailedError(f"exit code {code}")
 
 
-def _take_back(run: Path) -> None:
+def take_back(run: Path) -> None:
     """Remove what was written for a run that never began, so that the mended command can have the folder."""
     if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
         return
@@ -133,6 +133,18 @@ def mendable(error: Exception) -> Exception:
     mended = UserError(text)
     mended.__cause__ = error
     return mended
+
+
+@contextmanager
+def mending() -> Iterator[None]:
+    """Raise errors of the block as :func:`mendable` converts them."""
+    try:
+        yield
+    except Exception as error:
+        mended = mendable(error)
+        if mended is error:
+            raise
+        raise mended from error
 
 
 def _with_key(error: Exception, text: str) -> str:

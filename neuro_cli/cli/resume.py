@@ -4,8 +4,11 @@
 :mod:`neuro_cli.launch.requeue` resumes jobs that SLURM has started again.
 """
 
+from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from neuro_cli.cli.arguments import names, run_arguments, set_key
 from neuro_cli.cli.overrides import option_of, parse_plain
@@ -13,6 +16,11 @@ from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
+from neuro_cli.run_folder.config import saved_config
+
+if TYPE_CHECKING:
+    from neuro_cli.run_folder.checkpoint import Checkpoint
+    from neuro_cli.runner.options import Options
 
 RESUME_GROUPS = ("distribution", "fabric", "logger")
 RESUME_KEYS = (
@@ -40,35 +48,58 @@ RESUME_KEYS = (
 
 
 def resume_verb(arguments: list[str]) -> int:
-    from neuro_cli.launch.lock import launched_by_us, take
+    from neuro_cli.launch.lock import take
     from neuro_cli.run_folder.config import is_search, resumed_config
-    from neuro_cli.runner.ensemble.recover import recover
-    from neuro_cli.runner.load import read_checkpoint, read_config
-    from neuro_cli.runner.options import Options
 
     options = run_arguments("resume", arguments)
     searches = is_search(options.run)  # refuses a folder that is no run
     take(options.run)
     if searches:
         return resume_search(options.run, options.overrides)
-    changes, generation, trust = _resume_arguments(options.overrides)
-    config = read_config(options.run, trust)
+    session = resumed(options.run, options.overrides)
+    with resumed_config(options.run, session.options.plain) if session.changed else nullcontext():
+        return start(session.options, options.run, session.checkpoint, session.again)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a resume begins with. ``changed``: whether keys are others than before; ``again``: arguments of the ranks."""
+
+    options: "Options"
+    checkpoint: "Checkpoint"
+    changed: bool
+    again: list[str]
+
+
+def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> Session:
+    """Options and checkpoint of a run that goes on. ``objects``: by group, what a script made. Raises UserError."""
+    from neuro_cli.launch.lock import launched_by_us
+    from neuro_cli.runner.ensemble.recover import recover
+    from neuro_cli.runner.load import read_checkpoint, read_config
+    from neuro_cli.runner.made import Made, is_made
+    from neuro_cli.runner.options import Options
+
+    changes, generation, trust = _resume_arguments(overrides)
+    objects = dict(objects or {})
+    changes |= {group: Made(group, objects.pop(group)) for group in RESUME_GROUPS if group in objects}
+    config = read_config(run, trust, objects, groups=[group for group in saved_config(run) if group not in changes])
     if "cluster" in config:
-        raise UserError(f"{options.run}: a peer of neuro evolve; go on with: neuro evolve cluster.from_run={options.run}")
+        raise UserError(f"{run}: a peer of neuro evolve; go on with: neuro evolve cluster.from_run={run}")
     if launched() and not launched_by_us() and "ranks" not in changes:
         config["ranks"] = None  # the launcher has chosen
     for key in sorted(changes, key=lambda key: "." in key):  # groups first
+        if is_made(config.get(key.partition(".")[0])) and "." in key:
+            raise ConfigError(key, changes[key], f"a script made the {key.partition('.')[0]}: set it there")
         set_key(config, key, changes[key])
-    parts = Options(config)
-    generations = parts.config.generations
+    options = Options(config)
+    generations = options.config.generations
     if generation is None and not launched_by_us():
-        recover(options.run, parts)
-    checkpoint = read_checkpoint(options.run, parts.plain, generation)
+        recover(run, options)
+    checkpoint = read_checkpoint(run, options.plain, generation)
     if generations < checkpoint.generation:
         raise ConfigError("generations", generations, f"the checkpoint has {checkpoint.generation} already")
-    again = ["resume", str(options.run), *[text for text in arguments[1:] if not text.startswith("ranks=")]]
-    with resumed_config(options.run, parts.plain) if changes else nullcontext():
-        return start(parts, options.run, checkpoint, again)
+    again = ["resume", str(run), *[text for text in overrides if not text.startswith("ranks=")]]
+    return Session(options, checkpoint, bool(changes), again)
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:

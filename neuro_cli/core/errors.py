@@ -56,15 +56,20 @@ def interrupted() -> int:
     return INTERRUPTED
 
 
+def note(error: BaseException) -> str:
+    """Write ``error`` to the log, where a report reads it, and return its text as one line."""
+    log.debug("", exc_info=error)
+    text = " ".join(str(error).split())
+    log.info("failed: %s", text if isinstance(error, UserError) else f"{type(error).__name__}: {text}")
+    return text
+
+
 def report(error: BaseException) -> int:
     """Print ``error`` as one line (a traceback too with NEURO_DEBUG=1) and return the exit code."""
     debug = bool(os.environ.get("NEURO_DEBUG"))
     if debug:
         traceback.print_exception(error)
-    log.debug("", exc_info=error)
-    text = " ".join(str(error).split())
-    # for log.txt; the terminal has it below
-    log.info("failed: %s", text if isinstance(error, UserError) else f"{type(error).__name__}: {text}")
+    text = note(error)
     if isinstance(error, UserError):
         print(f"neuro: error: {text}", file=sys.stderr, flush=True)
         return BAD_INPUT

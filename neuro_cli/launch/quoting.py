@@ -6,5 +6,7 @@ PLAIN = re.compile(r"[\w./:@%+~-]+")  # characters that Hydra's grammar takes wi
 
 
 def quoted(text: str) -> str:
-    """Quote ``text`` as one value of Hydra's grammar."""
-    return text if PLAIN.fullmatch(text) else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """Quote ``text`` as one value of Hydra's grammar, in which backslashes count only before a quote or the end."""
+    if PLAIN.fullmatch(text):
+        return text
+    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"

@@ -1,4 +1,4 @@
-"""How a run stands, on one line: a bar that moves on a terminal, now and then a plain line elsewhere."""
+"""How a run stands, on one line: a bar that moves on a terminal or in a notebook, now and then a plain line elsewhere."""
 
 import time
 from datetime import timedelta
@@ -9,6 +9,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 LINE_SECONDS = 2.0  # between two plain lines
+WIDTH = 16  # of the bar, in characters
 BAR_SECONDS = 0.2  # between two drawings of the bar
 
 
@@ -25,9 +26,15 @@ class Progress:
         self._told = True
         self._line = ""
         self._bar: Bar | None = None
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
+        self._cell: Any = None
+        if self._console.is_jupyter:
+            # rich's own bar needs ipywidgets there, and without them leaves a line for each drawing
+            from IPython.display import display  # where there is a notebook, there is IPython
+
+            self._cell = display({"text/plain": self._bar_text(start)}, raw=True, display_id=True)
+        elif self._console.is_terminal and not self._console.is_dumb_terminal:
             # drawn by update: a thread that draws would take the interpreter from the members' threads
-            columns = (BarColumn(bar_width=16), TextColumn("{task.description}", markup=False))
+            columns = (BarColumn(bar_width=WIDTH), TextColumn("{task.description}", markup=False))
             self._bar = Bar(*columns, console=self._console, auto_refresh=False)
             self._task: TaskID = self._bar.add_task(f"generation {start}/{total}", total=total, completed=start)
 
@@ -42,6 +49,8 @@ class Progress:
         if self._bar is not None:
             self._bar.refresh()
             self._bar.stop()
+        elif self._cell is not None:
+            self._show_cell()
         elif not self._told:
             self._tell()
 
@@ -56,6 +65,10 @@ class Progress:
             if now - self._last >= BAR_SECONDS:
                 self._last = now
                 self._bar.refresh()
+        elif self._cell is not None:
+            if now - self._last >= BAR_SECONDS:
+                self._last = now
+                self._show_cell()
         elif tested or self._done == self._total or now - self._last >= LINE_SECONDS:
             self._last = now
             self._tell()
@@ -63,6 +76,13 @@ class Progress:
     def _tell(self) -> None:
         self._told = True
         self._console.print(self._line, markup=False, highlight=False, soft_wrap=True)
+
+    def _show_cell(self) -> None:
+        self._cell.update({"text/plain": f"{self._bar_text(self._done)} {self._line}"}, raw=True)
+
+    def _bar_text(self, done: int) -> str:
+        filled = WIDTH * done // self._total
+        return "█" * filled + "░" * (WIDTH - filled)
 
     def _text(self, row: dict[str, Any]) -> str:
         parts = [f"generation {self._done}/{self._total}", f"fitness {row['fitness_mean']:.4g}"]

@@ -1,14 +1,12 @@
-"""Makes the objects that a config names: the one module beside the command line that knows Hydra's ``instantiate``."""
+"""Makes the options that a config chooses, and says which targets are ours."""
 
 import inspect
 import re
 from typing import Any
 
-from hydra.errors import InstantiationException
-from hydra.utils import get_object, instantiate
-from omegaconf import OmegaConf
-
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.runner.construct import TARGET, ConstructionError, construct, located
+from neuro_cli.runner.made import Made, is_made, made_by_script
 
 OPTIONS = tuple(
     f"neuro_cli.{part}."
@@ -28,16 +26,18 @@ def value_of(config: dict[str, Any], key: str) -> Any:
 
 
 def make(config: dict[str, Any], group: str, expected: type) -> Any:
-    """The object of a group. Raises UserError with what its constructor said."""
+    """The object of a group, or a copy of the one that a script gave. Raises UserError with what its constructor said."""
     node = config.get(group)
-    if not isinstance(node, dict) or "_target_" not in node:
+    if isinstance(node, Made):
+        return expect(node.object(), config, group, expected)
+    if not isinstance(node, dict) or TARGET not in node:
         raise ConfigError(group, node, "must be a config with a _target_")
+    if is_made(node):
+        raise made_by_script([group], "resume", "run")
     try:
-        made = instantiate(
-            OmegaConf.create({"_convert_": "all", **node}, flags={"allow_objects": True})
-        )  # plain lists and dicts for any user's class
-    except InstantiationException as error:
-        raise _misfit(error, group, node) from error
+        made = construct(node)
+    except ConstructionError as error:
+        raise _misfit(error, group) from error
     except SystemExit as ended:  # its code would be that of a command that did what it was asked for
         raise ConfigError(
             f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code or 0})"
@@ -53,24 +53,22 @@ def expect(made: Any, config: dict[str, Any], group: str, expected: type) -> Any
     raise ConfigError(f"{group}._target_", config[group]["_target_"], kind)
 
 
-def _misfit(error: InstantiationException, group: str, node: dict[str, Any]) -> UserError:
+def _misfit(error: ConstructionError, group: str) -> UserError:
     """What the constructor said, under the key of the ``_target_`` that failed."""
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, UserError):
         cause = cause.__cause__
     if isinstance(cause, UserError):
         return cause
-    where = re.search(r"full_key: (\S+)", str(error))
-    key = f"{where[1]}._target_" if where else "_target_"
+    key = ".".join(part for part in (group, error.key, TARGET) if part)
     reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-    target = value_of(node, key)
-    return ConfigError(f"{group}.{key}", target, reason + _near_argument(target, reason))
+    return ConfigError(key, error.target, reason + _near_argument(error.target, reason))
 
 
-def _near_argument(target: str, reason: str) -> str:
+def _near_argument(target: Any, reason: str) -> str:
     """A clause that names the nearest arguments of ``target`` if ``reason`` says that it has not the one given."""
-    unknown = re.search(r"unexpected keyword argument '(\w+)'", reason)
-    return f"; {nearest(unknown[1], inspect.signature(get_object(target)).parameters)}" if unknown else ""
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", reason) if isinstance(target, str) else None
+    return f"; {nearest(unknown[1], inspect.signature(located(target)).parameters)}" if unknown else ""
 
 
 def is_ours(target: str, ours: tuple[str, ...] = OURS) -> bool:
@@ -87,7 +85,7 @@ def is_ours(target: str, ours: tuple[str, ...] = OURS) -> bool:
 def found_by(target: str) -> Any:
     """The class or function of a ``_target_``; None where there is none."""
     try:
-        return get_object(target)
+        return located(target)
     except Exception:
         return None
 

@@ -1,5 +1,6 @@
 """Loads a run folder's config, checkpoints and model."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +15,41 @@ from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.runner.build import make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.runner.instantiate import make
+from neuro_cli.runner.made import placed, refuse_made
 from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.trust import refuse_untrusted
 from neuro_cli.task.base import Task
 
+MODULE = ("model", "task", "algo")  # groups that a trained network is loaded by
 
-def read_config(run: Path, trust: list[str] | None) -> dict[str, Any]:
+
+def read_config(
+    run: Path,
+    trust: list[str] | None,
+    objects: Mapping[str, Any] | None = None,
+    verb: str = "resume",
+    groups: Iterable[str] | None = None,
+) -> dict[str, Any]:
     """Read the resolved config of a training run's folder. Raises UserError for another folder.
 
     Instantiating the classes that a saved config names runs their code, so classes of other packages than ours and torch
-    need their package in ``trust`` (None: all are trusted).
+    need their package in ``trust`` (None: all are trusted). ``objects``, by group, take the place of those that a script made;
+    ``verb`` needs all of them, or those of ``groups``.
     """
-    config = saved_config(run)
-    if not {"task", "model", "algo", "seed"} <= config.keys():
-        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
+    config = placed(training_config(run), objects or {})
+    refuse_made(run, config, config if groups is None else groups, verb)
     if trust is None:
         let_import()
     else:
         refuse_untrusted(config, trust)
+    return config
+
+
+def training_config(run: Path) -> dict[str, Any]:
+    """The saved config of a training run's folder, of which nothing is to be made unchecked. Raises UserError."""
+    config = saved_config(run)
+    if not {"task", "model", "algo", "seed"} <= config.keys():
+        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
     return config
 
 
@@ -65,12 +83,12 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
     return task.deployed(model.eval()).eval()
 
 
-def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None) -> nn.Module:
+def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None, **objects: Any) -> nn.Module:
     """Load the trained ``nn.Module`` of a run folder, in evaluation mode. An ensemble's gives mean logits and has ``members``.
 
     ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours that the saved config may take
-    classes from. Raises UserError.
+    classes from. ``objects``: the model and the task of a run that a script made with objects. Raises UserError.
     """
     folder = Path(run)
-    config = read_config(folder, trust or [])
+    config = read_config(folder, trust or [], objects, "load", MODULE)
     return load_model(folder, config, read_checkpoint(folder, config, checkpoint))

@@ -9,7 +9,8 @@ a saved run (``neuro resume``, ``evaluate``, ``load``) it is appended where ``tr
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 # set for a sweep's job on a worker of a task cluster, JSON with the packages that the worker's owner trusts
@@ -39,6 +40,16 @@ def let_trusted(trust: Sequence[str]) -> None:
     here = Path.cwd()
     if any((here / f"{name}.py").is_file() or (here / name).is_dir() for name in trust if name.isidentifier()):
         _append()
+
+
+@contextmanager
+def import_path_put_back() -> Iterator[None]:
+    """Put the import path back, for a script that calls us: what was imported stays."""
+    before = sys.path[:]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def importable() -> bool:

@@ -8,14 +8,14 @@ error on several ranks is still printed once.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 
-from neuro_cli.core.errors import BAD_INPUT, CandidateError, report
+from neuro_cli.core.errors import BAD_INPUT, FAILED, CandidateError, report
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint, Shard
 from neuro_cli.run_folder.log import log_to
@@ -24,58 +24,86 @@ from neuro_cli.runner.loop import train
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.own_code import importable, let_import
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Training of ``config`` in the folder ``run`` from ``checkpoint``. ``own_code``: packages of the current folder count."""
+
+    config: dict[str, Any]
+    run: Path
+    checkpoint: Checkpoint | None
+    own_code: bool
+
 
 def guarded(world: World, work: Callable[[], Any]) -> int:
     """Run ``work`` on this rank and return its exit code; abort the world where the ranks did not fail together."""
     try:
-        work()
+        unanimous(world, work)
     except (AgreedError, CandidateError) as error:
         return report(error) if world.rank == 0 else BAD_INPUT
-    except BaseException as error:  # sys.exit in a user's module would leave the other ranks waiting too
-        if world.size == 1 and isinstance(error, KeyboardInterrupt):
-            raise
-        if world.size > 1 and world.rank:
-            time.sleep(0.5 + 0.2 * min(world.rank, 10))
-        code = report(error)
-        if world.size > 1:
-            world.abort(code)
-        return code
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return report(error) if world.size == 1 else FAILED
     return 0
+
+
+def unanimous(world: World, work: Callable[[], T]) -> T:
+    """Run ``work``. Raises what all ranks raise together, or what a world of one does; else prints it and aborts the world."""
+    try:
+        return work()
+    except (AgreedError, CandidateError):
+        raise
+    except BaseException as error:  # sys.exit in a user's module would leave the other ranks waiting too
+        if world.size > 1:
+            if world.rank:
+                time.sleep(0.5 + 0.2 * min(world.rank, 10))
+            world.abort(report(error))
+        raise
 
 
 def lead(world: World, options: Options, run: Path, checkpoint: Checkpoint | None) -> int:
     """Rank 0: train ``options`` in the folder ``run`` on all ranks. Returns the exit code."""
     log_to(run, 0)
-    message: dict[str, Any] = {"config": options.plain, "run": str(run), "checkpoint": None, "own_code": importable()}
+    hand_out(world, options.plain, run, checkpoint)
+    return guarded(world, lambda: train(options, world, run, checkpoint))
+
+
+def hand_out(world: World, config: dict[str, Any], run: Path, checkpoint: Checkpoint | None) -> None:
+    """Rank 0: broadcast a job, which the other ranks get by :func:`receive`."""
+    message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None, "own_code": importable()}
     if checkpoint is not None:
         shards = [asdict(shard) for shard in checkpoint.shards]
         message["checkpoint"] = {"generation": checkpoint.generation, "scalars": checkpoint.scalars, "shards": shards}
     world.broadcast(json.dumps(message).encode())
     if checkpoint is not None:
         world.broadcast(bytes_of({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}))
-    return guarded(world, lambda: train(options, world, run, checkpoint))
 
 
 def follow(world: World) -> int:
     """Other ranks: train each config that rank 0 broadcasts until it dismisses them. Returns the exit code from rank 0."""
     log_to(None, world.rank)
-    while True:
-        message = json.loads(world.broadcast(b""))
-        if "stop" in message:
-            return int(message["stop"])
-        _follow_job(world, message)
+    while isinstance(job := receive(world), Job):
+        if job.own_code:
+            let_import()
+        guarded(world, lambda job=job: train(Options(job.config), world, job.run, job.checkpoint))  # type: ignore[misc]
+    return job
 
 
-def _follow_job(world: World, message: dict[str, Any]) -> None:
-    if message["own_code"]:
-        let_import()
-    checkpoint = None
+def receive(world: World) -> Job | int:
+    """Other ranks: the next job from rank 0, or the exit code with which it dismisses them."""
+    message = json.loads(world.broadcast(b""))
+    if "stop" in message:
+        return int(message["stop"])
+    checkpoint, run = None, Path(message["run"])
     if message["checkpoint"] is not None:
         entry = message["checkpoint"]
         shards = tuple(Shard(**shard) for shard in entry["shards"])
         tensors = tensors_of(world.broadcast(b""))
-        checkpoint = Checkpoint(entry["generation"], tensors, entry["scalars"], shards, Path(message["run"]) / "checkpoints")
-    guarded(world, lambda: train(Options(message["config"]), world, Path(message["run"]), checkpoint))
+        checkpoint = Checkpoint(entry["generation"], tensors, entry["scalars"], shards, run / "checkpoints")
+    return Job(message["config"], run, checkpoint, message["own_code"])
 
 
 def dismiss(world: World, code: int) -> None:

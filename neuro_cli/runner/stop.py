@@ -5,8 +5,10 @@ second); and SIGUSR2, by which SLURM can announce the end of a job's time.
 """
 
 import signal
+import threading
 import time
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 # the signals that asked this process to stop: a sweep must not go on with its next job, SLURM's job must be queued again
@@ -29,7 +31,10 @@ def forget() -> None:
 
 
 class StopRequest:
-    """Catches the signals while active; a second one of the same kind has its usual effect, except SIGUSR2."""
+    """Catches the signals while active; a second one of the same kind has its usual effect, except SIGUSR2.
+
+    Outside the main thread, where Python has no signals, it catches none: the time limit holds there too.
+    """
 
     def __init__(self, time_limit: float | None) -> None:
         self._limit = time_limit
@@ -37,6 +42,9 @@ class StopRequest:
         self.reason = ""
 
     def __enter__(self) -> "StopRequest":
+        self._before: dict[signal.Signals, Any] = {}
+        if threading.current_thread() is not threading.main_thread():
+            return self
         self._before = {name: signal.signal(name, self._note) for name in SIGNALS}
         # SLURM may send it several times, to the job's processes and through srun: each means the same
         self._before[signal.SIGUSR2] = signal.signal(signal.SIGUSR2, hear)

@@ -13,14 +13,15 @@ from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.run_folder.identity import leaves
+from neuro_cli.runner.construct import NOTATION
 from neuro_cli.runner.instantiate import OURS, found_by, is_ours
+from neuro_cli.runner.made import is_made
 from neuro_cli.runner.own_code import let_trusted
 
 Refusal = Callable[["Named"], UserError | None]
 
 # package:name and package.module.Class, as gymnasium and its environments import them; no file of a simulator
 _IMPORT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:(?!//).*|(?!.*\.xml$)[^\W\d]\w*(?:\.[^\W\d]\w*)+", re.DOTALL)
-_HYDRAS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
 # arguments of torchvision's networks by which they fetch a file and unpickle it
 _FETCHING = ("weights", "weights_backbone", "pretrained", "pretrained_backbone")
 
@@ -68,6 +69,8 @@ def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
         if isinstance(value, str) and "${" in value:
             raise ConfigError(key, value, "an interpolation is not resolved here")
     for key, node in _made(config):
+        if is_made(node) and node is config.get(key):
+            continue  # an object of a script: never made of the config, which ``make`` holds
         target = node["_target_"]
         if not isinstance(target, str):
             raise ConfigError(f"{key}._target_", target, "must be the name of a class")
@@ -98,7 +101,7 @@ def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:
 
 def _argument(found: Callable[..., Any], node: dict[str, Any], name: str) -> Any:
     """Argument ``name`` of a call by ``node``, by its place or by its name; None where it has none."""
-    given = {key: value for key, value in node.items() if key not in _HYDRAS}
+    given = {key: value for key, value in node.items() if key not in NOTATION}
     try:
         bound = inspect.signature(found).bind_partial(*node.get("_args_", ()), **given)
     except TypeError:  # not a valid call: instantiating it raises

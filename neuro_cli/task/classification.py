@@ -94,6 +94,11 @@ class Classification(Task):
             raise ConfigError("batch_size", batch_size, f"task={self.name} has {size} training examples")
         self.batch_size = batch_size
         self._stream = ExampleStream(seed, size, device)
+        self.place(data, device)
+        self.evaluation_chunks = -(-len(data.test.targets) // self.evaluation_batch)
+
+    def place(self, data: Data, device: torch.device) -> None:
+        """Keep the examples on ``device`` as :meth:`normalised` takes them, and what it needs beside them."""
         self._train, self._test = (
             # (N, H, W, C) in memory, so that whatever is picked from it is channels_last without a copy
             Split(split.images.permute(0, 2, 3, 1).contiguous().to(device), split.targets.to(device))
@@ -104,7 +109,6 @@ class Classification(Task):
         # one value for each column of a flattened image: two to five times as fast as broadcasting over C
         self._scale = (1 / (255 * std)).float().repeat(pixels).to(device)
         self._shift = (-torch.tensor(data.mean, dtype=torch.float64) / std).float().repeat(pixels).to(device)
-        self.evaluation_chunks = -(-len(data.test.targets) // self.evaluation_batch)
 
     def _check(self, part: str, split: Split) -> None:
         if not len(split.targets) or len(split.images) != len(split.targets):
@@ -121,8 +125,8 @@ class Classification(Task):
             if not 0 <= target < self.output_size:
                 raise UserError(f"task={self.name}: {part} target {target} is none of the classes 0 to {self.output_size - 1}")
 
-    def _normalised(self, images: Tensor) -> Tensor:
-        """(B, H, W, C) uint8 to (B, C, H, W) float32 in the task's memory format."""
+    def normalised(self, images: Tensor) -> Tensor:
+        """Inputs of a network from kept images: (B, H, W, C) uint8 to (B, C, H, W) float32 in the task's memory format."""
         flat = images.float().flatten(1).mul_(self._scale).add_(self._shift)
         inputs = flat.view(images.shape).permute(0, 3, 1, 2)
         # cloned: with one channel the two formats look alike, and contiguous() would keep channels_last strides
@@ -132,7 +136,7 @@ class Classification(Task):
         assert 0 <= start <= stop <= self.batch_size
         first = generation * self.batch_size
         examples = self._stream.examples(first + start, first + stop)
-        return Batch(self._normalised(self._train.images[examples]), self._train.targets[examples])
+        return Batch(self.normalised(self._train.images[examples]), self._train.targets[examples])
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
         """Logits (B, K) float32. K may exceed the number of classes; the rest are classes that never occur."""
@@ -163,7 +167,7 @@ class Classification(Task):
         """The examples of test chunk ``chunk`` (0 <= chunk < evaluation_chunks)."""
         assert 0 <= chunk < self.evaluation_chunks
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
-        return Batch(self._normalised(self._test.images[part]), self._test.targets[part])
+        return Batch(self.normalised(self._test.images[part]), self._test.targets[part])
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
         """Sums (3,): correct examples, cross-entropy, examples."""

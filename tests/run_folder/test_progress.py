@@ -1,6 +1,8 @@
 """The progress of a run reads well on a terminal and in a file."""
 
 import io
+import sys
+import types
 
 import pytest
 from rich.console import Console
@@ -80,3 +82,34 @@ def test_terminal_without_cursor(clock: Clock) -> None:
     with Progress(1, 0, console) as shown:
         shown.update({"generation": 1, "fitness_mean": 1.0, "candidates_per_second": 2.0})
     assert file.getvalue() == "generation 1/1  fitness 1  2 candidates/s\n"
+
+
+def test_in_a_notebook_one_cell_output_is_drawn_anew(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With IPython alone: rich's bar needs ipywidgets there."""
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            assert raw
+            shown.append(data["text/plain"])
+
+    def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        assert raw
+        assert display_id
+        shown.append(data["text/plain"])
+        return Handle()
+
+    ipython = types.ModuleType("IPython.display")
+    ipython.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython.display", ipython)
+    file = io.StringIO()
+    with Progress(4, 0, Console(file=file, force_jupyter=True)) as bar:
+        for generation in range(1, 4):
+            clock.now += 0.15
+            bar.update({"generation": generation, "fitness_mean": -0.5, "candidates_per_second": 10.0}, "test accuracy 0.5")
+    assert shown[0] == "░" * 16
+    assert [line.split("  ")[0] for line in shown[1:]] == [  # drawn every 0.2 s, and at the end
+        "████░░░░░░░░░░░░ generation 1/4", "████████████░░░░ generation 3/4", "████████████░░░░ generation 3/4"
+    ]  # fmt: skip
+    assert "test accuracy 0.5" in shown[-1]
+    assert file.getvalue() == ""

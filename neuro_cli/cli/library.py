@@ -1,0 +1,244 @@
+"""The verbs as functions of a script or a notebook: ``train``, ``resume``, ``evaluate``.
+
+They do what the commands of the same names do, by the same functions, and raise what those print. What a command may do with
+its process a function may not: signal handlers, threads of torch, the import path, the log and Hydra's state are put back.
+Under an MPI launcher every rank calls them alike; rank 0 has the run folder.
+"""
+
+import json
+import logging
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from neuro_cli.cli.arguments import names
+from neuro_cli.cli.compose import composed
+from neuro_cli.cli.evaluate import evaluate_arguments
+from neuro_cli.cli.hydra_job import mending, save, shown, take_back
+from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.resume import resumed
+from neuro_cli.cli.train import start
+from neuro_cli.cli.values import Request, request_of
+from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit, note
+from neuro_cli.fabric.base import SingleProcess, World
+from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.launch import lock
+from neuro_cli.launch.requeue import checkpoint_left
+from neuro_cli.run_folder.checkpoint import Checkpoint
+from neuro_cli.run_folder.config import is_search, resumed_config
+from neuro_cli.run_folder.log import log_to, messages
+from neuro_cli.runner import evaluate as evaluation
+from neuro_cli.runner import loop, stop
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.made import placed, plain
+from neuro_cli.runner.options import Options
+from neuro_cli.runner.own_code import import_path_put_back, let_import
+from neuro_cli.runner.result import Result
+from neuro_cli.runner.session import hand_out, receive, unanimous
+
+_LOG = logging.getLogger("neuro_cli")
+
+
+@dataclass(frozen=True)
+class Session:
+    """What rank 0 has prepared. ``again``: arguments of the command by which ``ranks`` of its own would do it."""
+
+    options: Options
+    run: Path
+    checkpoint: Checkpoint | None
+    again: list[str]
+
+
+Prepare = Callable[[Request, World, ExitStack], Session]
+
+
+def train(*overrides: str, folder: str | Path | None = None, **values: Any) -> Result:
+    """Train a network as ``neuro train`` does, with the same files and bits.
+
+    ``overrides``: texts of the command line ("algo.sigma=0.1"). ``values``: root keys and groups by name: a group takes the
+    name of an option, a dict of its keys, or an object of its contract's class. ``folder``: of the run, by default
+    outputs/train/<stamp>. Raises UserError with the command's line, a ConfigError where a key is wrong.
+    KeyboardInterrupt comes after a clean stop with a checkpoint.
+    """
+    if folder is not None:
+        values |= {"hydra.run.dir": folder}
+    return _session("train", "", overrides, values, _begun)
+
+
+def resume(run: str | Path, *overrides: str, **values: Any) -> Result:
+    """Continue a run from its last checkpoint as ``neuro resume`` does.
+
+    ``overrides``, ``values``: keys that may change, ``checkpoint`` (a generation), ``trust``, and every object that the script
+    gave to :func:`train`. Raises as :func:`train`.
+    """
+    return _session("resume", str(run), overrides, values, _continued)
+
+
+def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float]:
+    """Metrics on the test set of a run's trained network, as ``neuro evaluate`` prints them.
+
+    ``overrides``, ``values``: ``checkpoint`` (a generation), ``trust``, ``device``, ``threads``, ``task`` (a dict with root,
+    download, evaluation_episodes), and the model and the task that the script gave to :func:`train`. Raises UserError.
+    """
+    with _process_put_back(), mending():
+        request = request_of("evaluate", overrides, values)
+        generation, trust, changes = evaluate_arguments(request.texts)
+        return evaluation.evaluate(Path(run), generation, trust, changes, request.objects).values
+
+
+def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare) -> Result:
+    """Train on all ranks what rank 0 prepares; a rank that fails alone ends the world, as with the commands."""
+    with _process_put_back(), ExitStack() as held:
+        world: World = mpi_world() if launched() else SingleProcess()
+        result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, held))
+    _pass_on_signals()
+    return result
+
+
+def _agreed(
+    verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare, world: World, held: ExitStack
+) -> Result:
+    with collectively(world):
+        request = request_of(verb, overrides, values, run)
+    request.agree(world)
+    with no_exit():
+        with collectively(world), mending():
+            session = prepare(request, world, held) if world.rank == 0 else None
+        return _trained(world, session, request)
+
+
+def _begun(request: Request, world: World, held: ExitStack) -> Session:
+    """Rank 0: compose the config and begin the run folder, which ``held`` gives up."""
+    found = composed(request.texts)
+    made = request.made()
+    let_import()  # of what the script names
+    held.enter_context(_at_work(found.run, new=True))
+    options = Options(found.config | made)
+    _check(options, request, world)
+    found.save([f"{group}={node['_target_']}" for group, node in made.items()])
+    save(plain(options.plain), found.run)
+    log_to(found.run, 0)
+    run = shown(found.run)
+    return Session(options, run, checkpoint_left(run, options), ["start", str(run)])
+
+
+def _continued(request: Request, world: World, held: ExitStack) -> Session:
+    """Rank 0: read config and checkpoint of a run folder, which ``held`` gives up."""
+    run = Path(request.run)
+    if is_search(run):
+        raise UserError(f"{run}: a search; go on with it by: neuro resume {run}")
+    held.enter_context(_at_work(run, new=False))
+    found = resumed(run, request.texts, request.objects)
+    _check(found.options, request, world)
+    if found.changed:
+        held.enter_context(resumed_config(run, plain(found.options.plain)))
+    log_to(run, 0)
+    return Session(found.options, run, found.checkpoint, found.again)
+
+
+def _check(options: Options, request: Request, world: World) -> None:
+    """Raise ConfigError for objects and ranks that do not go together with the rest."""
+    if options.is_ensemble and (wrong := request.objects.keys() & {"model", "algo"}):
+        raise ConfigError(min(wrong), "an object", "an ensemble makes its networks itself: name a class, or algo=ensemble")
+    if launched():
+        options.world()  # all ranks are in it already: it refuses what its network cannot be
+    ranks = options.config.ranks
+    if ranks is None:
+        return
+    if launched() and ranks != world.size:
+        raise ConfigError("ranks", ranks, f"the launcher started {world.size}; leave it null there")
+    if not launched() and request.objects:
+        raise ConfigError("ranks", ranks, f"objects are in this process alone: name classes, or mpiexec -n {ranks} python ...")
+
+
+def _trained(world: World, session: Session | None, request: Request) -> Result:
+    """Train on this world, every rank in its part, or on the ranks that the config asks for."""
+    if session is not None and session.options.config.ranks is not None and not launched():
+        _on_ranks(session)
+        return Result(session.run, _trust(request), {})
+    with mending():
+        if session is not None:
+            world = session.options.world()
+            hand_out(world, session.options.plain, session.run, session.checkpoint)
+            run, summary = session.run, loop.train(session.options, world, session.run, session.checkpoint)
+        else:
+            run, summary = _joined(world, request), None
+    # the ranks go on when rank 0 has written all files
+    return Result(run, _trust(request), request.objects, json.loads(world.broadcast(json.dumps(summary).encode())))
+
+
+def _joined(world: World, request: Request) -> Path:
+    """Other ranks: train what rank 0 has prepared, with this rank's own objects. Returns the run folder."""
+    job = receive(world)
+    assert not isinstance(job, int), "rank 0 of a script dismisses no rank"
+    if job.own_code:
+        let_import()
+    log_to(None, world.rank)
+    loop.train(Options(placed(job.config, request.objects)), world, job.run, job.checkpoint)
+    return job.run
+
+
+def _trust(request: Request) -> list[str] | None:
+    """Packages that a trained network may be made of; None, all, where the script has just named them."""
+    pairs = [parse_plain(text) for text in request.texts] if request.verb == "resume" else []
+    return None if request.verb == "train" else [name for key, value in pairs if key == "trust" for name in names(value)]
+
+
+def _on_ranks(session: Session) -> None:
+    """Train on a world of the command's. Raises UserError with what its ranks said, RuntimeError where they failed."""
+    code = start(session.options, session.run, session.checkpoint, session.again)
+    if not code:
+        return
+    said = [line.removeprefix("failed: ") for line in messages(session.run) if line.startswith("failed: ")]
+    text = said[-1] if said else f"the world of {session.options.config.ranks} ranks ended with exit code {code}"
+    raise UserError(text) if code == BAD_INPUT else RuntimeError(text)
+
+
+@contextmanager
+def _at_work(run: Path, new: bool) -> Iterator[None]:
+    """Hold the lock of a run folder; an error is logged there, and what a ``new`` run wrote goes if it never began."""
+    lock.take(run)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):
+            note(error)
+        if new:
+            take_back(run)
+        raise
+    finally:
+        lock.drop(run)
+
+
+@contextmanager
+def _process_put_back() -> Iterator[None]:
+    """Put back what a run changes of its process: torch's threads, the log, the import path, signals that were heard."""
+    threads = torch.get_num_threads()
+    log = list(_LOG.handlers), _LOG.level, _LOG.propagate
+    _LOG.handlers = []  # a run closes those that it finds
+    stop.forget()
+    try:
+        with import_path_put_back():
+            yield
+    finally:
+        for handler in list(_LOG.handlers):
+            _LOG.removeHandler(handler)
+            handler.close()
+        _LOG.handlers, _LOG.propagate = log[0], log[2]
+        _LOG.setLevel(log[1])
+        torch.set_num_threads(threads)
+
+
+def _pass_on_signals() -> None:
+    """Give the signals that stopped a run to the script, now that its checkpoint is written."""
+    heard = stop.heard()
+    stop.forget()
+    for name in heard:
+        if name == "SIGINT":
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.Signals[name])

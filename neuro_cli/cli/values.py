@@ -1,0 +1,112 @@
+"""Python values as overrides: what a script gives to ``train``, ``resume`` and ``evaluate`` becomes the command line's text."""
+
+import json
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from neuro_cli.algo.base import Algorithm
+from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.distribution.method import Method
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.network import Network
+from neuro_cli.launch.quoting import quoted
+from neuro_cli.logger.base import Logger
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.made import Made
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.task.base import Task
+
+CONTRACTS: dict[str, type] = {
+    "task": Task,
+    "model": nn.Module,
+    "sampler": Sampler,
+    "distribution": Method,
+    "algo": Algorithm,
+    "fabric": Network,
+    "logger": Logger,
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a script asks of ``verb``: ``texts`` in the command line's syntax, ``objects`` by group; ``run``: of the folder."""
+
+    verb: str
+    texts: list[str]
+    objects: dict[str, Any] = field(default_factory=dict)
+    run: str = ""
+
+    def made(self) -> dict[str, Made]:
+        """The objects with what a config says of them."""
+        return {group: Made(group, made) for group, made in self.objects.items()}
+
+    def agree(self, world: World) -> None:
+        """Raise UserError on every rank when one of them asks for something else. Every rank calls this."""
+        own = {"train(), resume()": self.verb, "run": self.run, "overrides": " ".join(self.texts)}
+        own |= {group: made.digest() for group, made in self.made().items()}
+        first = json.loads(world.broadcast(json.dumps(own).encode()))
+        with collectively(world):
+            for key in sorted(own.keys() | first.keys()):
+                if own.get(key) == first.get(key):
+                    continue
+                hint = ", its weights included: call torch.manual_seed before it is made" if key == "model" else ""
+                raise UserError(f"{key}: all ranks of a world must give the same as rank 0{hint}")
+
+
+def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any], run: str = "") -> Request:
+    """Overrides and objects of a call; a dict has keys below its own. Raises ConfigError for a value that is neither."""
+    texts, objects = [str(text) for text in overrides], {}
+    for key, value in values.items():
+        if key in CONTRACTS and isinstance(value, CONTRACTS[key]):
+            objects[key] = value
+        elif isinstance(value, Mapping):
+            texts += _below(key, value, "")
+        elif key in CONTRACTS and not isinstance(value, str | Path):
+            kind = CONTRACTS[key]
+            raise ConfigError(key, value, f"must be a name, a dict of keys or a {kind.__module__}.{kind.__qualname__}")
+        else:
+            texts.append(f"{key}={text_of(key, value)}")
+    for text in texts:
+        key, _, value = text.lstrip("+~").partition("=")
+        if key.partition(".")[0] in objects:
+            raise ConfigError(key, value, f"the script gives the {key.partition('.')[0]} as an object: set it there")
+    return Request(verb, texts, objects, run)
+
+
+def _below(key: str, values: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Overrides of the keys below ``key``; a node with a ``_target_`` takes new ones, the arguments of that class."""
+    prefix = "++" if "_target_" in values else prefix
+    for name, value in values.items():
+        inner = f"{key}.{name}"
+        if isinstance(value, Mapping) and value:
+            yield from _below(inner, value, prefix)
+        else:
+            yield f"{prefix}{inner}={text_of(inner, value)}"
+
+
+def text_of(key: str, value: Any) -> str:
+    """``value`` in the grammar of overrides, which reads the same value from it. Raises ConfigError for an object."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    if isinstance(value, str | Path):
+        text = quoted(str(value))
+        # a text like 1e3 or true needs quotes to stay one
+        return text if text.startswith("'") or parse_plain(f"x={text}")[1] == str(value) else f"'{text}'"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(text_of(key, item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{name}:{text_of(key, item)}' for name, item in value.items())}}}"
+    raise ConfigError(key, value, f"must be a plain value, not a {type(value).__name__}")

@@ -1,0 +1,94 @@
+"""Construction of objects from plain configs, in the notation of Hydra: ``_target_``, ``_args_``, ``_partial_``, ``_recursive_``.
+
+Arguments are always plain lists, dicts and values: whatever ``_convert_`` says, no user's class meets a container of OmegaConf.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+TARGET, ARGUMENTS = "_target_", "_args_"
+MISSING = "???"  # of a value that the user has to give
+_FLAGS = {"_partial_": False, "_recursive_": True}
+NOTATION = (TARGET, ARGUMENTS, "_convert_", *_FLAGS)
+
+
+class ConstructionError(Exception):
+    """Failure to make the ``target`` of the node at ``key`` (dotted, empty for the outermost); its cause says why."""
+
+    def __init__(self, key: str, target: Any) -> None:
+        super().__init__(f"{key}: {target}")
+        self.key, self.target = key, target
+
+
+def construct(node: dict[str, Any]) -> Any:
+    """The object of a ``node`` with a ``_target_``, nested ones made first. Raises ConstructionError."""
+    return _constructed(node, "", recursive=True)
+
+
+def located(path: str) -> Any:
+    """Whatever lies at a dotted path, imported as far as needed: an attribute comes before a module of its name.
+
+    Raises what the import raises, and AttributeError, ModuleNotFoundError or ValueError where nothing lies there. (That order
+    is the reason why this is not ``pkgutil.resolve_name``: torchvision.models.googlenet is a function and a module.)
+    """
+    first, *parts = path.split(".")
+    if not all((first, *parts)):
+        raise ValueError(f"{path!r} is no dotted path")
+    found: Any = import_module(first)
+    for place, part in enumerate(parts, 1):
+        if isinstance(found, ModuleType) and not hasattr(found, part):
+            found = import_module(".".join((first, *parts[:place])))
+        else:
+            found = getattr(found, part)
+    return found
+
+
+def _constructed(node: Any, key: str, recursive: bool) -> Any:
+    """``node`` with objects in place of its targets; no list or dict of the config itself is passed on."""
+    if isinstance(node, list | tuple):
+        return [_constructed(value, f"{key}.{place}".lstrip("."), recursive) for place, value in enumerate(node)]
+    if not isinstance(node, dict):
+        return node
+    try:
+        recursive = _flag(node, "_recursive_", recursive)
+        if TARGET in node:
+            return _called(node, key, recursive)
+    except ConstructionError:
+        raise
+    except Exception as error:  # a user's constructor may raise anything
+        raise ConstructionError(key, node.get(TARGET)) from error
+    return {name: _constructed(value, f"{key}.{name}".lstrip("."), recursive) for name, value in node.items()}
+
+
+def _called(node: dict[str, Any], key: str, recursive: bool) -> Any:
+    target, deferred = _target(node[TARGET]), _flag(node, "_partial_", False)
+    given: dict[str, Any] = {}
+    for name, value in node.items():
+        if name in (TARGET, "_convert_", *_FLAGS) or (deferred and value == MISSING):
+            continue
+        if isinstance(value, str) and value == MISSING:
+            raise ValueError(f"{name} is missing: give it a value")
+        inner = f"{key}.{name}".lstrip(".")
+        given[name] = _constructed(value, inner, recursive) if recursive else copy.deepcopy(value)
+    arguments = given.pop(ARGUMENTS, [])
+    if not isinstance(arguments, list):
+        raise TypeError(f"{ARGUMENTS} must be a list, not {arguments!r}")
+    return partial(target, *arguments, **given) if deferred else target(*arguments, **given)
+
+
+def _target(name: Any) -> Callable[..., Any]:
+    found = located(name) if isinstance(name, str) else name
+    if not callable(found):
+        raise TypeError(f"expected a class or a function, got {type(found).__name__}")
+    return found
+
+
+def _flag(node: dict[str, Any], name: str, inherited: bool) -> bool:
+    value = node.get(name, inherited)
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be true or false, not {value!r}")
+    return value

@@ -1,0 +1,118 @@
+"""Options that a script gives as objects: what the saved config says of them, and the copies that runs work on.
+
+The config names the class and has the object's plain settings, so that a resume with another object is refused. The mark
+``_made_by_: script`` says that no command line can make it: the class may exist in a notebook only.
+"""
+
+import copy
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.logger.base import Logger
+from neuro_cli.run_folder.identity import FREE
+from neuro_cli.runner.construct import TARGET
+
+MARK = {"_made_by_": "script"}
+SETTINGS = "_settings_"
+MOST = 200  # values in a list, characters in a text, that are a setting and no data
+
+
+class Made(dict[str, Any]):
+    """Config of an option that a script made: what a run folder keeps of it, with the object itself."""
+
+    def __init__(self, group: str, made: Any, node: Mapping[str, Any] | None = None) -> None:
+        """``node``: what an earlier session saved of the object, whose class must have the same name. Raises ConfigError."""
+        name = f"{type(made).__module__}.{type(made).__qualname__}"
+        saved = name if node is None else str(node[TARGET])
+        if saved.rpartition(".")[2] != name.rpartition(".")[2]:
+            raise ConfigError(group, name, f"the run was made with a {saved}; resume keeps it")
+        super().__init__({TARGET: saved, **MARK, SETTINGS: _settings(group, made)})
+        self._group, self._made = group, made
+
+    def object(self) -> Any:
+        """A copy, since a run changes what it works on; a logger itself, in which the script may want to see rows.
+
+        Raises ConfigError for what cannot be copied.
+        """
+        if isinstance(self._made, Logger):
+            return self._made
+        try:
+            return copy.deepcopy(self._made)
+        except Exception as error:  # locks, files, sockets: each raises its own kind
+            raise ConfigError(self._group, self[TARGET], f"it cannot be copied: {' '.join(str(error).split())}") from error
+
+    def digest(self) -> str:
+        """Hash of what ranks must have in common: class, settings and, of a module, all weights and buffers."""
+        content = hashlib.sha256(repr(sorted(self.items())).encode())
+        if isinstance(self._made, nn.Module):
+            for name, tensor in self._made.state_dict().items():
+                content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+                content.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return content.hexdigest()
+
+
+def is_made(node: Any) -> bool:
+    """Whether a node of a saved config stands for an object of a script."""
+    return isinstance(node, dict) and MARK.items() <= node.items()
+
+
+def refuse_made(run: Path, config: Mapping[str, Any], groups: Iterable[str], verb: str) -> None:
+    """Raise UserError when one of ``groups`` was made by a script and is not given to ``verb``."""
+    needed = set(groups)
+    missing = [group for group, node in config.items() if group in needed and is_made(node) and not isinstance(node, Made)]
+    if missing:
+        raise made_by_script(missing, verb, repr(str(run)))
+
+
+def made_by_script(groups: Iterable[str], verb: str, run: str) -> UserError:
+    """Error that says how to give ``verb`` the objects of ``groups``."""
+    names = list(groups)
+    return UserError(
+        f"{', '.join(names)}: made by a script: neuro_cli.{verb}({run}, {', '.join(f'{name}=...' for name in names)})"
+    )
+
+
+def placed(config: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved ``config`` with ``objects`` by group, where a script made the saved ones too. Raises ConfigError."""
+    for group, made in objects.items():
+        if not is_made(config.get(group)):
+            name = config[group].get(TARGET) if isinstance(config.get(group), dict) else None
+            raise ConfigError(group, type(made).__qualname__, f"no object can take the place of the run's {name}")
+    return {**config, **{group: Made(group, made, config[group]) for group, made in objects.items()}}
+
+
+def plain(config: Any) -> Any:
+    """``config`` with dicts in place of objects, as files hold it."""
+    if isinstance(config, dict):
+        return {key: plain(value) for key, value in config.items()}
+    return [plain(value) for value in config] if isinstance(config, list) else config
+
+
+def _settings(group: str, made: Any) -> dict[str, Any]:
+    """Public attributes that are plain values, but for those that may change between sessions; of a module its shapes."""
+    if isinstance(made, nn.Module):  # its attributes may count its calls
+        shapes = [(name, tuple(parameter.shape)) for name, parameter in made.named_parameters()]
+        return {"shapes_sha256": hashlib.sha256(repr(shapes).encode()).hexdigest()}
+    free = {key.removeprefix(f"{group}.") for key in FREE if key.startswith(f"{group}.")}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in sorted(getattr(made, "__dict__", {}).items())
+        if not name.startswith("_") and name not in free and _is_plain(value)
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return len(value) <= MOST and all(_is_plain(item) and not isinstance(item, list | tuple) for item in value)
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is str:
+        return len(value) <= MOST and "${" not in value  # which a saved config may not have
+    return value is None or type(value) in (bool, int)

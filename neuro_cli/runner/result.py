@@ -1,0 +1,72 @@
+"""Result of a training run: what its folder says, as Python values."""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder.declaration import declared
+from neuro_cli.run_folder.metrics import read_metrics
+from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config
+from neuro_cli.runner.own_code import import_path_put_back
+
+
+class Result:
+    """Result of the run in the folder ``run``. Nothing is read before it is asked for, and the network at most once."""
+
+    run: Path
+
+    def __init__(
+        self, run: Path, trust: list[str] | None, objects: dict[str, Any], summary: dict[str, Any] | None = None
+    ) -> None:
+        """``trust``, ``objects``: as :func:`neuro_cli.runner.load.read_config` takes them; ``summary``: where it is known."""
+        self.run, self._trust, self._objects, self._summary = run, trust, objects, summary
+
+    @classmethod
+    def of(cls, run: str | Path, trust: list[str] | None = None, **objects: Any) -> "Result":
+        """Result of a run folder. ``trust``: packages that its config may take classes from; ``objects``: what a script made.
+
+        Raises UserError for a folder that is no training run.
+        """
+        training_config(Path(run))
+        return cls(Path(run), trust or [], objects)
+
+    @property
+    def metrics(self) -> dict[str, list[Any]]:
+        """Columns of ``metrics.csv`` by name, a value a generation; NaN where nothing was measured."""
+        columns = read_metrics(self.run / "metrics.csv").columns
+        return {name: (column.astype(np.int64) if name == "generation" else column).tolist() for name, column in columns.items()}
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Content of ``summary.json``. Raises UserError where there is none, as after a kill."""
+        if self._summary is not None:
+            return dict(self._summary)
+        path = self.run / "summary.json"
+        try:
+            summary = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise UserError(f"{path}: the run has no summary yet; go on with it by neuro_cli.resume({str(self.run)!r})") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise UserError(f"{path}: not a readable summary: {error}") from error
+        return dict(summary)
+
+    @cached_property
+    def module(self) -> nn.Module:
+        """The trained network of the last checkpoint, in evaluation mode, on the CPU. Raises UserError."""
+        with import_path_put_back():
+            needed = {group: made for group, made in self._objects.items() if group in MODULE}
+            config = read_config(self.run, self._trust, needed, "load", MODULE)
+            return load_model(self.run, config, read_checkpoint(self.run, config, None))
+
+    def __repr__(self) -> str:
+        try:
+            summary = self.summary
+        except UserError:
+            return f"Result({str(self.run)!r}, not finished)"
+        headline = [f", {metric.name}={metric.text(summary[metric.name])}" for metric in declared(self.run)[:1]]
+        return f"Result({str(self.run)!r}, generations={summary['generations']}{''.join(headline)})"

@@ -1,0 +1,59 @@
+"""Runs on every rank: a script that trains by ``neuro_cli.train``; each rank writes what it saw.
+
+mpiexec -n 3 python library_program.py FOLDER
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from part_of_world import first_ranks
+from torch import nn
+
+from neuro_cli.cli.library import evaluate, resume, train
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.fabric.mpi import mpi_world
+
+SMALL: dict[str, Any] = {"population": 8, "batch_size": 16, "threads": 1, "distribution": "replicated", "generations": 3}
+
+
+class Net(nn.Sequential):
+    """A network that only this program has."""
+
+    def __init__(self, seed: int) -> None:
+        torch.manual_seed(seed)
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+
+def refused(call: Any) -> tuple[str, str]:
+    """Kind and text of the error that ``call`` raises."""
+    try:
+        call()
+    except UserError as error:
+        return "ConfigError" if isinstance(error, ConfigError) else "UserError", str(error)
+    return "nothing", ""
+
+
+folder, world, seen = Path(sys.argv[1]), mpi_world(), {}
+if world.size == 3:
+    names = train(folder=folder / "names-3", **SMALL)
+    seen["names-3"] = names.summary["parameters_sha256"]
+    seen["default folder"] = str(train(**SMALL).run)  # which rank 0 chooses
+    seen["wrong name"] = refused(lambda: train(sead=world.rank))
+    seen["wrong on all"] = refused(lambda: train(sead=1))
+    seen["another seed"] = refused(lambda: train(**SMALL, seed=1 + world.rank))
+    seen["another model"] = refused(lambda: train(**SMALL, model=Net(world.rank)))
+    seen["other ranks"] = refused(lambda: train(**SMALL, ranks=2))
+    seen["twice"] = refused(lambda: train(folder=folder / "names-3", **SMALL))
+for ranks in (3, 2):
+    with first_ranks(ranks) as takes_part:
+        if takes_part:
+            run = folder / f"object-{ranks}"
+            begun = train(folder=run, model=Net(7), **SMALL)
+            seen[run.name] = resume(run, generations=5, model=Net(8)).summary["parameters_sha256"]
+            seen[f"test of {run.name}"] = evaluate(run, model=Net(9))
+            seen[f"{run.name} without"] = refused(lambda run=run: resume(run))
+            assert begun.metrics["generation"] == [1, 2, 3, 4, 5]
+(folder / f"rank-{world.rank}.json").write_text(json.dumps(seen))

@@ -1,0 +1,169 @@
+"""Objects from configs: as Hydra makes them with ``_convert_: all``; the key that an error names, and the nearest argument."""
+
+import copy
+import sys
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from configs import composed
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from torch import nn
+
+from neuro_cli.cli.overrides import groups
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.runner.construct import ConstructionError, construct, located
+from neuro_cli.runner.instantiate import make
+from neuro_cli.runner.options import Options
+
+ROOTS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}
+OPTIONS = [(group, option) for group, options in groups().items() if group != "experiment" for option in options]
+
+
+class Call:
+    """What a target was called with; equal to another call with the same."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args, self.kwargs = args, kwargs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and (self.args, self.kwargs) == (other.args, other.kwargs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Refusing:
+    """Fails in its constructor."""
+
+    def __init__(self, size: int = 1) -> None:
+        raise KeyError("no licence")
+
+
+CALL, REFUSING = f"{__name__}.Call", f"{__name__}.Refusing"
+INNER = {"_target_": CALL, "a": 1}
+
+
+def as_hydra_does(node: dict[str, Any]) -> Any:
+    return instantiate(OmegaConf.create({"_convert_": "all", **node}))
+
+
+def shown(made: Any, depth: int = 0) -> Any:
+    """An object as comparable values: its class and attributes, and of a network its structure."""
+    if isinstance(made, partial):
+        # Hydra's is a subclass
+        return "partial", shown(made.func, depth), shown(list(made.args), depth), shown(made.keywords, depth)
+    if isinstance(made, list | tuple):
+        return type(made).__name__, [shown(value, depth) for value in made]
+    if isinstance(made, dict):
+        return {str(name): shown(value, depth) for name, value in made.items()}
+    if isinstance(made, nn.Module):
+        return repr(made), [tuple(parameter.shape) for parameter in made.parameters()]
+    if type(made).__module__.startswith(("neuro_cli", __name__)) and hasattr(made, "__dict__") and depth < 8:
+        values = {name: value for name, value in vars(made).items() if name != "run"}  # a pool's, which is random
+        return type(made).__qualname__, shown(values, depth + 1)
+    return made if isinstance(made, bool | int | float | str | type(None)) else getattr(made, "__qualname__", type(made).__name__)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"a": 1, "b": [1, {"c": "x"}], "d": None, "e": {"f": 2.5, "g": [True]}},
+        {"inner": INNER, "deep": {"list": [{"more": [INNER]}, 3]}},
+        {"_args_": [1, INNER, [INNER]], "a": 2},
+        {"_partial_": True, "a": INNER, "_args_": [4]},
+        {"inner": {**INNER, "_partial_": True}, "_partial_": False},
+        {"inner": INNER, "list": [INNER], "_recursive_": False},
+        {"inner": {**INNER, "_recursive_": False, "x": INNER}, "_recursive_": True},
+        {"inner": {"_target_": CALL, "x": {**INNER, "_recursive_": True}}, "_recursive_": False},
+        {"plain": {"_recursive_": False, "x": {"_target_": CALL, "y": INNER}}},
+        {"_convert_": "all", "inner": {**INNER, "_convert_": "all"}},
+    ],
+)
+def test_a_call_is_that_of_hydra(node):
+    node = {"_target_": CALL, **node}
+    before = copy.deepcopy(node)
+    assert shown(construct(node)) == shown(as_hydra_does(node))
+    assert node == before
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_an_option_is_made_as_hydra_makes_it(group, option):
+    if option == "tensorboard":
+        pytest.importorskip("tensorboard")
+    plain = Options(composed(f"{group}={option}", verb=ROOTS.get(group, "train"))).plain
+    with torch.device("meta"):  # no weights
+        assert shown(construct(plain[group])) == shown(as_hydra_does(plain[group]))
+
+
+@pytest.mark.parametrize("experiment", groups()["experiment"])
+def test_algorithms_of_experiments_are_made_as_hydra_makes_them(experiment):
+    node = composed(f"experiment={experiment}")["algo"]
+    assert shown(construct(node)) == shown(as_hydra_does(node))
+
+
+def test_no_object_shares_lists_with_the_config():
+    node = {"_target_": CALL, "a": [1], "_recursive_": False}
+    made = construct(node)
+    made.kwargs["a"].append(2)
+    assert node["a"] == [1]
+    assert construct({**node, "_recursive_": True}).kwargs["a"] is not node["a"]
+
+
+def test_a_name_is_found_as_hydra_finds_it():
+    from hydra.utils import get_object
+
+    # a function and a module of one name; a class; a method; a module
+    for path in ("torchvision.models.googlenet", "torch.nn.Linear", "torch.nn.Linear.from_float", "neuro_cli.core", CALL):
+        if path != "torch.nn.Linear.from_float" or hasattr(nn.Linear, "from_float"):
+            assert located(path) is get_object(path)
+    assert callable(located("torchvision.models.googlenet"))
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"_target_": "torch.optim.Adm"}, "No module named 'torch.optim.Adm'"),
+        ({"_target_": "nowhere.Net"}, "No module named 'nowhere'"),
+        ({"_target_": f"{CALL}.nothing"}, "type object 'Call' has no attribute 'nothing'"),
+        ({"_target_": ".Net"}, "'.Net' is no dotted path"),
+        ({"_target_": "neuro_cli.core"}, "expected a class or a function, got module"),
+        ({"_target_": None}, "expected a class or a function, got NoneType"),
+        ({"_target_": REFUSING}, "'no licence'"),
+        ({"_target_": REFUSING, "sise": 2}, ".*unexpected keyword argument 'sise'; did you mean size"),
+        ({"_target_": CALL, "_partial_": "yes"}, "_partial_ must be true or false, not 'yes'"),
+        ({"_target_": CALL, "_recursive_": 1}, "_recursive_ must be true or false, not 1"),
+        ({"_target_": CALL, "_args_": {"a": 1}}, "_args_ must be a list, not {'a': 1}"),
+        ({"_target_": CALL, "a": "???"}, "a is missing: give it a value"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("key", "around"),
+    [
+        ("", lambda node: node),
+        (".inner", lambda node: {"_target_": CALL, "inner": node}),
+        # Hydra's key of it was inner.list[1], which ended as "inner.list[1]._target_: it is missing in the config"
+        (".inner.list.1._args_.0", lambda node: {"_target_": CALL, "inner": {"list": [0, {**INNER, "_args_": [node]}]}}),
+    ],
+)
+def test_an_error_names_the_key_of_the_failing_target(more, line, key, around):
+    with pytest.raises(ConfigError, match=rf"^model{key}\._target_=\S+: {line}") as caught:
+        make({"model": around(more)}, "model", nn.Module)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_argument_may_be_given_later():
+    assert construct({"_target_": CALL, "_partial_": True, "a": "???"})(a=3) == Call(a=3)
+
+
+def test_what_a_constructor_says_to_the_user_stays(monkeypatch):
+    def refuse() -> None:
+        raise UserError("size=3: must be even")
+
+    monkeypatch.setattr(sys.modules[__name__], "Refusing", refuse)
+    with pytest.raises(UserError, match=r"^size=3: must be even$"):
+        make({"model": {"_target_": CALL, "x": {"_target_": REFUSING}}}, "model", nn.Module)
+    with pytest.raises(ConstructionError) as caught:
+        construct({"_target_": CALL, "x": {"_target_": REFUSING}})
+    assert caught.value.key == "x"

@@ -11,10 +11,10 @@ import select
 import signal
 import sys
 
-from neuro_cli import __version__
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import INTERRUPTED, UserError, interrupted, nearest, report
 from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.version import __version__
 from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.launch import lock, slurm
 from neuro_cli.runner import stop

@@ -14,9 +14,9 @@ from bokeh.embed import json_item
 from bokeh.resources import Resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from neuro_cli import __version__
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import refuse_link, write_atomically
+from neuro_cli.core.version import __version__
 from neuro_cli.report.links import folders, linked
 from neuro_cli.report.run_state import RunState
 from neuro_cli.report.runs import groups_of, runs_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from neuro_cli import __version__
+from neuro_cli.core.version import __version__
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts
 from neuro_cli.reproduce.results import RowResult, shown, spread

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import neuro_cli
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY, LOSS
+from neuro_cli.core.version import __version__
 from neuro_cli.run_folder.checkpoint import write_atomically
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def versions(mpi: str | None = None) -> dict[str, str | None]:
     """What computed: Python, neuro, the numeric packages and, if given, the name of the MPI library."""
     return {
         "python": platform.python_version(),
-        "neuro": neuro_cli.__version__,
+        "neuro": __version__,
         **{package: _installed(package) for package in ("torch", "numpy", "numba")},
         "mpi": mpi,
     }

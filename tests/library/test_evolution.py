@@ -273,7 +273,7 @@ def test_closures_share_a_forward_pass(examples, sampler, caplog):
     made = partial(trained, examples, closure=True, sampler=sampler)
     shared = made(shared_pass=True)
     torch.testing.assert_close(shared, made(shared_pass=False), rtol=1e-3, atol=1e-5)
-    assert not caplog.records
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
     for size in (2, 3):
         for centre in on_ranks(size, lambda world: made(world=world, shared_pass=True, distribution="replicated")):
             assert torch.equal(centre, shared)
@@ -303,7 +303,7 @@ def test_a_closure_that_cannot_share_a_pass_is_scored_by_single_members(examples
 
     single = centre(shared_pass=False)
     assert torch.equal(centre(shared_pass=True), single)
-    said = [record.getMessage() for record in caplog.records]
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(said) == 1
     assert said[0].startswith("members are scored one by one, slower: ")
     assert reason in said[0]

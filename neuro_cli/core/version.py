@@ -1,0 +1,3 @@
+"""Version of the project, which pages, summaries and the command line name."""
+
+__version__ = "0.1.0"

@@ -73,7 +73,7 @@ def _installed(package: str) -> str | None:
 
 def git_revision() -> str | None:
     """The commit of the checkout that runs, with ``-dirty`` when files differ from it; None outside a checkout."""
-    checkout = Path(neuro_cli.__file__).resolve().parents[1]
+    checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():  # an installed package may lie in a repository that is not ours
         return None
     # git sets these for its hooks, and they would point it to the repository of the hook

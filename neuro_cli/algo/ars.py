@@ -19,9 +19,11 @@ from neuro_cli.core.schedule import CONSTANT, Schedule
 
 
 class ARS(OptimizedCentre, PopulationAlgorithm):
-    """centre += lr / (b s) * sum over the b best directions of (F+ - F-) e, s the deviation of their 2 b fitnesses.
+    """Steps ``centre += lr / (b s) * sum (F+ - F-) e`` over the b best directions, s the deviation of their 2 b fitnesses.
 
-    ``top``: b, null for all directions; a direction is as good as the better of its two sides.
+    ``top`` >= 1: b, None for all directions; a direction is as good as the better of its two sides. ``sigma`` > 0: standard
+    deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer, with lr.
+    ``lr_schedule``: factor on lr by generation. Raises ConfigError.
     """
 
     needs_pairs = True

@@ -13,9 +13,10 @@ from torch import Tensor
 
 
 class ClipUp(torch.optim.Optimizer):
-    """velocity = clip(momentum * velocity - lr * g / |g|, max_speed); parameters += velocity. Norms are over all parameters.
+    """Steps ``velocity = clip(momentum * velocity - lr * g / |g|, max_speed)``, ``params += velocity``; norms are over all.
 
-    ``max_speed`` None: twice the learning rate, as the paper advises. Raises ValueError.
+    ``lr`` >= 0: length of a step without momentum, in the units of the parameters. ``momentum`` in [0, 1). ``max_speed`` > 0:
+    greatest length of a step, None: twice ``lr``, as the paper advises. Raises ValueError.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float = 0.15, momentum: float = 0.9, max_speed: float | None = None) -> None:

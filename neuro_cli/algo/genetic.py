@@ -19,9 +19,10 @@ Chain = tuple[tuple[int, int], ...]  # (generation, member) of every mutation si
 
 
 class Genetic(PopulationAlgorithm):
-    """The best ``parents`` members each generation are the next one's parents; member 0 is the best, unchanged.
+    """Truncation selection: the best ``parents`` members are the next generation's parents; member 0 is the best, unchanged.
 
-    Memory: T + K vectors of M, T = K = ``parents``.
+    ``parents`` from 1 to below the population. ``sigma`` > 0: standard deviation of a mutation; ``sigma_schedule``: factor on it
+    by generation. Memory: T + K vectors of M, T = K = ``parents``. Raises ConfigError.
     """
 
     sums_add_up = False  # every row is another member

@@ -20,11 +20,14 @@ from neuro_cli.core.shaping import shaping_of
 
 
 class PGPE(OptimizedCentre, PopulationAlgorithm):
-    """Over the pairs of utilities u+, u- and their noise e, in units of sigma:
+    """Steps of centre and sigma over the pairs of utilities u+, u- and their noise e, in units of sigma.
 
-    centre: along the mean of sigma e (u+ - u-) / 2, by ``optimizer``;
-    sigma += sigma_learning_rate * mean of sigma (e**2 - 1) ((u+ + u-) / 2 - b), b the mean utility, by at most the share
-    ``sigma_max_change`` of itself. ``sigma_learning_rate`` 0: sigma stays, and one row of sums is needed instead of two.
+    The centre goes along the mean of ``sigma e (u+ - u-) / 2`` by ``optimizer``, a function of parameters that makes a torch
+    optimizer; sigma by ``sigma_learning_rate`` >= 0 times the mean of ``sigma (e**2 - 1) ((u+ + u-) / 2 - b)``, b the mean
+    utility, and by at most the share ``sigma_max_change`` in (0, 1] of itself. ``sigma_learning_rate`` 0: sigma stays, and one
+    row of sums is needed instead of two. ``sigma`` > 0: initial step size of every parameter. ``shaping``: centred_rank |
+    nes_utilities | z_score | raw | pair_z_score | pair_rank. ``lr_schedule``: factor on the learning rate by generation. Raises
+    ConfigError.
     """
 
     needs_pairs = True

@@ -41,7 +41,10 @@ class Estimate:
 
 
 class Auto(Distribution):
-    """``candidates``: methods by name, of which one serves the run. One rank needs no choice, algo=sgd has data_parallel only."""
+    """Method chosen on the ranks at hand: the one of ``candidates``, methods by name, with the shortest expected update.
+
+    One rank needs no choice, and algo=sgd has data_parallel only. Raises ConfigError for a candidate that rounds what it sends.
+    """
 
     needs_mpi = False
 

@@ -137,6 +137,7 @@ class Distribution(Method):
         """Restore the :meth:`state` of rank 0, perhaps of another method or another number of ranks."""
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
+        """Run one generation of an algorithm without a population; a method that serves one overrides this."""
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
     def report(self, generation: int, best: float, means: np.ndarray) -> StepReport:

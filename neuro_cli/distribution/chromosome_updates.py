@@ -27,6 +27,11 @@ PIECE = 1 << 19  # bytes of a slice that travel at once where exchange and sums 
 
 
 class ChromosomeUpdates(Distribution):
+    """Method where each rank sums over all members for its M / N columns; the slices are gathered.
+
+    ``wire`` of the slices: float32 | bfloat16 | int8. ``overlap``: True sends a slice in pieces. Raises ConfigError.
+    """
+
     name = "chromosome_updates"
 
     def __init__(self, wire: str = "float32", overlap: bool = False) -> None:

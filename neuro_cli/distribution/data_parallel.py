@@ -20,6 +20,11 @@ log = logging.getLogger(__name__)
 
 
 class DataParallel(Replicated):
+    """Method where each rank scores all members on B / N examples; the partial scores (N, P, C) are gathered.
+
+    Raises ConfigError for more ranks than examples, ``layout=per_example``, and tasks with examples of each member's own.
+    """
+
     name = "data_parallel"
 
     def check(self) -> None:

@@ -8,6 +8,8 @@ from neuro_cli.distribution.replicated import Replicated
 
 
 class Local(Replicated):
+    """Method of one process, without MPI; also for a gradient algorithm. Raises ConfigError on several ranks."""
+
     name = "local"
     needs_mpi = False
 

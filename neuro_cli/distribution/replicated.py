@@ -11,6 +11,8 @@ from neuro_cli.distribution.base import Distribution
 
 
 class Replicated(Distribution):
+    """Method where each rank has all scores (P, C) and sums over all members and columns. Raises ConfigError."""
+
     name = "replicated"
 
     def combine(self, generation: int, combination: Combination) -> Tensor:

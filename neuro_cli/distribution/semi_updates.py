@@ -28,6 +28,11 @@ log = logging.getLogger(__name__)
 
 
 class SemiUpdates(Distribution):
+    """Method where each rank sums over its own members for all M columns; the sums (K, M) are all-reduced.
+
+    ``ranks_shaping``: global | local. ``wire`` of the sums: float32 | bfloat16 | int8. Raises ConfigError.
+    """
+
     name = "semi_updates"
 
     def __init__(self, ranks_shaping: str = "global", wire: str = "float32") -> None:

@@ -69,7 +69,10 @@ class Perturbation(ABC):
 
 
 class Sampler(ABC):
-    """Base of the samplers. ``reuses_noise``: a forward pass over many directions costs far less than one for each."""
+    """Base of the samplers. ``antithetic``: members in mirrored pairs, so an even population.
+
+    ``reuses_noise``: a forward pass over many directions costs far less than one for each.
+    """
 
     reuses_noise = False
 

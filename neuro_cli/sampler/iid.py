@@ -10,7 +10,7 @@ from neuro_cli.sampler.dense import Dense
 
 
 class Iid(Dense):
-    """Both options ``iid`` and ``antithetic``: they differ in the pairs only."""
+    """Perturbations N(0, I), one draw of M numbers a direction: option ``iid``, and ``antithetic`` with members in pairs."""
 
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
         return self.noise.draw(generation, range(first, first + count)).to(dtype)

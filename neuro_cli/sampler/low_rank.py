@@ -24,7 +24,11 @@ from neuro_cli.sampler.structured import Structured, StructuredPerturbation
 
 
 class LowRank(Structured):
-    """Factors: normals (D, W), for each block a of all ranks and then b, in the order of a flat row."""
+    """Noise of ``rank`` >= 1 outer products of two normal vectors for each direction.
+
+    ``antithetic``: members in mirrored pairs. Factors: normals (D, W), for each block a of all ranks and then b, in the order of
+    a flat row. Raises ConfigError.
+    """
 
     def __init__(self, rank: int = 1, antithetic: bool = True) -> None:
         super().__init__(antithetic)

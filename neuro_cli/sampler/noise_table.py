@@ -29,7 +29,11 @@ PROBES = 16  # pieces of 1,024 numbers that are made again to verify a table tha
 
 
 class NoiseTable(Dense):
-    """``size``: normals in the table; ``folder``: the folder of its file, None for a private one of the user's in TMPDIR."""
+    """Noise from a table of ``size`` normals, float32, more than the module has parameters.
+
+    ``folder``: that of the table's file, None for a private one of the user's in TMPDIR. ``antithetic``: members in mirrored
+    pairs. Raises ConfigError, also for a file with other numbers in it.
+    """
 
     def __init__(self, size: int = 1 << 25, folder: str | None = None, antithetic: bool = True) -> None:
         super().__init__(antithetic)

@@ -38,9 +38,11 @@ def _kept(share: float, count: int) -> int:
 
 
 class Permutation(NoiseReusing):
-    """``sides``: auto | outputs | inputs | both; ``sparsity`` in (0, 1]; ``directions_per_noise``: None for one E a generation.
+    """Noise reuse by placement: one matrix of noise E, with its rows or columns placed at random for each direction.
 
-    Random words (D, W): for each block those that order its groups, its outputs, its inputs.
+    ``sides`` that are placed: auto | outputs | inputs | both. ``sparsity`` in (0, 1]: share of a weight that a direction
+    perturbs. ``directions_per_noise`` >= 1: a new E for so many directions, None: one a generation. ``antithetic``: members in
+    mirrored pairs. Random words (D, W): for each block those that order its groups, its outputs, its inputs. Raises ConfigError.
     """
 
     def __init__(

@@ -28,9 +28,11 @@ def _words(count: int) -> int:
 
 
 class SignFlip(NoiseReusing):
-    """``sides``: both | outputs | inputs; ``directions_per_noise``: None for one E a generation.
+    """Noise reuse by random signs: one matrix of noise E, with its rows and columns negated at random for each direction.
 
-    Factors: words (D, W), for each block the signs of its outputs and then of its inputs.
+    ``sides`` that have signs: both | outputs | inputs. ``directions_per_noise`` >= 1: a new E for so many directions, None: one a
+    generation. ``antithetic``: members in mirrored pairs. Factors: words (D, W), for each block the signs of its outputs and then
+    of its inputs. Raises ConfigError.
     """
 
     def __init__(self, sides: str = "both", directions_per_noise: int | None = None, antithetic: bool = True) -> None:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples of one generation: ``inputs`` (B, *input_shape) float, ``targets`` (B, ...): classes are int64."""
+    """Examples of one generation: ``inputs`` ``(B, *input_shape)`` float, ``targets`` (B, ...): classes are int64."""
 
     inputs: Tensor
     targets: Tensor

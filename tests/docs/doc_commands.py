@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 
 INLINE = ("neuro ", "mpiexec ", "srun -", "python ", "pip install ", "pytest ", "make ", "export ", "scripts/", "npm ", "eval ")
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
 INDENTED = re.compile(r"(?:\A|(?<=\n\n))(?: {4}.*\n)(?:(?: {4}.*)?\n)*", re.MULTILINE)
 # quoted text, a comment, a separator, or a character

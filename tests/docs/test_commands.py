@@ -173,11 +173,18 @@ A=1 neuro train seed=6 && neuro train seed=7; neuro train seed=8
 neuro train seed=9
 ```
 
+```{eval-rst}
+.. autoclass:: neuro train seed=11
+   :members:
+
+    neuro train seed=12
+```
+
 | `neuro train seed=10` | cell |
 """
     seeds = [word for command in commands_of("page.md", page) for word in command.words if word.startswith("seed=")]
     assert sorted(seeds) == sorted(f"seed={number}" for number in (1, 3, 4, 5, 6, 7, 8, 10))
-    assert {command.place for command in commands_of("page.md", page)} == {"page.md:1", "page.md:4", "page.md:8", "page.md:16"}
+    assert {command.place for command in commands_of("page.md", page)} == {"page.md:1", "page.md:4", "page.md:8", "page.md:22"}
 
 
 def test_a_separator_in_quotes_or_a_comment_separates_nothing():

@@ -26,7 +26,7 @@ html_title = f"neuro {release}"
 # every page stands in one of these, or the build fails
 NAVIGATION = {
     "Use": [
-        "docs/api", "docs/design", "docs/cluster", "docs/report", "docs/extending", "docs/security",
+        "docs/command_line", "docs/api", "docs/design", "docs/cluster", "docs/report", "docs/extending", "docs/security",
         "docs/troubleshooting",
     ],
     "Systems": [

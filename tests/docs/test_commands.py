@@ -184,7 +184,7 @@ neuro train seed=9
 """
     seeds = [word for command in commands_of("page.md", page) for word in command.words if word.startswith("seed=")]
     assert sorted(seeds) == sorted(f"seed={number}" for number in (1, 3, 4, 5, 6, 7, 8, 10))
-    assert {command.place for command in commands_of("page.md", page)} == {"page.md:1", "page.md:4", "page.md:8", "page.md:22"}
+    assert {command.place for command in commands_of("page.md", page)} == {"page.md:1", "page.md:4", "page.md:8", "page.md:23"}
 
 
 def test_a_separator_in_quotes_or_a_comment_separates_nothing():

@@ -1,4 +1,4 @@
-"""Commands of the pages run, at a small size: the five examples and the first steps of the README; slow: all others that can."""
+"""Commands of the pages run, at a small size: the README's examples and the first steps; slow: all others that can."""
 
 import re
 import runpy
@@ -19,6 +19,7 @@ from worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 from neuro_cli.fabric.emulation.kernel import missing_rights
 
 README = (ROOT / "README.md").read_text()
+COMMAND_LINE = (ROOT / "docs" / "command_line.md").read_text()
 IMAGES = ("generations=2", "population=8", "batch_size=16", "threads=1", "evaluate.every=2")
 EPISODES = ("task.max_steps=20", "task.evaluation_episodes=2", "task.environments=4")
 SMALLER = {
@@ -56,7 +57,7 @@ def arguments_of(command: Command) -> tuple[str, ...]:
     return command.words[command.words.index("neuro") + 1 :]
 
 
-EXAMPLES = neuro_commands(section_of(README, "Five examples"))
+EXAMPLES = neuro_commands(section_of(README, "The command line"))
 BLOCK = [command for command in EXAMPLES if command.place == EXAMPLES[0].place]  # without the spans of the text
 
 
@@ -81,9 +82,9 @@ def test_an_example_of_several_processes_runs(command, tmp_path):
     assert (tmp_path / "run" / "summary.json").exists()
 
 
-def test_the_first_steps_of_the_readme(tmp_path, monkeypatch):
+def test_the_first_steps(tmp_path, monkeypatch):
     """Train, interrupt, resume, sweep, report, evaluate, load: the page's own lines, with the sizes of ``SMALLER``."""
-    first, resume, sweep, report, evaluate = neuro_commands(section_of(README, "First steps"))[:5]
+    first, resume, sweep, report, evaluate = neuro_commands(section_of(COMMAND_LINE, "First steps"))[:5]
     sizes = [size for size in IMAGES if not size.startswith("generations")]
     environment = clean_environment() | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-m", "neuro_cli", *first.words[1:], *sizes], cwd=tmp_path, env=environment)
@@ -101,7 +102,7 @@ def test_the_first_steps_of_the_readme(tmp_path, monkeypatch):
         assert done.returncode == 0, f"{command}\n{done.stderr}"
     assert (tmp_path / "outputs" / "first" / "metrics.csv").read_text().count("\n") == rows + 3
     assert (tmp_path / "outputs" / "sweep" / "sweep.csv").read_text().count("\n") == 5
-    load = re.search(r"```python\n(.*?)```", section_of(README, "First steps"), re.DOTALL)
+    load = re.search(r"```python\n(.*?)```", section_of(COMMAND_LINE, "First steps"), re.DOTALL)
     (tmp_path / "load.py").write_text(load[1])  # type: ignore[index]
     monkeypatch.chdir(tmp_path)
     model = runpy.run_path("load.py")["model"]

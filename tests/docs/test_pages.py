@@ -86,10 +86,53 @@ def test_what_was_measured_says_machine_and_date(page):
 
 # ---- README
 
+RESULT = re.compile(r"^\| (`.+?`.*?) \| (.+) \| \[.+\]\((docs/\S+)\) \|$", re.MULTILINE)
+NUMBER = re.compile(r"\d[\d,.]*\d|\d")
+
+
+def pieces_of(page: str) -> list[str]:
+    """Rows of tables, and paragraphs."""
+    apart = re.sub(r"^(?=\|)", "\n\n", (ROOT / page).read_text(), flags=re.MULTILINE)
+    return [piece.strip() for piece in re.split(r"\n{2,}", apart)]
+
+
+def test_the_readme_is_short():
+    text = TEXTS["README.md"]
+    assert 700 < len(text.split()) <= 950
+    assert len(RESULT.findall(section_of(text, "Results"))) <= 10
+    for heading in ("The library", "The command line"):
+        block = re.search(r"^```python\n(.*?)^```$|^(?: {4}.*\n)+", section_of(text, heading), re.DOTALL | re.MULTILINE)
+        assert block
+        assert len(block[0].splitlines()) <= 16
+
+
+@pytest.mark.parametrize(("command", "outcome", "page"), RESULT.findall(section_of(TEXTS["README.md"], "Results")))
+def test_the_readme_quotes_a_result_of_its_page(command, outcome, page):
+    """All numbers of a clause, and what it has in code, stand in one row or paragraph of the page, of the command's entry."""
+    entry = re.findall(r"(?:table|size)=(\w+)", command)
+    pieces = [piece for piece in pieces_of(page) if all(word in piece for word in entry)]
+    for clause in outcome.split("; "):
+        numbers, names = set(NUMBER.findall(clause)), re.findall(r"`(\w+)`", clause)
+        assert numbers
+        near = [piece for piece in pieces if all(name in piece for name in names)]
+        assert any(numbers <= set(NUMBER.findall(piece)) for piece in near), clause
+
+
+def test_the_readme_s_figures_of_the_figure_are_those_of_its_record():
+    text = section_of(TEXTS["README.md"].replace("# neuro\n", "## neuro\n"), "neuro")
+    said = re.findall(r"([\d.]+) times", text)
+    record = (ROOT / "docs" / "results" / "full" / "nes_table_1.md").read_text()
+    assert len(said) == 2
+    for value, sampler in zip(said, ("sign_flip", "iid"), strict=True):
+        assert re.search(rf"^\| linear 512, {sampler} \|.*\| {re.escape(value)} \(", record, re.MULTILINE)
+
+
+# ---- layout
+
 
 def tree() -> dict[str, str]:
-    """Path and comment of every entry of the README's tree."""
-    block = re.search(r"```text\n(.*?)```", section_of(TEXTS["README.md"], "Repository layout"), re.DOTALL)
+    """Path and comment of every entry of the tree in CONTRIBUTING.md."""
+    block = re.search(r"```text\n(.*?)```", section_of(TEXTS["CONTRIBUTING.md"], "Repository layout"), re.DOTALL)
     assert block
     found, parents = {}, [(-1, "")]
     for line in block[1].splitlines():
@@ -137,9 +180,9 @@ def test_the_tree_names_nothing_that_is_not_there_and_comments_all():
         assert len(comment) > 5, path
 
 
-def test_every_option_that_the_readme_names_is_there():
+def test_every_option_that_the_command_line_s_page_names_is_there():
     """An option of a user's own needs no row, so that it is two files."""
-    table = section_of(TEXTS["README.md"], "Groups and options")
+    table = section_of(TEXTS["command_line.md"], "Groups and options")
     rows = dict(re.findall(r"^\| `(\w+)`.*? \| (.*) \|$", table, re.MULTILINE))
     assert rows.keys() == groups().keys()
     for group, options in groups().items():

@@ -34,6 +34,17 @@ def test_the_loop_runs_and_its_state_is_read(tmp_path, monkeypatch):
     assert torch.equal(es.centre, before)
 
 
+def test_a_whole_run_from_the_readme(tmp_path, monkeypatch):
+    """Its block at a small size, in a folder of its own."""
+    block = next(block for block in BLOCKS if "neuro.train(" in block)
+    small = block.replace("generations=100", "generations=2, population=8, batch_size=16, threads=1")
+    assert small != block
+    monkeypatch.chdir(tmp_path)
+    left = runpy.run_path(str(written(f"import neuro_cli as neuro\n{small}", tmp_path)))
+    assert len(left["run"].metrics["fitness_mean"]) == 2
+    assert (left["run"].run / "summary.json").is_file()
+
+
 @pytest.mark.slow
 def test_the_whole_loop_learns_the_digits(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

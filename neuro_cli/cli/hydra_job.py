@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.overrides import checked, groups_help, with_members
 from neuro_cli.cli.sweep import swept
-from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, report
+from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
 from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
@@ -119,6 +119,22 @@ def take_back(run: Path) -> None:
     with suppress(OSError):  # not empty: the user's own files lie there
         (run / ".hydra").rmdir()
         run.rmdir()
+
+
+@contextmanager
+def at_work(run: Path, new: bool) -> Iterator[None]:
+    """Hold the lock of a run folder; an error is logged there, and what a ``new`` run wrote goes if it never began."""
+    lock.take(run)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):
+            note(error)
+        if new:
+            take_back(run)
+        raise
+    finally:
+        lock.drop(run)
 
 
 def mendable(error: Exception) -> Exception:

@@ -6,42 +6,36 @@ Under an MPI launcher every rank calls them alike; rank 0 has the run folder.
 """
 
 import json
-import logging
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from neuro_cli.cli.arguments import names
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.evaluate import evaluate_arguments
-from neuro_cli.cli.hydra_job import mending, save, shown, take_back
+from neuro_cli.cli.hydra_job import at_work, mending, save, shown
 from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.resume import resumed
 from neuro_cli.cli.train import start
 from neuro_cli.cli.values import Request, request_of
-from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit, note
+from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.mpi import launched, mpi_world
-from neuro_cli.launch import lock
 from neuro_cli.launch.requeue import checkpoint_left
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.config import is_search, resumed_config
 from neuro_cli.run_folder.log import log_to, messages
 from neuro_cli.runner import evaluate as evaluation
-from neuro_cli.runner import loop, stop
+from neuro_cli.runner import loop
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.made import placed, plain
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.own_code import import_path_put_back, let_import
+from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.result import Result
 from neuro_cli.runner.session import hand_out, receive, unanimous
-
-_LOG = logging.getLogger("neuro_cli")
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
     ``overrides``, ``values``: ``checkpoint`` (a generation), ``trust``, ``device``, ``threads``, ``task`` (a dict with root,
     download, evaluation_episodes), and the model and the task that the script gave to :func:`train`. Raises UserError.
     """
-    with _process_put_back(), mending():
+    with process_put_back(), mending():
         request = request_of("evaluate", overrides, values)
         generation, trust, changes = evaluate_arguments(request.texts)
         return evaluation.evaluate(Path(run), generation, trust, changes, request.objects).values
@@ -93,10 +87,10 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
 
 def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare) -> Result:
     """Train on all ranks what rank 0 prepares; a rank that fails alone ends the world, as with the commands."""
-    with _process_put_back(), ExitStack() as held:
+    with process_put_back(), ExitStack() as held:
         world: World = mpi_world() if launched() else SingleProcess()
         result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, held))
-    _pass_on_signals()
+    pass_on_signals()
     return result
 
 
@@ -117,7 +111,7 @@ def _begun(request: Request, world: World, held: ExitStack) -> Session:
     found = composed(request.texts)
     made = request.made()
     let_import()  # of what the script names
-    held.enter_context(_at_work(found.run, new=True))
+    held.enter_context(at_work(found.run, new=True))
     options = Options(found.config | made)
     _check(options, request, world)
     found.save([f"{group}={node['_target_']}" for group, node in made.items()])
@@ -132,7 +126,7 @@ def _continued(request: Request, world: World, held: ExitStack) -> Session:
     run = Path(request.run)
     if is_search(run):
         raise UserError(f"{run}: a search; go on with it by: neuro resume {run}")
-    held.enter_context(_at_work(run, new=False))
+    held.enter_context(at_work(run, new=False))
     found = resumed(run, request.texts, request.objects)
     _check(found.options, request, world)
     if found.changed:
@@ -197,48 +191,3 @@ def _on_ranks(session: Session) -> None:
     said = [line.removeprefix("failed: ") for line in messages(session.run) if line.startswith("failed: ")]
     text = said[-1] if said else f"the world of {session.options.config.ranks} ranks ended with exit code {code}"
     raise UserError(text) if code == BAD_INPUT else RuntimeError(text)
-
-
-@contextmanager
-def _at_work(run: Path, new: bool) -> Iterator[None]:
-    """Hold the lock of a run folder; an error is logged there, and what a ``new`` run wrote goes if it never began."""
-    lock.take(run)
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, KeyboardInterrupt):
-            note(error)
-        if new:
-            take_back(run)
-        raise
-    finally:
-        lock.drop(run)
-
-
-@contextmanager
-def _process_put_back() -> Iterator[None]:
-    """Put back what a run changes of its process: torch's threads, the log, the import path, signals that were heard."""
-    threads = torch.get_num_threads()
-    log = list(_LOG.handlers), _LOG.level, _LOG.propagate
-    _LOG.handlers = []  # a run closes those that it finds
-    stop.forget()
-    try:
-        with import_path_put_back():
-            yield
-    finally:
-        for handler in list(_LOG.handlers):
-            _LOG.removeHandler(handler)
-            handler.close()
-        _LOG.handlers, _LOG.propagate = log[0], log[2]
-        _LOG.setLevel(log[1])
-        torch.set_num_threads(threads)
-
-
-def _pass_on_signals() -> None:
-    """Give the signals that stopped a run to the script, now that its checkpoint is written."""
-    heard = stop.heard()
-    stop.forget()
-    for name in heard:
-        if name == "SIGINT":
-            raise KeyboardInterrupt
-        signal.raise_signal(signal.Signals[name])

@@ -9,14 +9,14 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.instantiate import is_ours
+from neuro_cli.runner.instantiate import is_ours, make
 from neuro_cli.runner.load import read_config
 from neuro_cli.runner.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.search.command import OURS
 
 
 def run_with(folder: Path, model: dict, **groups: dict) -> Path:
-    (folder / ".hydra").mkdir()
+    (folder / ".hydra").mkdir(parents=True)
     OmegaConf.save(OmegaConf.create(composed() | {"model": model} | groups), folder / ".hydra" / "config.yaml")
     return folder
 
@@ -176,3 +176,21 @@ def test_a_config_that_is_none_of_a_run_is_one_line(content, tmp_path):
         read_config(tmp_path, [])
     assert str(caught.value).startswith(str(tmp_path))
     assert "\n" not in str(caught.value)
+
+
+MADE = {"_made_by_": "script", "_settings_": {}}
+
+
+def test_what_a_script_made_is_made_of_no_config(tmp_path):
+    """Nothing runs a class that the mark keeps from the check of trust, and below a target the mark keeps nothing from it."""
+    run = run_with(tmp_path, {"_target_": "os.system", **MADE})
+    with pytest.raises(UserError, match=r"^model: made by a script: neuro_cli\.resume\('.*', model=\.\.\.\)$"):
+        read_config(run, [])
+    config = read_config(run, [], groups=["task"])
+    with pytest.raises(UserError, match=r"^model: made by a script: "):
+        make(config, "model", object)
+    with pytest.raises(UserError, match=r"^model=.*Call: the run was made with a os\.system; resume keeps it$"):
+        read_config(run, [], {"model": type("Call", (), {})()})
+    run = run_with(tmp_path / "inner", {"_target_": "torch.nn.Sequential", "_args_": [{"_target_": "os.system", **MADE}]})
+    with pytest.raises(UserError, match=r"^model\._args_\.0\._target_=os\.system: it runs code of os; say trust=os"):
+        read_config(run, [])

@@ -1,0 +1,42 @@
+"""What a run changes of its process, put back for a script or a notebook that goes on after it."""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from neuro_cli.runner import stop
+from neuro_cli.runner.own_code import import_path_put_back
+
+_LOG = logging.getLogger("neuro_cli")
+
+
+@contextmanager
+def process_put_back() -> Iterator[None]:
+    """Put back what a run changes of its process: torch's threads, the log, the import path, signals that were heard."""
+    threads = torch.get_num_threads()
+    log = list(_LOG.handlers), _LOG.level, _LOG.propagate
+    _LOG.handlers = []  # a run closes those that it finds
+    stop.forget()
+    try:
+        with import_path_put_back():
+            yield
+    finally:
+        for handler in list(_LOG.handlers):
+            _LOG.removeHandler(handler)
+            handler.close()
+        _LOG.handlers, _LOG.propagate = log[0], log[2]
+        _LOG.setLevel(log[1])
+        torch.set_num_threads(threads)
+
+
+def pass_on_signals() -> None:
+    """Give the signals that stopped a run to the script, now that its checkpoint is written."""
+    heard = stop.heard()
+    stop.forget()
+    for name in heard:
+        if name == "SIGINT":
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.Signals[name])

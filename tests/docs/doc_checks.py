@@ -63,12 +63,19 @@ repeats: 2
 batch_norm: false
 """
 NET = """
+import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 
 class Net(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+
+class Examples(TensorDataset):
+    def __init__(self, train=True):
+        super().__init__(torch.rand(64, 1, 28, 28), torch.arange(64) % 10)
 """
 
 

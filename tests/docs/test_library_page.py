@@ -37,15 +37,21 @@ def printed(script: str, *arguments: str) -> str:
     return text.getvalue()
 
 
-def test_the_snippets_run_one_after_the_other():
+def test_the_snippets_run_one_after_the_other(tmp_path, monkeypatch):
+    images_of(tmp_path / "data" / "MNIST" / "raw", 256)
+    monkeypatch.chdir(tmp_path)
     names: dict = {}
     for block in blocks("python"):
+        # runs of the whole runner at a small size
+        text = re.sub(r"generations=\d+", "generations=2", block) if "neuro.train(" in block else block
         with redirect_stdout(io.StringIO()):
-            exec(compile(block, "docs/library.md", "exec"), names)
-    # the loops have learnt: the first by steps, the second by ask and tell, the third by perturbed layers
+            exec(compile(text, "docs/library.md", "exec"), names)
+    # the loops have learnt: the first by steps, the second by ask and tell
     assert names["report"].fitness_mean > -0.6
     assert names["es"].centre.sub(1.0).abs().max() < 0.05
     assert names["utilities"].shape == (256,)
+    assert names["result"].summary["generations"] == 2
+    assert names["best"] in (0.05, 0.1)
 
 
 def test_the_diff_is_that_of_the_two_scripts():
@@ -79,23 +85,22 @@ def test_a_script_that_was_killed_goes_on_with_the_same_bits_on_three_ranks(tmp_
     assert done.stdout.splitlines()[-1] == undisturbed[-1]
 
 
-def images_of(folder: Path, prefix: str, count: int) -> None:
+def images_of(folder: Path, count: int) -> None:
     """Files of MNIST's form: squares in one of ten places, which a small network learns."""
-    draw = np.random.default_rng(count)
-    targets = draw.integers(0, 10, count).astype(np.uint8)
-    images = draw.integers(0, 30, (count, 28, 28)).astype(np.uint8)
-    for image, target in zip(images, targets, strict=True):
-        row, column = divmod(int(target), 4)
-        image[row * 9 : row * 9 + 7, column * 7 : column * 7 + 7] = 250
-    (folder / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, count, 28, 28) + images.tobytes())
-    (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + targets.tobytes())
+    folder.mkdir(parents=True)
+    for prefix, number in (("train", count), ("t10k", count // 4)):
+        draw = np.random.default_rng(number)
+        targets = draw.integers(0, 10, number).astype(np.uint8)
+        images = draw.integers(0, 30, (number, 28, 28)).astype(np.uint8)
+        for image, target in zip(images, targets, strict=True):
+            row, column = divmod(int(target), 4)
+            image[row * 9 : row * 9 + 7, column * 7 : column * 7 + 7] = 250
+        (folder / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, number, 28, 28) + images.tobytes())
+        (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, number) + targets.tobytes())
 
 
 def test_both_scripts_train_on_files_of_mnists_form(tmp_path, monkeypatch):
-    folder = tmp_path / "MNIST" / "raw"
-    folder.mkdir(parents=True)
-    images_of(folder, "train", 1024)
-    images_of(folder, "t10k", 256)
+    images_of(tmp_path / "MNIST" / "raw", 1024)
     monkeypatch.chdir(tmp_path)
     for script in ("mnist_backprop.py", "mnist_evolution.py"):
         lines = printed(script, str(tmp_path), "2").splitlines()

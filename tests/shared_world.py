@@ -18,7 +18,7 @@ class SharedWorld:
     """``ranks`` processes of ``mpi`` that take requests of :mod:`world_program` until :meth:`end`."""
 
     def __init__(self, mpi: Mpi, ranks: int) -> None:
-        self.ranks, self._output = ranks, TemporaryFile()
+        self.ranks, self._output = ranks, TemporaryFile()  # noqa: SIM115 (open as long as the world)
         self._process = subprocess.Popen(
             mpi.command(ranks, str(PROGRAM)), cwd=PROGRAM.parent, env=clean_environment(), stdin=subprocess.PIPE,
             stdout=self._output, stderr=self._output, text=True,

@@ -18,7 +18,6 @@ from worlds import clean_environment
 from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.runner.load import load
 
-
 # peers that train while others start: naps leave the cores to those
 NAPPING, TRUST = "model._target_=napping_digits.NappingDigits", "trust=napping_digits"
 
@@ -26,9 +25,7 @@ NAPPING, TRUST = "model._target_=napping_digits.NappingDigits", "trust=napping_d
 @pytest.fixture
 def lab(tmp_path):
     shutil.copy(Path(__file__).parent / "napping_digits.py", tmp_path)
-    found = Lab(
-        tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0", "cluster.join_timeout=30", NAPPING
-    )
+    found = Lab(tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0", "cluster.join_timeout=30", NAPPING)
     yield found
     found.end()
 

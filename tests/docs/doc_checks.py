@@ -141,7 +141,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
             file = cwd / word.removeprefix("model=")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(BEST)
-    texts = [text for text in checked(verb, arguments) if not text.startswith("-") and text != "job"]
+    texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text != "job"]
     for job in jobs_of([text for text in texts if text != f"hydra.job.name={verb}"]):
         node = overrides._compose(verb, job)
         config = OmegaConf.to_container(OmegaConf.masked_copy(node, [key for key in node if key != "hydra"]), resolve=True)

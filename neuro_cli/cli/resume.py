@@ -13,30 +13,7 @@ from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
-
-RESUME_GROUPS = ("distribution", "fabric", "logger")
-RESUME_KEYS = (
-    "generations",
-    "time_limit",
-    "stop.metric",
-    "stop.at",
-    "threads",
-    "device",
-    "ranks",
-    "checkpoint.every",
-    "checkpoint.keep",
-    "evaluate.every",
-    "task.root",
-    "task.download",
-    "task.environments",
-    "task.evaluation_episodes",
-    "distribution.ranks_shaping",
-    "distribution.wire",
-    "distribution.overlap",
-    "distribution.encoding",
-    "distribution.pieces",
-    "algo.keep_last_step",
-)
+from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 
 
 def resume_verb(arguments: list[str]) -> int:

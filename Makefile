@@ -23,7 +23,7 @@ train: $(VENV)/installed  ## install and run the main job: a small network on th
 	$(BIN)/neuro train
 
 test: $(OPENMPI)/installed  ## install and run the tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4
 
 slow: $(OPENMPI)/installed  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow

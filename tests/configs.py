@@ -20,7 +20,8 @@ def sampler_of(name: str) -> tuple[str, ...]:
 
 
 def reuses_noise(name: str) -> bool:
-    return bool(getattr(get_class(composed(f"sampler={name}")["sampler"]["_target_"]), "reuses_noise"))  # noqa: B009
+    option = OmegaConf.load(config_folder() / "sampler" / f"{name}.yaml")
+    return bool(getattr(get_class(str(option["_target_"])), "reuses_noise"))  # noqa: B009
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """What all tests share: the composed config of a run, and the data beside the checkout when it is there."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,19 +17,42 @@ from worlds import MPIS, Mpi
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# thousands of processes start: each would compile our modules again
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # most of their time is of processes that they start, and SLURM's mostly wait: the other workers have the rest meanwhile
 LONG = (
-    "slurm", "election", "runner", "evolve", "search", "launch", "fabric", "broker", "mpi", "scaling", "cli", "bench", "report",
+    "slurm", "mpi", "election", "runner", "evolve", "search", "launch", "fabric", "broker", "scaling", "cli", "bench", "report",
     "docs", "reproduce", "scripts", "run_folder", "pool",
+)  # fmt: skip
+# one worker has them all: their ranks are those of one world (tests/shared_world.py)
+ON_SHARED_RANKS = (
+    "mpi/test_equality.py", "mpi/test_rounded_sums.py", "runner/test_resume_rounded.py", "runner/test_ensemble_runs.py",
+    "runner/test_target.py", "cli/test_bad_input.py", "cli/test_cli.py", "cli/test_resume_arguments.py",
 )  # fmt: skip
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest folders first, so that no worker is left with one at the end (the Makefile keeps xdist from reordering)."""
+    """The longest folders first, so that no worker is left with one at the end."""
     here = Path(__file__).parent
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.relative_to(here).parts[0], len(LONG)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file is the work of one worker, in the order above; files that share a world of ranks are that of one too."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "on shared ranks" if file.removeprefix("tests/") in ON_SHARED_RANKS else file
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

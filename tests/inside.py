@@ -1,7 +1,6 @@
 """Runs command lines inside the test's own process, or many in one world: a start costs seconds, most of them for torch."""
 
 import io
-import json
 import logging
 import os
 import runpy
@@ -13,12 +12,11 @@ from pathlib import Path
 
 import pytest
 from hydra.core.config_store import ConfigStore
-from worlds import program
+from shared_world import commands_in_world
+from worlds import own_mpi
 
 from neuro_cli.cli.main import main
 from neuro_cli.cli.overrides import groups
-
-COMMANDS = Path(__file__).parent / "commands_program.py"
 
 
 @dataclass(frozen=True)
@@ -75,15 +73,12 @@ def script_inside(path: Path, *arguments: str, cwd: Path) -> Done:
 
 
 def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int | Sequence[int]) -> list[Done]:
-    """``neuro LINE`` for each of ``lines``, one after the other, by the same ranks under mpiexec.
+    """``neuro LINE`` for each of ``lines``, one after the other, by ranks of the shared world.
 
     ``ranks``: of all lines or of each; the first ones of a larger world are a world of their own.
     """
-    file, on = cwd / "commands.json", [ranks] * len(lines) if isinstance(ranks, int) else ranks
-    work = json.dumps(list(zip(on, lines, strict=True)))
-    world = program(COMMANDS, str(file), work, cwd=cwd, ranks=max(on))
-    assert world.returncode == 0, world.stderr
-    return [Done(*left) for left in json.loads(file.read_text())]
+    on = [ranks] * len(lines) if isinstance(ranks, int) else ranks
+    return [Done(*left) for left in commands_in_world(list(zip(on, lines, strict=True)), cwd, own_mpi())]
 
 
 def one_line(done: Done) -> str:

@@ -151,11 +151,11 @@ def folder() -> Iterator[Finding]:
 
 
 def mpi() -> Iterator[Finding]:
-    told, problem = _ask([sys.executable, "-c", LIBRARY])
+    answer, problem = _ask([sys.executable, "-c", LIBRARY])
     if problem:
         yield Finding("mpi", False, f"no MPI library that works ({problem}): one process only", MPI_FIX, needed=False)
         return
-    yield Finding("mpi", True, library_name(told))
+    yield Finding("mpi", True, library_name(answer))
     try:
         mpiexec = launcher()
     except UserError:
@@ -165,10 +165,10 @@ def mpi() -> Iterator[Finding]:
     if starts.kind == "openmpi" and refuses_root():
         yield Finding("mpi launcher", False, f"{mpiexec}: Open MPI's, refuses to run as root", ROOT_FIX, needed=False)
         return
-    told, problem = _ask(starts.command(2, [sys.executable, "-c", MEETING]))
-    if not problem and told.strip() != "2":
-        alone = set(told.split()) <= {"1", "11"}
-        problem = "it belongs to another MPI: each rank is alone" if alone else f"2 ranks said {told.split()}"
+    answer, problem = _ask(starts.command(2, [sys.executable, "-c", MEETING]))
+    if not problem and answer.strip() != "2":
+        alone = set(answer.split()) <= {"1", "11"}
+        problem = "it belongs to another MPI: each rank is alone" if alone else f"2 ranks said {answer.split()}"
     text = f"{mpiexec}: {problem or '2 ranks met'}"
     yield Finding("mpi launcher", not problem, text, MPI_FIX if problem else "", needed=False)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -15,7 +16,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.overrides import checked, groups_help, with_members
+from neuro_cli.cli.overrides import Checked, checked, groups_help, with_members
 from neuro_cli.cli.sweep import swept
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
@@ -32,14 +33,30 @@ def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
 
     def verb(arguments: list[str]) -> int:
         name = main.__name__.removesuffix("_main")
-        sys.argv = [f"neuro {name}", *checked(name, arguments)]
+        command = checked(name, arguments)
+        sys.argv = [f"neuro {name}", *command.arguments]
         GlobalHydra.instance().clear()
         # for hydra.help in conf/command.yaml; not by hydra.job.name, which a user may change
         OmegaConf.register_new_resolver("groups_help", lambda: groups_help(name), replace=True)
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
-        return swept(main)
+        with _mode_of(command):
+            return swept(main)
 
     return verb
+
+
+@contextmanager
+def _mode_of(command: Checked) -> Iterator[None]:
+    """Let Hydra take ``hydra.mode`` from the config that is composed already: to read it, it would compose all of it again."""
+    if command.composed is None:
+        yield
+        return
+    mode, reads = OmegaConf.select(command.composed, "hydra.mode"), Hydra.get_mode
+    Hydra.get_mode = lambda *_, **__: mode  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Hydra.get_mode = reads  # type: ignore[method-assign]
 
 
 def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:

@@ -6,6 +6,7 @@ checked here against the composed config, and Hydra gets only what it will accep
 
 import copy
 from argparse import Namespace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,8 +67,16 @@ def groups_help(verb: str) -> str:
     return "\n".join(f"{name}: {', '.join(sorted(hydra.config_loader.get_group_options(name)))}" for name in names)
 
 
-def checked(verb: str, arguments: list[str]) -> list[str]:
-    """Check the arguments of a Hydra verb and return those for Hydra. Raises UserError for unknown groups, options and keys."""
+@dataclass(frozen=True)
+class Checked:
+    """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree."""
+
+    arguments: list[str]
+    composed: DictConfig | None
+
+
+def checked(verb: str, arguments: list[str]) -> Checked:
+    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys."""
     known = groups()
     arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
@@ -83,7 +92,8 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
     name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
     if parsed.config_dir or parsed.config_path or parsed.config_name:
         # another config tree, with options and keys of its own: Hydra checks it
-        return [*flags, name, *(_bare(o) if o.key_or_group in known else str(o.input_line) for o in overrides)]
+        texts = [_bare(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
+        return Checked([*flags, name, *texts], None)
     hydras = [str(o.input_line) for o in overrides if _is_hydras(o, known) and not _sweeps(o)]
     bases = [_compose(verb, [*choices, *hydras]) for choices in _choices(overrides, known)]
     texts = [_checked_key(override, bases, known) for override in overrides]
@@ -100,7 +110,7 @@ def checked(verb: str, arguments: list[str]) -> list[str]:
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
-    return [*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])]
+    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full)
 
 
 def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:

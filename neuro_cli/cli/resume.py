@@ -17,34 +17,11 @@ from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.run_folder.config import saved_config
+from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 
 if TYPE_CHECKING:
     from neuro_cli.run_folder.checkpoint import Checkpoint
     from neuro_cli.runner.options import Options
-
-RESUME_GROUPS = ("distribution", "fabric", "logger")
-RESUME_KEYS = (
-    "generations",
-    "time_limit",
-    "stop.metric",
-    "stop.at",
-    "threads",
-    "device",
-    "ranks",
-    "checkpoint.every",
-    "checkpoint.keep",
-    "evaluate.every",
-    "task.root",
-    "task.download",
-    "task.environments",
-    "task.evaluation_episodes",
-    "distribution.ranks_shaping",
-    "distribution.wire",
-    "distribution.overlap",
-    "distribution.encoding",
-    "distribution.pieces",
-    "algo.keep_last_step",
-)
 
 
 def resume_verb(arguments: list[str]) -> int:

@@ -74,7 +74,8 @@ class Raft(Election):
 
     @property
     def can_commit(self) -> bool:
-        return self.replica.leads and self.replica.successor is None and self._suffices(self.replica.members)
+        replica = self.replica
+        return replica.leads and replica.successor is None and self._suffices(replica.members)
 
     def can_remove(self, peer: str) -> bool:
         """A change of the members counts from the moment it is in the log, so those who stay are to agree (Ongaro 2014, 4.1).
@@ -175,24 +176,29 @@ class Raft(Election):
 
     def _settle(self) -> None:
         """Hand on what the replica has brought about: committed entries, messages, connections that it needs."""
-        if self._applying or self._replica is None:
-            return
-        self._applying = True
-        try:
-            self._apply(self._replica)
-        finally:
-            self._applying = False
         replica = self._replica
+        if self._applying or replica is None:
+            return
+        if self._applied < replica.committed:
+            self._applying = True
+            try:
+                self._apply(replica)
+            finally:
+                self._applying = False
         if self._change is not None and not replica.leads:
             self._end_change(False)  # the next leader may commit it all the same
-        strangers = [peer for peer, until in self._strangers.items() if until > self.host.now()]
+        strangers = []
+        if self._strangers:
+            now = self.host.now()
+            strangers = [peer for peer, until in self._strangers.items() if until > now]
         wanted = replica.leader, strangers, replica.memberships
         if wanted != self._wanted:
             self._wanted = wanted
             self.host.wanted(sorted({replica.leader or self.me, self.me, *strangers}.union(*replica.memberships)))
-        outbox, replica.outbox = replica.outbox, []
-        for peer, message in outbox:
-            self.host.send(peer, message)
+        if replica.outbox:
+            outbox, replica.outbox = replica.outbox, []
+            for peer, message in outbox:
+                self.host.send(peer, message)
         if replica.removed_by is not None:
             leader, replica.removed_by = replica.removed_by, None
             self.host.removed(leader)

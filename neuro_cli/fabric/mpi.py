@@ -4,6 +4,7 @@ Importing ``mpi4py.MPI`` starts MPI, so it happens only when a world is needed.
 """
 
 import os
+import signal
 import sys
 import time
 import warnings
@@ -17,6 +18,7 @@ from neuro_cli.fabric.base import Arrived, Exchange, World
 
 FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
+NAP = 0.01  # seconds between two tests for a broadcast
 
 # variables that launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
@@ -176,7 +178,7 @@ class MpiWorld(World):
         if self.size == 1:
             return data
         length = np.array([len(data)], np.int64)
-        self._comm.Bcast(length, root=0)
+        self._wait_asleep(self._comm.Ibcast(length, root=0))
         buffer = np.frombuffer(data, np.uint8).copy() if self.rank == 0 else np.empty(int(length[0]), np.uint8)
         self._comm.Bcast(buffer, root=0)
         if self.rank == 0:
@@ -184,6 +186,19 @@ class MpiWorld(World):
         else:
             self._count(0, buffer.nbytes + 8)
         return buffer.tobytes()
+
+    @staticmethod
+    def _wait_asleep(request: Any) -> None:
+        """Wait without using the processor, as MPI would: rank 0 takes seconds to load or to plot before it broadcasts.
+
+        Ctrl-C waits too, as in MPI: rank 0 is the one that reports it.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            while not request.Test():
+                time.sleep(NAP)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def abort(self, code: int) -> None:
         sys.stdout.flush()

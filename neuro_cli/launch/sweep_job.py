@@ -59,8 +59,8 @@ def run_job(payload: dict[str, Any]) -> dict[str, Any]:
 
 def _owner() -> tuple[list[str], list[str]]:
     """Packages and folders that the worker's owner allows; none by default."""
-    told = json.loads(os.environ.get(OWNER_VARIABLE, "{}"))
-    return told.get("trust", []), told.get("folders", [])
+    given = json.loads(os.environ.get(OWNER_VARIABLE, "{}"))
+    return given.get("trust", []), given.get("folders", [])
 
 
 def _check_override(override: Any, cwd: Path, folders: list[str]) -> None:

@@ -81,12 +81,12 @@ def _generations(
         seconds = time.perf_counter() - start
         traffic = (world.traffic.sent - sent, world.traffic.received - received)
         last = at.generation == total
-        looked = last or at.generation % config.evaluate.every == 0
-        if looked:
+        evaluated = last or at.generation % config.evaluate.every == 0
+        if evaluated:
             at.metrics = work.evaluate(at.generation)
             reached = target.reached(at.metrics)
         if record is not None:
-            record.row(_whole(row, work, at, seconds, traffic, looked))
+            record.row(_whole(row, work, at, seconds, traffic, evaluated))
         stopping = world.any(stop.wanted()) or reached
         if last or stopping or at.generation % every == 0:
             _save(work, at, record)
@@ -95,7 +95,7 @@ def _generations(
             if record is not None:
                 record.stopped(at.generation, str(target) if reached else stop.reason)
             break
-    if at.metrics is None or (at.generation < total and not looked):
+    if at.metrics is None or (at.generation < total and not evaluated):
         at.metrics = work.evaluate(at.generation)
     at.seconds = before + time.perf_counter() - begun
     digest = work.parameters_sha256()
@@ -109,9 +109,11 @@ def _save(work: Trainable, at: Progression, record: RunRecord | None) -> None:
     work.save(at.generation, {"seconds": at.seconds, "metrics": at.metrics}, record)
 
 
-def _whole(row: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], looked: bool) -> dict[str, Any]:
+def _whole(
+    row: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], evaluated: bool
+) -> dict[str, Any]:
     """Row of ``metrics.csv``: the trainable's columns and those of the loop."""
-    metrics = at.metrics if looked and at.metrics else {}
+    metrics = at.metrics if evaluated and at.metrics else {}
     return {
         "generation": at.generation,
         **row,

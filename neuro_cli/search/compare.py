@@ -29,7 +29,7 @@ def compare(png: Path, folders: Sequence[Path]) -> list[SearchCurve]:
 
 
 def _searches(folder: Path) -> list[Path]:
-    """The folders of searches in or below ``folder``."""
+    """Folders of searches in or below ``folder``."""
     found = sorted(path.parent.parent for path in folder.glob("**/.hydra/config.yaml"))
     searches = [run for run in found if is_search(run)]
     if not searches:
@@ -38,7 +38,7 @@ def _searches(folder: Path) -> list[Path]:
 
 
 def _read(run: Path) -> SearchCurve:
-    """A search that has ended. Raises UserError for one that has not."""
+    """Search that has ended. Raises UserError for one that has not."""
     config = saved_config(run)
     try:
         summary: dict[str, Any] = json.loads((run / "summary.json").read_bytes())
@@ -59,7 +59,7 @@ def _read(run: Path) -> SearchCurve:
 
 
 def _name(node: dict[str, Any], place: int) -> str:
-    """The name of a group's option: that of its module."""
+    """Name of a group's option: that of its module."""
     return str(node["_target_"]).split(".")[place]
 
 

@@ -75,6 +75,6 @@ class Engine:
         self._open = still
 
     def best(self, count: int) -> list[TrainingOutcome]:
-        """The ``count`` fittest of all that were trained, the fittest first."""
+        """``count`` fittest of all that were trained, the fittest first."""
         trained = [outcome for outcome in self.archive.outcomes.values() if outcome.fitness is not None]
         return sorted(trained, key=lambda one: one.rank, reverse=True)[:count]

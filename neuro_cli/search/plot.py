@@ -23,7 +23,7 @@ COLOURS = (BLUE, ORANGE, GREEN)
 
 @dataclass(frozen=True)
 class SearchCurve:
-    """A search that has ended: the validation accuracies of its candidates in their order, and two test accuracies.
+    """Search that has ended: the validation accuracies of its candidates in their order, and two test accuracies.
 
     ``test_accuracy``: of the best by validation; ``first_median``: of the first generation.
     """

@@ -41,7 +41,7 @@ COLUMNS = (
 
 
 class SearchRecord:
-    """The run folder of a search that begins, or goes on after ``resumed_at`` whole generations (None: begins)."""
+    """Run folder of a search that begins, or goes on after ``resumed_at`` whole generations (None: begins)."""
 
     def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
         self.run, self.config, self.name = run, config, name
@@ -56,8 +56,8 @@ class SearchRecord:
     def outcome(self, engine: Engine, outcome: TrainingOutcome, seconds: float) -> None:
         """One more candidate is done: a line in the log, a row in ``candidates.csv``, a checkpoint."""
         number = engine.archive.started[outcome.module]
-        told = outcome.error or f"validation accuracy {outcome.fitness:.4f}"
-        log.info("candidate %d (%s) on %s: %s", number, text_of(outcome.module), outcome.worker, told)
+        reported = outcome.error or f"validation accuracy {outcome.fitness:.4f}"
+        log.info("candidate %d (%s) on %s: %s", number, text_of(outcome.module), outcome.worker, reported)
         if outcome.error:
             log.warning("candidate %d (%s) failed: %s", number, text_of(outcome.module), headline(outcome.error))
         self.save(engine, seconds)
@@ -83,7 +83,7 @@ class SearchRecord:
         _write(self.run / CANDIDATES, text.getvalue())
 
     def generation(self, engine: Engine, seconds: float) -> Row | None:
-        """A row of ``metrics.csv`` if a generation is whole that has none: its ``seconds``, and the population after it."""
+        """Write a row of ``metrics.csv`` if a generation is whole that has none: its ``seconds``, and the population after it."""
         if engine.strategy.generation <= self._generation:
             return None
         self._generation = engine.strategy.generation

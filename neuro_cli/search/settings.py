@@ -60,7 +60,7 @@ def check(config: dict[str, Any]) -> None:
 
 
 def completed(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with the sizes of the model that it leaves null. Raises UserError.
+    """Config with the sizes of the model that it leaves null. Raises UserError.
 
     Reads the examples once: what is wrong with them is said before any candidate is sent out.
     """

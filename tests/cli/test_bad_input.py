@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from configs import composed
-from inside import Done, neuro_in_one_world, neuro_inside
+from inside import Done, neuro_in_one_world, neuro_inside, one_line
 from worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli.core.errors import UserError
@@ -108,11 +108,6 @@ def test_a_config_error_costs_no_folder(folder):
     assert shown.returncode == 2
 
 
-@mostly_own
-def test_errors_of_two_ranks_are_printed_once(folder, mpi):
-    refused(neuro("train", *SMALL, cwd=folder, ranks=2, mpi=mpi), "distribution=local (on 2 ranks)")
-
-
 FRAGILE = (
     "train", *SMALL, "model._target_=my_nets.Fragile", "algo.optimizer.lr=0.05", "generations=50", "checkpoint.every=1000"
 )  # fmt: skip
@@ -121,9 +116,25 @@ ON_RANKS = ("distribution=semi_updates", "distribution.ranks_shaping=local")
 
 @pytest.fixture(scope="module")
 def on_two_ranks(folder) -> list[Done]:
-    """Refused by one world: one more rank than members, and a network that comes to give NaN."""
+    """Refused by one world: more ranks than members, a network that comes to give NaN, no method for ranks, a study of worlds."""
     many = ("train", "sampler=iid", "population=1", "distribution=replicated", "batch_size=16", "threads=1")
-    return neuro_in_one_world(many, (*FRAGILE, *ON_RANKS, "hydra.run.dir=nan-own-2"), cwd=folder, ranks=2)
+    nan = (*FRAGILE, *ON_RANKS, "hydra.run.dir=nan-own-2")
+    return neuro_in_one_world(many, nan, ("train", *SMALL), ("scale", *SMALL[:3]), cwd=folder, ranks=2)
+
+
+@needs_mpi
+def test_errors_of_two_ranks_are_printed_once(on_two_ranks):
+    refused(on_two_ranks[2], "distribution=local (on 2 ranks)")
+
+
+@pytest.mark.slow
+def test_errors_of_two_ranks_are_printed_once_by_processes(folder, mpi):
+    refused(neuro("train", *SMALL, cwd=folder, ranks=2, mpi=mpi), "distribution=local (on 2 ranks)")
+
+
+@needs_mpi
+def test_a_launcher_in_front_of_a_scaling_study_is_refused(on_two_ranks):
+    assert one_line(on_two_ranks[3]) == "neuro scale starts its worlds itself: run it without a launcher"
 
 
 @needs_mpi

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from worlds import needs_mpi
 
 from neuro_cli.cli import doctor as module
 from neuro_cli.cli.doctor import Finding, doctor
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.noise import Noise
-from neuro_cli.task.mnist import IDX_FILES
-
-needs_mpi = pytest.mark.skipif(bool(module._ask([sys.executable, "-c", module.MEETING])[1]), reason="no MPI here")
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +160,8 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_data_sets(tmp_path: Path) -> None:
+    from neuro_cli.task.mnist import IDX_FILES
+
     raw = tmp_path / "data" / "MNIST" / "raw"
     raw.mkdir(parents=True)
     for name in IDX_FILES:

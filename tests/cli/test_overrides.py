@@ -14,7 +14,7 @@ VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strateg
 def test_the_first_and_the_last_option_are_chosen_with_and_without_a_plus(group, prefix):
     options = groups()[group]
     for option in {options[0], options[-1]}:
-        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"])[-1] == f"{group}={option}"
+        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).arguments[-1] == f"{group}={option}"
 
 
 @pytest.mark.slow
@@ -22,17 +22,17 @@ def test_the_first_and_the_last_option_are_chosen_with_and_without_a_plus(group,
 @pytest.mark.parametrize("prefix", ["", "+"])
 def test_every_option_is_chosen_with_and_without_a_plus(group, prefix):
     for option in groups()[group]:
-        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"])[-1] == f"{group}={option}"
+        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).arguments[-1] == f"{group}={option}"
 
 
 def test_flags_come_first_whatever_the_order():
-    ready = checked("train", ["+algo=snes,genetic", "-m", "seed=1,2"])
+    ready = checked("train", ["+algo=snes,genetic", "-m", "seed=1,2"]).arguments
     assert ready == ["-m", "hydra.job.name=train", "algo=snes,genetic", "seed=1,2"]
 
 
 def test_an_existing_key_takes_a_plus_and_a_new_dotted_one_keeps_it():
-    assert checked("train", ["+seed=4"])[-1] == "seed=4"
-    assert checked("train", ["+algo.optimizer.betas=[0.9,0.99]"])[-1] == "+algo.optimizer.betas=[0.9,0.99]"
+    assert checked("train", ["+seed=4"]).arguments[-1] == "seed=4"
+    assert checked("train", ["+algo.optimizer.betas=[0.9,0.99]"]).arguments[-1] == "+algo.optimizer.betas=[0.9,0.99]"
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_file_is_an_option_of_its_group(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "found.yaml").write_text("_target_: neuro_cli.model.mnist.MNIST_10K\noutputs: 12\n")
     first, second = (str(tmp_path / folder / "found.yaml") for folder in ("a", "b"))
-    assert checked("train", [f"model={first}", "model.outputs=11"])[-2:] == ["model=found", "model.outputs=11"]
-    assert checked("train", ["-m", f"+model={first},MNIST_30K,{second}"])[-1] == "model=found,MNIST_30K,found_2"
+    assert checked("train", [f"model={first}", "model.outputs=11"]).arguments[-2:] == ["model=found", "model.outputs=11"]
+    assert checked("train", ["-m", f"+model={first},MNIST_30K,{second}"]).arguments[-1] == "model=found,MNIST_30K,found_2"
 
 
 def test_a_file_that_is_no_option_is_refused_in_a_line(tmp_path):

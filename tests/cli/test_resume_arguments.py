@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from inside import neuro_inside, one_line
+from inside import neuro_in_one_world, neuro_inside, one_line
 from omegaconf import OmegaConf
-from worlds import needs_mpi, neuro
+from worlds import needs_mpi
 
 from neuro_cli import load
 from neuro_cli.core.errors import UserError
@@ -109,7 +109,7 @@ def test_the_launcher_chooses_the_ranks_of_a_resumed_run(folder):
     text = config.read_text()
     assert "\nranks: null\n" in text
     config.write_text(text.replace("\nranks: null\n", "\nranks: 2\n"))  # as if begun with ranks=2
-    done = neuro("resume", "plain", "generations=5", cwd=folder, ranks=1)
+    (done,) = neuro_in_one_world(("resume", "plain", "generations=5"), cwd=folder, ranks=1)
     assert done.returncode == 0, done.stderr
     summary = json.loads((folder / "plain" / "summary.json").read_text())
     assert (summary["generations"], summary["ranks"]) == (5, 1)

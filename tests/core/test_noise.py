@@ -5,8 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
-from scipy.special import ndtri
 
 from neuro_cli.core import philox
 from neuro_cli.core.noise import NOISE_STREAM, Noise, random_permutation, random_words
@@ -70,6 +68,8 @@ PINNED = [-0.2786441445350647, -0.9463006854057312, 0.6826929450035095, -0.65068
 
 
 def test_quantile_function_is_met_within_2e_5():
+    from scipy.special import ndtri
+
     random = np.random.default_rng(0)
     tail = np.concatenate([random.integers(1, 2**31, 500_000), 2 ** np.arange(31), [2**31 - 1]]).astype(np.uint32)
     made = philox.normals(torch.from_numpy(tail.astype(np.int64))).double().numpy()
@@ -85,6 +85,8 @@ def test_slope_products_are_exact_so_fused_multiply_add_changes_nothing():
 
 def test_law_is_standard_normal():
     """Mean, variance, skewness, kurtosis within 4 standard errors, and Kolmogorov-Smirnov."""
+    from scipy import stats
+
     sample = noise(7, 2**20).draw(3, [0, 1, 2, 3]).double().numpy().ravel()
     count = sample.size
     assert abs(sample.mean()) < 4 / np.sqrt(count)
@@ -162,6 +164,8 @@ def test_bits_of_combine_do_not_depend_on_threads_or_cuts(threads):
 
 
 def test_permutations_are_addressed_and_uniform():
+    from scipy import stats
+
     first = random_permutation(1, 0, 1000)
     assert torch.equal(first.sort().values, torch.arange(1000))
     assert torch.equal(first, random_permutation(1, 0, 1000))

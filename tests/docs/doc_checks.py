@@ -22,7 +22,6 @@ from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli import overrides
 from neuro_cli.cli.overrides import checked, parse_plain, with_members
 from neuro_cli.cli.registry import MODULES
-from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
@@ -36,6 +35,7 @@ from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.ensemble.members import kinds_of
 from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.options import Options
+from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scaling.plan import study_of
 from neuro_cli.search.settings import check as check_search
@@ -148,7 +148,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
             file = cwd / word.removeprefix("model=")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(BEST)
-    texts = [text for text in checked(verb, arguments) if not text.startswith("-") and text != "job"]
+    texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text != "job"]
     for job in jobs_of([text for text in texts if text != f"hydra.job.name={verb}"]):
         node = overrides._compose(verb, job)
         config = OmegaConf.to_container(OmegaConf.masked_copy(node, [key for key in node if key != "hydra"]), resolve=True)

@@ -12,7 +12,7 @@ from doc_commands import PAGES, ROOT, section_of
 
 from neuro_cli import __version__
 from neuro_cli.cli.overrides import groups
-from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
+from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 
 TEXTS = {page.name: page.read_text() for page in PAGES}
 TABLE = re.compile(r"<!-- options: (.+?) -->\n\| key \| default \| what it is \|\n\|---\|---\|---\|\n((?:\|.*\n)+)")

@@ -256,9 +256,10 @@ class Simulation:
         self._tick_later(peer)
 
     def _connect(self, peer: Peer) -> None:
-        for name in sorted(peer.wants | set(peer.there)):
+        asks = self.safe and peer.started  # whether it was removed
+        for name in sorted(peer.wants.union(peer.there)):
             reached = name in peer.wants and self._reaches(peer.name, name)
-            if reached and self.safe and self._refuses(name, peer):
+            if reached and asks and self._refuses(name, peer):
                 reached = False
                 peer.refusals += 1
             if reached and name not in peer.there:
@@ -277,9 +278,9 @@ class Simulation:
             self._join(ledger=peer.ledger)
 
     def _refuses(self, name: str, peer: Peer) -> bool:
-        """Whether a leader tells a peer that it was removed."""
+        """Whether a leader tells a peer that has started that it was removed."""
         other = self.peers[name]
-        return other.started and peer.started and other.election.can_commit and peer.name not in other.election.members
+        return other.started and other.election.can_commit and peer.name not in other.election.members
 
     def _watch(self, peer: Peer) -> None:
         """Remove members that are silent for long, as the leader; who is connected says something now and then (pings)."""
@@ -442,7 +443,8 @@ class Simulation:
         if replica is None:
             return
         log = replica.log
-        for index in range(max(peer.committed, log.base) + 1, replica.committed + 1):
+        begin = peer.committed if peer.committed > log.base else log.base
+        for index in range(begin + 1, replica.committed + 1):
             term = log.term_at(index)
             known = self.agreed.setdefault(index, (term, replica.term))
             if known[0] != term:
@@ -455,8 +457,10 @@ class Simulation:
         if peer.led != replica.term:
             peer.led = replica.term
             self._check_complete(peer.name, replica)
+        base = log.base
         for name, known in replica.progress.items():
-            self._check_acknowledged(name, known.match, replica)
+            if known.match > base:
+                self._check_acknowledged(name, known.match, replica)
 
     def _check_complete(self, name: str, replica: Any) -> None:
         """Leader completeness, by log matching of the last entry that was committed in an earlier term."""
@@ -466,7 +470,7 @@ class Simulation:
 
     def _check_acknowledged(self, name: str, match: int, leader: Any) -> None:
         other = getattr(self.peers[name].election, "_replica", None)
-        if other is None or other.term != leader.term or match <= max(leader.log.base, other.log.base):
+        if other is None or other.term != leader.term or match <= other.log.base:
             return
         if other.log.term_at(match) != leader.log.term_at(match):
             raise Violation(f"{name} has acknowledged index {match} in term {leader.term} and does not have it")

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from cluster_lab import SECRET, SMALL, Lab, consistent, descendants_with
@@ -16,15 +18,19 @@ from worlds import clean_environment
 from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.runner.load import load
 
+# peers that train while others start: naps leave the cores to those
+NAPPING, TRUST = "model._target_=napping_digits.NappingDigits", "trust=napping_digits"
+
 
 @pytest.fixture
 def lab(tmp_path):
-    found = Lab(tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0", "cluster.join_timeout=30")
+    shutil.copy(Path(__file__).parent / "napping_digits.py", tmp_path)
+    found = Lab(tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0", "cluster.join_timeout=30", NAPPING)
     yield found
     found.end()
 
 
-def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_any_other(lab, tmp_path):
+def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_any_other(lab, tmp_path, monkeypatch):
     founder = lab.start()
     second, third = (lab.start(join=founder.address) for _ in range(2))
     lab.wait(lambda: lab.whole([founder, second, third]), 120, "a cluster of three")
@@ -34,7 +40,7 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     def refused(*arguments: str, secret: str = SECRET) -> str:
         where = {VARIABLE: secret, "OMP_NUM_THREADS": "1"}
         join = f"cluster.join={founder.address}"
-        return one_line(neuro_inside("evolve", *SMALL, "cluster.local_peers=1", join, *arguments, cwd=tmp_path, **where))
+        return one_line(neuro_inside("evolve", *SMALL, NAPPING, "cluster.local_peers=1", join, *arguments, cwd=tmp_path, **where))
 
     place = f"cluster.join={founder.address}"
     assert refused(secret="a wrong secret, long enough") == f"{place}: refused: it has another secret"
@@ -65,7 +71,7 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
 
     # any peer writes the model at any time
     exported = neuro_inside(
-        "evolve", "export", str(newcomer.run), f"file={tmp_path / 'model.safetensors'}", "from_start=true", cwd=tmp_path
+        "evolve", "export", str(newcomer.run), f"file={tmp_path / 'model.safetensors'}", "from_start=true", TRUST, cwd=tmp_path
     )
     assert exported.returncode == 0, exported.stderr
     assert (tmp_path / "model.safetensors").stat().st_size > 4 * 11274
@@ -78,13 +84,15 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     rows = (survivors[0].run / "metrics.csv").read_text().splitlines()
     assert rows[0].startswith("generation,fitness_mean,")
     summary = newcomer.summary()
-    again = neuro_inside("evolve", "export", str(newcomer.run), "from_start=true", cwd=tmp_path)
+    again = neuro_inside("evolve", "export", str(newcomer.run), "from_start=true", TRUST, cwd=tmp_path)
     assert f"iteration {summary['generations']}, parameters {summary['parameters_sha256'][:16]}" in again.stdout
-    assert sum(parameter.numel() for parameter in load(newcomer.run).parameters()) == summary["parameters"]
-    for verb in ("evaluate", "report"):
-        done = neuro_inside(verb, str(newcomer.run), cwd=tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    model = load(newcomer.run, trust=["napping_digits"])
+    assert sum(parameter.numel() for parameter in model.parameters()) == summary["parameters"]
+    for verb in (("evaluate", TRUST), ("report",)):
+        done = neuro_inside(verb[0], str(newcomer.run), *verb[1:], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert "a peer of neuro evolve" in one_line(neuro_inside("resume", str(newcomer.run), cwd=tmp_path))
+    assert "a peer of neuro evolve" in one_line(neuro_inside("resume", str(newcomer.run), TRUST, cwd=tmp_path))
 
     # what is left of a cluster goes on, when told so
     alone = lab.start(f"cluster.from_run={newcomer.run}", "cluster.force_new=true")

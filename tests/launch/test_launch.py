@@ -69,7 +69,7 @@ def ranks_of(pids: list[int]) -> list[int]:
 @pytest.mark.parametrize(
     ("mpi", "number"),
     [
-        ("own", signal.SIGTERM),
+        pytest.param("own", signal.SIGTERM, marks=pytest.mark.slow),  # by default to ranks of tests/launch/test_lock.py
         ("openmpi", signal.SIGINT),
         pytest.param("openmpi", signal.SIGTERM, marks=pytest.mark.slow),
     ],

@@ -89,7 +89,6 @@ def saved(world: MpiWorld, folder: Path, name: str, config: dict[str, Any]) -> N
 
 def main() -> None:
     world, folder = mpi_world(), Path(sys.argv[1])
-    chromosome_updates.PIECE = 4096  # several pieces of a small network
     work = []
     for word in sys.argv[2:]:
         size, algorithms, distributions = word.split(":")
@@ -105,4 +104,9 @@ def main() -> None:
                     saved(world, folder, f"{algorithm}-{name}", {**deepcopy(bases[algorithm]), "distribution": chosen})
 
 
-main()
+whole_piece = chromosome_updates.PIECE
+chromosome_updates.PIECE = 4096  # several pieces of a small network
+try:
+    main()
+finally:
+    chromosome_updates.PIECE = whole_piece  # the world serves other tests too

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from configs import SAMPLERS
-from worlds import Mpi, own_mpi, program
+from shared_world import program_in_world
+from worlds import Mpi, own_mpi
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
@@ -64,8 +65,7 @@ def centres(tmp_path_factory) -> Centres:
                 plan = {size: names for size, names in plan.items() if names}
             words = [f"{size}:{','.join(names)}:{','.join(DISTRIBUTIONS)}" for size, names in plan.items()]
             local = [f"1:{','.join(ALGORITHMS)}:local"] if distribution == "local" else []
-            done = program(PROGRAM, str(file.parent), *local, *words, cwd=file.parent, ranks=max(plan), mpi=mpi)
-            assert done.returncode == 0, done.stderr[-3000:]
+            program_in_world(PROGRAM, str(file.parent), *local, *words, cwd=file.parent, ranks=max(plan), mpi=mpi)
         return np.load(file)
 
     return centre

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worlds import Mpi, program
+from shared_world import program_in_world
+from worlds import Mpi
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 ALGORITHMS = ("snes", "tiny")
@@ -28,8 +29,7 @@ def made(folder: Path, mpi: Mpi, sizes: tuple[int, ...]) -> Path:
     if not place.exists():
         place.mkdir()
         words = [f"{size}:{','.join(ALGORITHMS)}:{','.join((*CU, *SU, *(('local',) if size == 1 else ())))}" for size in sizes]
-        done = program(PROGRAM, str(place), *words, cwd=place, ranks=max(sizes), mpi=mpi)
-        assert done.returncode == 0, done.stderr[-3000:]
+        program_in_world(PROGRAM, str(place), *words, cwd=place, ranks=max(sizes), mpi=mpi)
     return place
 
 

@@ -14,8 +14,6 @@ from inside import neuro_inside, one_line
 from made_runs import config, made_run, made_search, made_study
 
 from neuro_cli.report.downsample import LEAST, MOST, curve
-from neuro_cli.report.page import write_page
-from neuro_cli.report.page_tables import TableCell, cell
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
 from neuro_cli.run_folder.metrics import read_metrics
@@ -82,6 +80,8 @@ class Page(HTMLParser):
 def reported(*folders: Path, file: Path | None = None) -> Page:
     """The page of these folders; it lies beside the first."""
     jobs = [job for folder in folders for job in read_jobs(folder)]
+    from neuro_cli.report.page import write_page  # and Bokeh, which only these tests need
+
     file = file or folders[0].parent / "report.html"
     write_page(jobs, file, folders[0].name)
     return Page(file.read_text())
@@ -221,6 +221,8 @@ def test_a_study_a_search_and_a_cluster(tmp_path):
     ],
 )
 def test_what_was_typed_stays_as_it_is_and_is_sorted_as_what_it_is(value, text, key):
+    from neuro_cli.report.page_tables import TableCell, cell
+
     assert cell(value) == TableCell(text, key)
 
 

@@ -8,7 +8,6 @@ import pytest
 from chromium import DESKTOP, PHONE, Chromium, needs_chromium
 from made_runs import made_run, made_search, made_study
 
-from neuro_cli.report.page import write_page
 from neuro_cli.report.table import read_jobs
 from neuro_cli.run_folder.palette import COLOURS
 
@@ -39,6 +38,8 @@ return [...document.querySelectorAll(".plot")].map((plot) => {
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> Path:
     """Runs with seeds and with a hostile name, a search and a study."""
+    from neuro_cli.report.page import write_page
+
     folder = tmp_path_factory.mktemp("browsed")
     for seed in (1, 2):
         made_run(folder / "runs" / f"a{seed}", 60, whole=60, algo="openai_es", seed=seed)

@@ -65,6 +65,7 @@ def test_neuro_alone_is_timed_and_written(tmp_path):
     assert not (tmp_path / "outputs").exists()  # no environment is made for a system that is not asked for
 
 
+@pytest.mark.slow  # makes an environment with a pip of its own
 def test_a_peer_that_cannot_be_installed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")

@@ -26,7 +26,7 @@ CALL_SECONDS = 5.0
 CONNECT_SECONDS = 10.0  # in which a nameserver must answer a process that begins
 RETRY_SECONDS = 0.25
 MIN_BEAT, LONGEST_BEAT = 0.01, 60.0
-MOST_SKIPPED = 100  # brokers whose entries are wrong, and told
+MOST_SKIPPED = 100  # brokers whose entries are wrong, and reported
 _skipped: set[tuple[int, str]] = set()
 
 
@@ -43,7 +43,7 @@ async def brokers(stub: NameserverStub, address: str, security: Security) -> lis
 
 
 def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[messages.BrokerInfo]:
-    """Those of ``known`` to which a connection may be made. What a nameserver says of others ends nobody: each is told once."""
+    """Those of ``known`` to which a connection may be made. Others end nobody: each is reported once."""
     kept = []
     for info in known:
         reason = wrong(info.address, security.only_here)

@@ -95,7 +95,7 @@ class Broker:
             await asyncio.sleep(FORGET_LOOK_SECONDS)
             try:
                 gone = self._submission.forget(self._settings.forget_after)
-            except StoreError:  # told by the store; they are looked for again
+            except StoreError:  # reported by the store; they are looked for again
                 continue
             for run in gone:
                 log.warning("run %s: its model was not there for %g s; its tasks are dropped", run, self._settings.forget_after)

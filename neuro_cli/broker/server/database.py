@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 1.0
 CHECKPOINT_BYTES = 8 * 2**20
 QUIET_SECONDS = 10.0  # without a refusal, after which a disk counts as no longer full
-MOST_TOLD = 20  # damaged places that are told one by one
+MOST_REPORTED = 20  # damaged places that are reported one by one
 
 
 class StoreError(UserError):
@@ -121,7 +121,7 @@ class Database:
                 f"{self.path}: a broker's database of format {version or 1}, this neuro has format {VERSION}: "
                 "let the neuro that made it finish its runs, or move the file away, and models send their tasks again"
             )
-        found = [bytes(row[0]).decode() for row in db.execute(f"PRAGMA integrity_check({MOST_TOLD})")]
+        found = [bytes(row[0]).decode() for row in db.execute(f"PRAGMA integrity_check({MOST_REPORTED})")]
         if found != ["ok"]:
             said = "; ".join(" ".join(line.split()) for line in found[:3])
             raise UserError(f"{self.path}: damaged ({said}): move its folder away, and models send their tasks again")
@@ -163,11 +163,11 @@ class Database:
 
     def _tell(self, text: str) -> None:
         self.damaged += 1
-        if len(self.damage) < MOST_TOLD:
+        if len(self.damage) < MOST_REPORTED:
             log.error("%s", text)
             self.damage.append(text)
-        elif len(self.damage) == MOST_TOLD:
-            self.damage.append(f"{self.path}: more than {MOST_TOLD} damaged places; its table damaged has them all")
+        elif len(self.damage) == MOST_REPORTED:
+            self.damage.append(f"{self.path}: more than {MOST_REPORTED} damaged places; its table damaged has them all")
             log.error("%s", self.damage[-1])
 
     def _note_serial(self) -> None:

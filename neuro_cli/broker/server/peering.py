@@ -19,7 +19,7 @@ from neuro_cli.broker.wire import BATCH_BYTES, open_channel, reason
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5  # between two looks for a broker that needs help
-TELL_SECONDS = 0.1  # after which a change of the capacity is told at the latest
+TELL_SECONDS = 0.1  # after which a change of the capacity is reported at the latest
 STAY_SECONDS = 2.0  # with one that has no more tasks
 
 
@@ -80,7 +80,7 @@ class _Session:
                 await reader
 
     async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:
-        told, told_at = -1, 0.0
+        reported, reported_at = -1, 0.0
         while not reader.done():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), TELL_SECONDS)
@@ -88,11 +88,11 @@ class _Session:
             self._return_unwanted()
             capacity, now = self._capacity(), time.monotonic()
             outbox, self._outbox = self._outbox, []
-            if outbox or capacity != told or now - told_at > 1.0:
+            if outbox or capacity != reported or now - reported_at > 1.0:
                 for message in _merged(outbox) or [messages.WorkerMessage()]:
                     message.capacity = capacity
                     await call.write(message)
-                told, told_at = capacity, now
+                reported, reported_at = capacity, now
             if not self._holding and not outbox and now - self._useful > STAY_SECONDS:
                 return
         reader.result()

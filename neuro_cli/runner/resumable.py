@@ -1,0 +1,25 @@
+"""Groups and keys of a run that ``neuro resume`` may change; all others stay as its config has them."""
+
+RESUME_GROUPS = ("distribution", "fabric", "logger")
+RESUME_KEYS = (
+    "generations",
+    "time_limit",
+    "stop.metric",
+    "stop.at",
+    "threads",
+    "device",
+    "ranks",
+    "checkpoint.every",
+    "checkpoint.keep",
+    "evaluate.every",
+    "task.root",
+    "task.download",
+    "task.environments",
+    "task.evaluation_episodes",
+    "distribution.ranks_shaping",
+    "distribution.wire",
+    "distribution.overlap",
+    "distribution.encoding",
+    "distribution.pieces",
+    "algo.keep_last_step",
+)

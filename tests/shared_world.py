@@ -1,0 +1,91 @@
+"""A world of ranks that outlives a test: what needs ranks, and none of its own, runs there. A start costs seconds a rank."""
+
+import atexit
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+from worlds import Mpi, clean_environment
+
+PROGRAM = Path(__file__).parent / "world_program.py"
+
+
+class SharedWorld:
+    """``ranks`` processes of ``mpi`` that take requests of :mod:`world_program` until :meth:`end`."""
+
+    def __init__(self, mpi: Mpi, ranks: int) -> None:
+        self.ranks, self._output = ranks, TemporaryFile()  # noqa: SIM115 (open as long as the world)
+        self._process = subprocess.Popen(
+            mpi.command(ranks, str(PROGRAM)), cwd=PROGRAM.parent, env=clean_environment(), stdin=subprocess.PIPE,
+            stdout=self._output, stderr=self._output, text=True,
+        )  # fmt: skip
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, cwd: Path, results: Path, timeout: float, **work: Any) -> list[Any]:
+        """What the commands of a request left. Raises AssertionError with all that the ranks have printed."""
+        results.unlink(missing_ok=True)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"cwd": str(cwd), "results": str(results), **work}) + "\n")
+        self._process.stdin.flush()
+        deadline = time.monotonic() + timeout
+        while not results.exists():
+            if not self.alive or time.monotonic() > deadline:
+                self.end(at_once=True)
+                self._output.seek(0)
+                text = self._output.read().decode(errors="replace")
+                raise AssertionError(f"the world left no {results} within {timeout:.0f} s: {text[-3000:]}")
+            time.sleep(0.02)
+        return json.loads(results.read_text())
+
+    def end(self, at_once: bool = False) -> None:
+        if at_once:
+            self._process.kill()
+        else:
+            self._process.stdin.close()  # type: ignore[union-attr]
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+_worlds: dict[str, SharedWorld] = {}
+
+
+def shared_world(mpi: Mpi, ranks: int) -> SharedWorld:
+    """The world of this process with at least ``ranks``; a smaller one makes way."""
+    found = _worlds.get(mpi.name)
+    if found is not None and found.alive and found.ranks >= ranks:
+        return found
+    if found is not None and found.alive:
+        found.end()
+    _worlds[mpi.name] = SharedWorld(mpi, ranks)
+    return _worlds[mpi.name]
+
+
+def end_worlds() -> None:
+    for world in _worlds.values():
+        if world.alive:
+            world.end()
+    _worlds.clear()
+
+
+def program_in_world(path: Path, *arguments: str, cwd: Path, ranks: int, mpi: Mpi, timeout: float = 300) -> None:
+    """Run a Python program on all ranks of a world of at least ``ranks``. Raises AssertionError where it fails."""
+    shared_world(mpi, ranks).ask(cwd, cwd / "program.done", timeout, program=[str(path), *arguments])
+
+
+def commands_in_world(lines: Sequence[tuple[int, Sequence[str]]], cwd: Path, mpi: Mpi) -> list[Any]:
+    """Exit code, output and errors of ``neuro LINE`` by so many ranks, for each of ``lines``."""
+    world = shared_world(mpi, max(ranks for ranks, _ in lines))
+    return world.ask(cwd, cwd / "commands.json", 300, lines=[(ranks, list(line)) for ranks, line in lines])
+
+
+atexit.register(end_worlds)

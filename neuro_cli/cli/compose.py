@@ -44,7 +44,7 @@ def composed(overrides: Sequence[str]) -> Composed:
         if text.startswith("-"):
             raise UserError(f"{text}: overrides like key=value are allowed here; a sweep is a loop")
     with _global_state_put_back(), mending():
-        texts = checked("train", list(overrides))
+        texts = checked("train", list(overrides)).arguments
         with initialize_config_dir(CONFIG_FOLDER, version_base="1.3", job_name="train"):
             whole = compose("train", texts, return_hydra_config=True)
         HydraConfig.instance().set_config(whole)  # for ${hydra:...} in the folder's name

@@ -19,7 +19,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 html_theme = "alabaster"
-html_theme_options = {"fixed_sidebar": True, "page_width": "1200px", "sidebar_width": "240px"}
+html_theme_options = {"fixed_sidebar": True, "page_width": "1300px", "body_max_width": "none", "sidebar_width": "240px"}
 html_copy_source = False
 html_title = f"neuro {release}"
 
@@ -33,9 +33,10 @@ NAVIGATION = {
         "docs/darwinn", "docs/noise_reuse", "docs/distributed_evolution", "docs/reinforcement_learning", "docs/ensembles",
         "docs/architecture_search",
     ],
-    "Results": ["docs/performance", "docs/reproduce", "docs/results/gpu", "docs/results/full/*", "docs/results/quick/*"],
+    "Results": ["docs/performance", "docs/reproduce", "docs/results/gpu"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
 }  # fmt: skip
+RECORDS = ["/docs/results/full/*", "/docs/results/quick/*"]  # below docs/reproduce, so from the root
 
 
 def navigation(caption: str, pages: list[str]) -> str:
@@ -45,9 +46,11 @@ def navigation(caption: str, pages: list[str]) -> str:
 
 
 def add_navigation(app, page: str, source: list[str]) -> None:
-    """Append the tables of contents to the first page: on a code host they would be noise."""
+    """Append the tables of contents to the pages that lead to others: on a code host they would be noise."""
     if page == root_doc:
         source[0] += "".join(navigation(*part) for part in NAVIGATION.items())
+    elif page == "docs/reproduce":
+        source[0] += navigation("Records", RECORDS)
 
 
 def write_index(app, error: Exception | None) -> None:

@@ -65,7 +65,7 @@ def train(*overrides: str, folder: str | Path | None = None, **values: Any) -> R
 
 
 def resume(run: str | Path, *overrides: str, **values: Any) -> Result:
-    """Continue a run from its last checkpoint as ``neuro resume`` does.
+    """Continue the run in the folder ``run`` from its last checkpoint as ``neuro resume`` does.
 
     ``overrides``, ``values``: keys that may change, ``checkpoint`` (a generation), ``trust``, and every object that the script
     gave to :func:`train`. Raises as :func:`train`.
@@ -74,7 +74,7 @@ def resume(run: str | Path, *overrides: str, **values: Any) -> Result:
 
 
 def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float]:
-    """Metrics on the test set of a run's trained network, as ``neuro evaluate`` prints them.
+    """Metrics on the test set of the trained network in the folder ``run``, as ``neuro evaluate`` prints them.
 
     ``overrides``, ``values``: ``checkpoint`` (a generation), ``trust``, ``device``, ``threads``, ``task`` (a dict with root,
     download, evaluation_episodes), and the model and the task that the script gave to :func:`train`. Raises UserError.

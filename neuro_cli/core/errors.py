@@ -18,7 +18,7 @@ class UserError(Exception):
 
 
 class ConfigError(UserError, ValueError):
-    """A config value out of its range: ``key=value: what is allowed``."""
+    """A config value out of its range, in one line: ``key``, ``=``, ``value``, ``: ``, what is ``allowed``."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         super().__init__(f"{key}={value}: {allowed}")

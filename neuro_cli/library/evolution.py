@@ -50,12 +50,15 @@ class Point(nn.Module):
 class Evolution:
     """Evolution strategy that trains ``module`` (or a point, a vector (M,)) without back-propagation.
 
-    Under an MPI launcher the population is spread over the ranks, all of which run the same script; rank 0's initial numbers
-    count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command line, with the values
-    there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` change those of an ``algo`` by name.
-    ``generations``: length of the algorithm's schedules, None: they stay constant. ``threads``: members scored side by side
-    on a rank, by threads that call the fitness function at once; None: the machine's cores over its ranks. ``shared_pass``:
-    closures of many members are answered by one forward pass where the module allows it; None: on a GPU. Raises ConfigError.
+    Under an MPI launcher the ``population`` (members a generation) is spread over the ranks, all of which run the same script;
+    rank 0's initial numbers count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command
+    line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` change those of an
+    ``algo`` by name. ``seed``: of the noise, in [0, 2**64). ``generations``: length of the algorithm's schedules, None: they
+    stay constant. ``layout``: shared_batch, or per_example, where each direction of noise has its own share of the batch.
+    ``precision``: float32 | bfloat16, of the forward passes. ``threads``: members scored side by side on a rank, by threads
+    that call the fitness function at once; None: the machine's cores over its ranks. ``shared_pass``: closures of many members
+    are answered by one forward pass where the module allows it; None: on a GPU. ``world``: the ranks, None: the launcher's.
+    Raises ConfigError.
     """
 
     def __init__(

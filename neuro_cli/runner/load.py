@@ -84,7 +84,7 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
 
 
 def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None, **objects: Any) -> nn.Module:
-    """Load the trained ``nn.Module`` of a run folder, in evaluation mode. An ensemble's gives mean logits and has ``members``.
+    """Load the trained ``nn.Module`` of the folder ``run``, in evaluation mode; an ensemble's gives mean logits, and has members.
 
     ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours that the saved config may take
     classes from. ``objects``: the model and the task of a run that a script made with objects. Raises UserError.

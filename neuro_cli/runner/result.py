@@ -16,14 +16,17 @@ from neuro_cli.runner.own_code import import_path_put_back
 
 
 class Result:
-    """Result of the run in the folder ``run``. Nothing is read before it is asked for, and the network at most once."""
+    """Result of the run in the folder ``run``. Nothing is read before it is asked for, and the network at most once.
+
+    ``trust``: packages that its config may take classes from, None: all; ``objects``: options by group that a script made;
+    ``summary``: content of ``summary.json`` where it is known.
+    """
 
     run: Path
 
     def __init__(
         self, run: Path, trust: list[str] | None, objects: dict[str, Any], summary: dict[str, Any] | None = None
     ) -> None:
-        """``trust``, ``objects``: as :func:`neuro_cli.runner.load.read_config` takes them; ``summary``: where it is known."""
         self.run, self._trust, self._objects, self._summary = run, trust, objects, summary
 
     @classmethod

@@ -134,7 +134,7 @@ class Lab:
             peer.end()
         for peer in self.peers:
             try:
-                peer.process.wait(30)
+                peer.process.wait(240)
             except subprocess.TimeoutExpired:
                 peer.process.kill()
                 peer.process.wait()

@@ -105,11 +105,17 @@ def descendants(pid: int) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended and waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    """Whether a thread of the process runs; one that has ended and waits to be reaped does not.
+
+    Of a process that was killed the first thread may have ended while others still hold its files and locks.
+    """
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            if thread.read_text().rpartition(")")[2].split()[0] != "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return False
 
 
 def wait_for_end(pids: Iterable[int]) -> None:

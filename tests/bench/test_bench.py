@@ -107,6 +107,7 @@ def test_bench_refuses_an_unknown_subject(tmp_path):
     assert done.stderr == f"neuro: error: what=generatoin: must be one of {kinds}\n"
 
 
+@pytest.mark.slow  # by default tests/distribution/test_ensemble_methods.py counts what is handed to the fabric
 @needs_mpi
 def test_bench_ensemble_bytes_counts_at_the_fabric(tmp_path):
     smaller = ("~ensemble.bytes.models.CIF_8M", "~ensemble.bytes.models.WRN_28_12", "ensemble.bytes.models.MNIST_3M._target_=")

@@ -351,6 +351,7 @@ def test_every_rank_of_a_world_calls_it_alike(folder):
     assert seen[0]["object-2 without"][1].startswith("model: made by a script: neuro_cli.resume(")
 
 
+@pytest.mark.slow  # by default tests/launch start worlds of their own, by the same function
 @needs_mpi
 def test_ranks_of_its_own_world(capfd):
     setting = {"population": 8, "batch_size": 16, "threads": 1, "generations": 3}

@@ -23,6 +23,7 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
+@mostly_own
 def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
     """Rank 1 never comes to the point where the ranks wait for the download of rank 0."""
     setting = ("model._target_=one_rank_nets.Refused", "task=mnist", "task.download=true")

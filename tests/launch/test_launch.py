@@ -70,7 +70,7 @@ def ranks_of(pids: list[int]) -> list[int]:
     ("mpi", "number"),
     [
         pytest.param("own", signal.SIGTERM, marks=pytest.mark.slow),  # by default to ranks of tests/launch/test_lock.py
-        ("openmpi", signal.SIGINT),
+        pytest.param("openmpi", signal.SIGINT, marks=pytest.mark.slow),
         pytest.param("openmpi", signal.SIGTERM, marks=pytest.mark.slow),
     ],
     indirect=["mpi"],
@@ -109,6 +109,7 @@ def test_a_killed_rank_ends_the_world(folder, start):
     assert left_in(folder / "tmp") == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="Open MPI refuses root alone")
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
 def test_root_is_told_what_open_mpi_wants(folder, mpi):

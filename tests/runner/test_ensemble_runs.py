@@ -150,6 +150,7 @@ def test_a_lost_rank_costs_no_whole_iteration(folder, mpi):
     assert outcome(folder / name)[0] == outcome(folder / f"{name}-whole")[0]
 
 
+@pytest.mark.slow  # by default one of two ranks is killed
 @needs_mpi
 def test_resume_finds_what_a_killed_world_left(folder):
     """Runner, launcher and ranks are all killed: nobody is there to write, the next resume does it."""

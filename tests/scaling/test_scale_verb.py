@@ -49,6 +49,7 @@ def test_methods_are_measured_on_two_networks_and_projected(tmp_path):
     assert sent("semi_updates", "bytes_sent") == pytest.approx(2 * sent("chromosome_updates", "bytes_sent"), rel=0.01)
 
 
+@pytest.mark.slow  # by default populations are
 def test_ensembles_are_measured_like_populations(tmp_path):
     setting = (*SMALL[:1], "populations=[]", "strong=[4]", *SMALL[3:], *THREADS, "fabrics=[native]", "projected_ranks=[2,4]")
     methods = "methods=[logits_allreduce,logits_tree,logits_pipelined,logits_microbatches,batch_parallel]"

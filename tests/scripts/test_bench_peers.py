@@ -50,6 +50,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
     assert out == ""
 
 
+@pytest.mark.slow
 def test_neuro_alone_is_timed_and_written(tmp_path):
     done = bench_peers("--systems", "neuro", *SMALL, "--repeats", "2", "--output", "here/peers.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from neuro_cli.core.errors import UserError as UserError
     from neuro_cli.library.evolution import Evolution as Evolution
     from neuro_cli.library.perturbed_layers import perturbed as perturbed
+    from neuro_cli.library.result import Result as Result
     from neuro_cli.runner.load import load as load
-    from neuro_cli.runner.result import Result as Result
 
 _HOMES = {
     "algo": "",
@@ -30,7 +30,7 @@ _HOMES = {
     "ConfigError": "core.errors",
     "UserError": "core.errors",
     "Evolution": "library.evolution",
-    "Result": "runner.result",
+    "Result": "library.result",
     "evaluate": "cli.library",
     "load": "runner.load",
     "perturbed": "library.perturbed_layers",

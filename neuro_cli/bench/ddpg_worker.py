@@ -17,8 +17,8 @@ from torch import nn
 from neuro_cli.bench.returns import fresh_return, mean_return
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.core.metric import RETURN
+from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.checkpoint import write_atomically
-from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 

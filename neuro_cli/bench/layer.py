@@ -22,9 +22,9 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.build import device_of, threads_of
 from neuro_cli.runner.config import PRECISIONS
-from neuro_cli.runner.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.batched import chunk_rows, dense_directions
 from neuro_cli.scoring.candidate import Candidate

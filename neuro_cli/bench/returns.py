@@ -9,8 +9,8 @@ from torch import nn
 from neuro_cli.core.metric import RETURN
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.centre import sums_over_chunks
-from neuro_cli.runner.instantiate import make
 from neuro_cli.task.reinforcement import Reinforcement
 
 ELSEWHERE = 0x5EED_0F_F5E5  # added to the run's seed: other test episodes, which training does not use either

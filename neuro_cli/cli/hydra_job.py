@@ -20,10 +20,10 @@ from neuro_cli.cli.overrides import Checked, checked, groups_help, with_members
 from neuro_cli.cli.sweep import swept
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
+from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
 from neuro_cli.runner import stop
-from neuro_cli.runner.own_code import JOB_VARIABLE
 
 CONFIG_FOLDER = str(config_folder())
 
@@ -61,7 +61,7 @@ def _mode_of(command: Checked) -> Iterator[None]:
 
 def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
     """Run ``work`` on the resolved config and the output folder. Errors are reported here, since Hydra would print a page."""
-    from neuro_cli.runner.own_code import let_import
+    from neuro_cli.factory.own_code import let_import
 
     let_import()  # code that is instantiated from here on was named by the user
     run = Path(HydraConfig.get().runtime.output_dir)

@@ -24,17 +24,17 @@ from neuro_cli.cli.values import Request, request_of
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.factory.made import placed, plain
+from neuro_cli.factory.own_code import let_import
 from neuro_cli.launch.requeue import checkpoint_left
+from neuro_cli.library.result import Result
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.config import is_search, resumed_config
 from neuro_cli.run_folder.log import log_to, messages
 from neuro_cli.runner import evaluate as evaluation
 from neuro_cli.runner import loop
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.made import placed, plain
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.own_code import let_import
-from neuro_cli.runner.result import Result
 from neuro_cli.runner.session import hand_out, receive, unanimous
 
 

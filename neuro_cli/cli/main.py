@@ -16,9 +16,9 @@ from neuro_cli.core.errors import INTERRUPTED, UserError, interrupted, nearest, 
 from neuro_cli.core.process import die_with_parent
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
 from neuro_cli.runner import stop
-from neuro_cli.runner.own_code import JOB_VARIABLE
 
 
 def help_text() -> str:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.runner import stop
-from neuro_cli.runner.own_code import import_path_put_back
 
 _LOG = logging.getLogger("neuro_cli")
 

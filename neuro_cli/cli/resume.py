@@ -50,10 +50,10 @@ class Session:
 
 def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> Session:
     """Options and checkpoint of a run that goes on. ``objects``: by group, what a script made. Raises UserError."""
+    from neuro_cli.factory.made import Made, is_made
     from neuro_cli.launch.lock import launched_by_us
     from neuro_cli.runner.ensemble.recover import recover
     from neuro_cli.runner.load import read_checkpoint, read_config
-    from neuro_cli.runner.made import Made, is_made
     from neuro_cli.runner.options import Options
 
     changes, generation, trust = _resume_arguments(overrides)

@@ -16,10 +16,10 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
+from neuro_cli.factory.made import Made
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.made import Made
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.task.base import Task
 

@@ -23,10 +23,10 @@ from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
 from neuro_cli.evolve.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
-from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.selection.base import Selection

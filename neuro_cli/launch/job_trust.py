@@ -4,14 +4,14 @@ import os
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.own_code import JOB_VARIABLE, trusted_in_job
+from neuro_cli.factory.own_code import JOB_VARIABLE, trusted_in_job
 
 
 def check_job(config: dict[str, Any]) -> None:
     """Raise UserError for code that the worker's owner does not trust. Only in the process of a `hydra_job`; else nothing."""
     if JOB_VARIABLE not in os.environ:
         return
-    from neuro_cli.runner.trust import refuse_untrusted
+    from neuro_cli.factory.trust import refuse_untrusted
 
     try:
         refuse_untrusted(config, trusted_in_job())

@@ -18,10 +18,10 @@ import yaml
 
 from neuro_cli.broker.worker.kinds import OWNER_VARIABLE
 from neuro_cli.core.errors import UserError
+from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.launch.lock import LOCK
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.run_folder.log import is_written
-from neuro_cli.runner.own_code import JOB_VARIABLE
 
 VERBS = ("train", "bench", "scale")
 GONE_SECONDS = 10.0

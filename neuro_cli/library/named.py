@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import ConfigError, nearest
 from neuro_cli.core.files import config_folder
-from neuro_cli.runner.instantiate import expect, make
+from neuro_cli.factory.instantiate import expect, make
 
 CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}
 

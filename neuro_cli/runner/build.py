@@ -15,10 +15,10 @@ from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
+from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import PRECISIONS, RunConfig
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 

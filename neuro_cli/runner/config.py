@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from neuro_cli.core.checks import integer, number, one_of, thread_count
-from neuro_cli.runner.instantiate import value_of
+from neuro_cli.factory.instantiate import value_of
 from neuro_cli.runner.target import StopConfig
 
 LAYOUTS = ("shared_batch", "per_example")

@@ -9,15 +9,15 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.factory.instantiate import make
+from neuro_cli.factory.made import placed, refuse_made
+from neuro_cli.factory.own_code import let_import
+from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.runner.build import make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
-from neuro_cli.runner.instantiate import make
-from neuro_cli.runner.made import placed, refuse_made
-from neuro_cli.runner.own_code import let_import
-from neuro_cli.runner.trust import refuse_untrusted
 from neuro_cli.task.base import Task
 
 MODULE = ("model", "task", "algo")  # groups that a trained network is loaded by

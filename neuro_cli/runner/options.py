@@ -10,9 +10,9 @@ from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
+from neuro_cli.factory.instantiate import expect, make
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.config import RunConfig
-from neuro_cli.runner.instantiate import expect, make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.task.base import Task
 

@@ -17,12 +17,12 @@ from safetensors.torch import save as bytes_of
 
 from neuro_cli.core.errors import BAD_INPUT, FAILED, CandidateError, report
 from neuro_cli.fabric.base import World
+from neuro_cli.factory.own_code import importable, let_import
 from neuro_cli.run_folder.checkpoint import Checkpoint, Shard
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.consensus import AgreedError
 from neuro_cli.runner.loop import train
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.own_code import importable, let_import
 
 T = TypeVar("T")
 

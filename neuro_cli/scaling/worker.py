@@ -18,10 +18,10 @@ import numpy as np
 from neuro_cli.fabric.base import Traffic, World
 from neuro_cli.fabric.measure import timed_collectives
 from neuro_cli.fabric.simulated import SimulatedWorld
+from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.assemble import assemble
 from neuro_cli.runner.options import Options, make_network
-from neuro_cli.runner.own_code import let_import
 from neuro_cli.runner.session import guarded
 
 BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")

@@ -17,9 +17,9 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.memory import give_back_memory, keep_freed_memory
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.seeds import seeded
+from neuro_cli.factory.instantiate import make, value_of
+from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.runner.build import device_of
-from neuro_cli.runner.instantiate import make, value_of
-from neuro_cli.runner.trust import refuse_foreign
 from neuro_cli.search.training import Examples, scores, trained
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification

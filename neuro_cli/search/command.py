@@ -9,11 +9,11 @@ from rich.console import Console
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
+from neuro_cli.factory.instantiate import make
+from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.log import is_written, log_to
-from neuro_cli.runner.instantiate import make
-from neuro_cli.runner.trust import refuse_untrusted
 from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError, headline
 from neuro_cli.core.metric import ACCURACY, LOSS
+from neuro_cli.factory.instantiate import make
 from neuro_cli.pool.base import Pool, WorkResult
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.identity import refuse_difference
-from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.search.display import SearchDisplay
 from neuro_cli.search.engine import Engine

@@ -13,13 +13,13 @@ from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.core.seeds import text_seed
+from neuro_cli.factory.instantiate import make, value_of
+from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.model.module_cnn import LAYERS, ModuleCNN, check_layers
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.run_folder.identity import flatten
 from neuro_cli.runner.build import device_of
-from neuro_cli.runner.instantiate import make, value_of
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.trust import refuse_foreign
 from neuro_cli.search.candidate import examples_of
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.training import OPTIMIZER, SCHEDULE

@@ -28,10 +28,10 @@ from neuro_cli.algo.snes import SNES
 from neuro_cli.cli.library import evaluate, resume, train
 from neuro_cli.cli.values import text_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.factory.made import Made
+from neuro_cli.library.result import Result
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.build import make_model
-from neuro_cli.runner.made import Made
-from neuro_cli.runner.result import Result
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.task.digits import Digits
 

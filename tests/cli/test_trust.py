@@ -9,9 +9,9 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.instantiate import is_ours, make
+from neuro_cli.factory.instantiate import is_ours, make
+from neuro_cli.factory.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.runner.load import read_config
-from neuro_cli.runner.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.search.command import OURS
 
 

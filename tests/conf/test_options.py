@@ -18,11 +18,11 @@ from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.method import Method
 from neuro_cli.election.base import Election
 from neuro_cli.fabric.network import Network
+from neuro_cli.factory.instantiate import OURS, is_ours, make
 from neuro_cli.logger.base import Logger
 from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.runner.config import RunConfig
-from neuro_cli.runner.instantiate import OURS, is_ours, make
 from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.search.command import OURS as SEARCH

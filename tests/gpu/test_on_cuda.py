@@ -11,8 +11,8 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import FACTOR_STREAM, Noise, random_permutation
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.build import build
-from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
 

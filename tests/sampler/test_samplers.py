@@ -13,7 +13,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.threads import Threads
-from neuro_cli.runner.instantiate import make
+from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 
 POPULATION, GENERATION = 12, 4

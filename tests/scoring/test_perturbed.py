@@ -14,7 +14,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.threads import Threads
-from neuro_cli.runner.instantiate import make
+from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import scoring_mode
 from neuro_cli.scoring.perturbed import PerturbedForward, Unsupported

@@ -21,7 +21,7 @@ from neuro_cli.broker.worker.attempt import Attempt, Ending, failed
 from neuro_cli.broker.worker.frames import framed, read_frame
 from neuro_cli.broker.worker.kinds import function_of
 from neuro_cli.core.errors import UserError
-from neuro_cli.runner.own_code import let_import
+from neuro_cli.factory.own_code import let_import
 
 
 def main() -> None:

@@ -15,9 +15,9 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.seeds import number_seed, seeded
 from neuro_cli.fabric.base import World
+from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.runner.build import check_fit, load_data
-from neuro_cli.runner.instantiate import make
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.factory.construct import TARGET
 from neuro_cli.logger.base import Logger
 from neuro_cli.run_folder.identity import FREE
-from neuro_cli.runner.construct import TARGET
 
 MARK = {"_made_by_": "script"}
 SETTINGS = "_settings_"

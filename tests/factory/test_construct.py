@@ -14,8 +14,8 @@ from torch import nn
 
 from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.runner.construct import ConstructionError, construct, located
-from neuro_cli.runner.instantiate import make
+from neuro_cli.factory.construct import ConstructionError, construct, located
+from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.options import Options
 
 ROOTS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}

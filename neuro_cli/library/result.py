@@ -9,10 +9,10 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config
-from neuro_cli.runner.own_code import import_path_put_back
 
 
 class Result:

@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
-from neuro_cli.runner.construct import TARGET, ConstructionError, construct, located
-from neuro_cli.runner.made import Made, is_made, made_by_script
+from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
+from neuro_cli.factory.made import Made, is_made, made_by_script
 
 OPTIONS = tuple(
     f"neuro_cli.{part}."

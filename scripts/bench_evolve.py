@@ -28,7 +28,7 @@ from rich.table import Table
 from neuro_cli.bench.rollout import random_actions
 from neuro_cli.bench.table import machine, ratios, spread
 from neuro_cli.core.files import config_folder
-from neuro_cli.runner.instantiate import make
+from neuro_cli.factory.instantiate import make
 from neuro_cli.task.base import Task
 from neuro_cli.task.reinforcement import Reinforcement
 

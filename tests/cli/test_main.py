@@ -21,7 +21,7 @@ SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluat
         (["checkpoint=5"], r"checkpoint\.every: it is missing in the config"),
         (["~evaluate.every"], r"evaluate\.every: it is missing in the config"),
         (["~algo"], r"algo=None: must be a config with a _target_"),
-        (["~algo.sigma"], r"algo\._target_=.*OpenAIES: .* missing 1 required positional argument: 'sigma'"),
+        (["~fabric.name"], r"fabric\._target_=.*Network: .* missing 1 required positional argument: 'name'"),
         (["+algo.sgma=1"], r"algo\._target_=.*OpenAIES: .* unexpected keyword argument 'sgma'; did you mean sigma\?"),
         (["+algo.lr_schedule.finel=1"], r"algo\.lr_schedule\._target_=.*Schedule: .*'finel'; did you mean final"),
         (["algo.optimizer._target_=torch.optim.Adm"], r"algo\.optimizer\._target_=torch\.optim\.Adm: "),

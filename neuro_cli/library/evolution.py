@@ -236,7 +236,7 @@ class Evolution:
         form = copy.deepcopy(self._module)
         float32 = self._numbers.precision == torch.float32
         if self.world.size > 1 or not float32 or any(parameter.dim() == 4 for parameter in form.parameters()):
-            self._task.watch(form)
+            self._task.watch(form, compare=self.world.size > 1)
         return form
 
     def _begin(self, form: nn.Module | None = None) -> None:

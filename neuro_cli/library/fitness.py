@@ -76,9 +76,12 @@ class FitnessTask(Task):
         """Forget what :meth:`capture` found: members are scored one by one."""
         self._captured, self.batch_size = None, 1
 
-    def watch(self, module: nn.Module) -> Watch:
-        """Hooks on ``module``, and on every copy of it, that see its input and turn it to the precision."""
-        self._watch = Watch(module, self._precision)
+    def watch(self, module: nn.Module, compare: bool) -> Watch:
+        """Hooks on ``module``, and on every copy of it, that see its input and turn it to the precision.
+
+        ``compare``: whether what all members are given is wanted, for :meth:`digest`.
+        """
+        self._watch = Watch(module, self._precision, compare)
         return self._watch
 
     def load(self, **_: Any) -> None:

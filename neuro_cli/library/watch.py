@@ -17,10 +17,11 @@ def checksum(values: Tensor) -> int:
 class Watch:
     """Hooks of a module, shared with its copies: they turn inputs to ``precision`` and outputs back to float32.
 
-    ``first``: the first input of all; ``common``: the first input of every member since :meth:`reset`, where these are equal.
+    ``first``: the first input of all; ``common``, with ``compare``: the first input of every member since :meth:`reset`, where
+    these are equal.
     """
 
-    def __init__(self, module: nn.Module, precision: torch.dtype) -> None:
+    def __init__(self, module: nn.Module, precision: torch.dtype, compare: bool) -> None:
         self.first: Tensor | None = None
         self.common: Tensor | None = None
         self._alike = True
@@ -29,7 +30,7 @@ class Watch:
 
         # functions, which copies of the module share; a bound method would be copied with this object
         def before(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-            if inputs and isinstance(inputs[0], Tensor):
+            if (compare or self.first is None) and inputs and isinstance(inputs[0], Tensor):
                 self._meet(inputs[0])
             return tuple(map(cast, inputs)) if precision != torch.float32 else None
 

@@ -40,7 +40,7 @@ from neuro_cli.runner.session import hand_out, receive, unanimous
 
 @dataclass(frozen=True)
 class Session:
-    """What rank 0 has prepared. ``again``: arguments of the command by which ``ranks`` of its own would do it."""
+    """Session that rank 0 has prepared. ``again``: arguments of the command by which ``ranks`` of its own would do it."""
 
     options: Options
     run: Path

@@ -1,4 +1,4 @@
-"""What a run changes of its process, put back for a script or a notebook that goes on after it."""
+"""State of the process that a run changes, put back for a script or a notebook that goes on after it."""
 
 import logging
 import signal

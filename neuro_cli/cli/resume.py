@@ -40,7 +40,7 @@ def resume_verb(arguments: list[str]) -> int:
 
 @dataclass(frozen=True)
 class Session:
-    """What a resume begins with. ``changed``: whether keys are others than before; ``again``: arguments of the ranks."""
+    """Beginning of a resume. ``changed``: whether keys are others than before; ``again``: arguments of the ranks."""
 
     options: "Options"
     checkpoint: "Checkpoint"

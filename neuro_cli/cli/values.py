@@ -36,7 +36,7 @@ CONTRACTS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a script asks of ``verb``: ``texts`` in the command line's syntax, ``objects`` by group; ``run``: of the folder."""
+    """Request of a script to ``verb``: ``texts`` in the command line's syntax, ``objects`` by group; ``run``: of the folder."""
 
     verb: str
     texts: list[str]

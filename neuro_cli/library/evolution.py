@@ -309,7 +309,7 @@ class Evolution:
 
 
 def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Sampler, parameters: int) -> dict[str, Any]:
-    """What a saved state belongs to: it goes on only where these are the same."""
+    """Settings that a saved state belongs to: it goes on only where these are the same."""
     plain = {key: value for key, value in vars(sampler).items() if isinstance(value, bool | int | float | str | None)}
     chosen = ", ".join(f"{key}={value}" for key, value in sorted(plain.items()) if not key.startswith("_"))
     return {

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import UserError
@@ -15,6 +15,7 @@ from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
+from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.perturbed import Unsupported
@@ -44,6 +45,7 @@ class FitnessScorer(Scorer):
         super().__init__(settings)
         self._centre, self._world = centre.clone(), world
         self._shared_pass = shared_pass
+        self._candidate: Candidate | None = None  # with the centre's parameters, for closures that share a pass
         # by the form of fitness and the length of the batch
         self._scorers: dict[tuple[str, int], Scorer] = {}
 
@@ -71,7 +73,7 @@ class FitnessScorer(Scorer):
         scores, reason = None, ""
         with agreed(self._world):
             try:
-                task.capture(self.settings.candidate().module)
+                task.capture(self._centre_module(proposal))
                 scores = self._scorer("shared pass", task.batch_size, BatchedScorer).scores(proposal, generation, members)
             except Unsupported as error:
                 reason = " ".join(str(error).split())
@@ -81,6 +83,11 @@ class FitnessScorer(Scorer):
         self._shared_pass = False
         task.release()
         return None
+
+    def _centre_module(self, proposal: Proposal) -> nn.Module:
+        self._candidate = self._candidate or self.settings.candidate()
+        self._candidate.flat.copy_(proposal.bases[0])
+        return self._candidate.ready()
 
     def _scorer(self, form: str, length: int, make: Callable[[ScoringSettings, Tensor], Scorer]) -> Scorer:
         """The scorer of a form of fitness for a length of the batch."""

@@ -29,7 +29,7 @@ def _forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 def captured(fitness: Callable[[nn.Module], Any], module: nn.Module) -> Tensor:
-    """What ``fitness`` first gives ``module``, (B, ..). Raises Unsupported where that is no batch, or what ``fitness`` raises."""
+    """Input (B, ..) that ``fitness`` first gives ``module``. Raises Unsupported where that is no batch, or what it raises."""
     given: list[Tensor] = []
 
     def stop(*inputs: Any, **named: Any) -> None:

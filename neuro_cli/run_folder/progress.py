@@ -1,4 +1,4 @@
-"""How a run stands, on one line: a bar that moves on a terminal or in a notebook, now and then a plain line elsewhere."""
+"""Progress of a run on one line: a bar that moves on a terminal or in a notebook, now and then a plain line elsewhere."""
 
 import time
 from datetime import timedelta

@@ -24,7 +24,7 @@ from neuro_cli.fabric.network import Network
 from neuro_cli.library.candidates import Candidates
 from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.named import option
-from neuro_cli.library.scorer import FitnessScorer
+from neuro_cli.library.scorer import FitnessScorer, agreed
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.build import threads_of
 from neuro_cli.runner.config import LAYOUTS, PRECISIONS
@@ -220,15 +220,8 @@ class Evolution:
     def _begin_for_fitness(self) -> None:
         """Bind the parts in the memory format that the module takes, by its fitness."""
         form = self._form()
-        with collectively(self.world):
-            try:
-                self._task.misfit(form)
-            except UserError:
-                raise
-            except Exception as error:
-                if self.world.size == 1:
-                    raise
-                raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
+        with agreed(self.world):
+            self._task.misfit(form)
         self._begin(form)
 
     def _form(self) -> nn.Module:

@@ -49,10 +49,6 @@ class FitnessScorer(Scorer):
         # by the form of fitness and the length of the batch
         self._scorers: dict[tuple[str, int], Scorer] = {}
 
-    @property
-    def examples(self) -> int:
-        return self.settings.examples
-
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         task = self.task
         assert isinstance(task, FitnessTask)

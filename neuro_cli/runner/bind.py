@@ -67,7 +67,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers that a population is bound with, beside its parts. ``per_example``: each direction has its own share of the batch."""
+    """Numbers that a population is bound with. ``per_example``: each direction has its own share of the batch."""
 
     seed: int
     population: int

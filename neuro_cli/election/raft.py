@@ -179,6 +179,7 @@ class Raft(Election):
         replica = self._replica
         if self._applying or replica is None:
             return
+        self._applied = min(self._applied, replica.committed)  # a snapshot was dropped; the ledger knows what it has
         if self._applied < replica.committed:
             self._applying = True
             try:

@@ -12,6 +12,7 @@ Legend: a *snapshot* is a pointer. What the dropped entries led to is the ledger
 a follower takes the snapshot, and so acknowledges it, only when :attr:`Replica.has` says that its own ledger goes as far.
 """
 
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from typing import Any
 from neuro_cli.election.messages import InvalidMessageError, checked
 from neuro_cli.election.raft_log import Entry, Log
 from neuro_cli.election.raft_messages import FIELDS, plain
+
+logger = logging.getLogger(__name__)
 
 FOLLOWER, STANDS_BEFORE, CANDIDATE, LEADER = "follower", "stands before", "candidate", "leader"
 SIZE = 2**20  # bytes of entries in a message
@@ -75,6 +78,7 @@ class Replica:
         self.lacks: tuple[int, bytes, str] | None = None  # position, head, leader of a snapshot that was not taken
         self.removed_by: str | None = None  # the leader of a cluster in which we are no member any more
         self.successor: str | None = None
+        self._before_snapshot: tuple[Log, int, tuple[int, bytes]] | None = None  # log, committed, position, until it is confirmed
         self._votes: set[str] = set()
         self._heard = float("-inf")  # when a leader spoke last
         self._beat = self._transfer_ends = 0.0
@@ -264,8 +268,13 @@ class Replica:
 
     # log replication: the follower
 
-    def _hears(self, peer: str, term: int, now: float) -> bool:
-        """Whether ``peer`` leads; it hears of a later term else. Raises InvalidMessageError for a second leader of a term."""
+    def _hears(self, peer: str, term: int, now: float, latest: int = 0) -> bool:
+        """Whether ``peer`` leads; it hears of a later term else. ``latest``: the latest term of the entries that it sends.
+
+        Raises InvalidMessageError for a second leader of a term, and for entries of a term that has not begun.
+        """
+        if latest > term:
+            raise InvalidMessageError(f"raft message: {peer} has an entry of term {latest} in term {term}")
         if term < self.term:
             self._send(peer, type="appended", term=self.term, matches=False, index=0)
             return False
@@ -277,8 +286,11 @@ class Replica:
     def _appends(
         self, peer: str, term: int, now: float, previous: int, previous_term: int, commit: int, entries: list[Entry]
     ) -> None:
-        if not self._hears(peer, term, now):
+        if not self._hears(peer, term, now, max(previous_term, *(entry.term for entry in entries), 0)):
             return
+        terms = {previous: previous_term} | {index: entry.term for index, entry in enumerate(entries, previous + 1)}
+        if any(found > self.log.base_term for index, found in terms.items() if index <= self.log.base):
+            self._doubt_snapshot(peer)
         log = self.log
         if previous < log.base:  # what is dropped here is committed, so it is the same there
             entries = entries[log.base - previous :]
@@ -298,7 +310,20 @@ class Replica:
             log.append(entry)
         match = previous + len(entries)
         self.committed = max(self.committed, min(commit, match))
+        if self.committed > log.base:
+            self._before_snapshot = None
         self._send(peer, type="appended", term=term, matches=True, index=match)
+
+    def _doubt_snapshot(self, peer: str) -> None:
+        """Go back to the log before the last snapshot: the leader's has an entry of a later term below it, and terms never fall.
+
+        So a member lied. Without this the cluster would wait for us for ever, since all that the leader has would be old to us.
+        Raises InvalidMessageError where something after the snapshot is committed, which no message can make undone.
+        """
+        if self._before_snapshot is None:
+            raise InvalidMessageError(f"raft message: entries of {peer} contradict committed ones")
+        logger.warning("the snapshot that this election began with contradicts the log of %s: it is dropped", peer)
+        (self.log, self.committed, self.position), self._before_snapshot = self._before_snapshot, None
 
     def _hint(self, previous: int) -> int:
         """Where the leader may try next: before the whole term that does not fit."""
@@ -312,7 +337,7 @@ class Replica:
     def _takes_snapshot(
         self, peer: str, term: int, now: float, index: int, index_term: int, members: tuple[str, ...], position: int, head: bytes
     ) -> None:
-        if not self._hears(peer, term, now):
+        if not self._hears(peer, term, now, index_term):
             return
         if index > self.committed:
             if not self.has(position, head):
@@ -320,7 +345,8 @@ class Replica:
             elif self.log.term_at(index) == index_term:
                 self.committed = index  # what follows it in our log stays: it may be acknowledged
             else:
-                self.log.reset(index, index_term, members)
+                self._before_snapshot = self.log, self.committed, self.position
+                self.log = Log(index, index_term, members)
                 self.committed, self.position = index, (position, head)
         self._send(peer, type="appended", term=term, matches=True, index=self.committed)
 

@@ -1,5 +1,6 @@
 """``neuro evaluate``."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from neuro_cli.cli.arguments import names, run_arguments
 from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.core.checks import thread_count
 from neuro_cli.core.errors import ConfigError, no_exit
+from neuro_cli.run_folder.checkpoint import write_atomically
 
 if TYPE_CHECKING:
     from neuro_cli.runner.evaluate import Evaluation
@@ -19,10 +21,26 @@ def evaluate_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.evaluate import evaluate
 
     options = run_arguments("evaluate", arguments)
-    generation, trust, changes = evaluate_arguments(options.overrides)
+    output, overrides = _output(options.overrides)
+    generation, trust, changes = evaluate_arguments(overrides)
     with no_exit():
-        _show(options.run, evaluate(options.run, generation, trust, changes))
+        found = evaluate(options.run, generation, trust, changes)
+        if output is not None:
+            write_atomically(output, (json.dumps({"generation": found.generation, **found.values}, indent=1) + "\n").encode())
+        _show(options.run, found)
     return 0
+
+
+def _output(overrides: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """File of ``output=FILE.json``, the metrics as numbers, and the other overrides. Raises ConfigError."""
+    others = [text for text in overrides if text.partition("=")[0] != "output"]
+    output = None
+    for text in overrides:
+        if text not in others:
+            output = Path(str(parse_plain(text)[1]))
+            if output.suffix != ".json" or output.is_dir() or not output.parent.is_dir():
+                raise ConfigError("output", output, "must be a file NAME.json in a folder that is there")
+    return output, others
 
 
 def evaluate_arguments(overrides: Sequence[str]) -> tuple[int | None, list[str], dict[str, Any]]:

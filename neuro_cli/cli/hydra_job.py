@@ -28,12 +28,17 @@ from neuro_cli.runner import stop
 CONFIG_FOLDER = str(config_folder())
 
 
-def hydra_verb(main: Callable[[], Any]) -> Callable[[list[str]], int]:
-    """Make a verb of a function of ``hydra.main``, with the config and the name of the function."""
+def hydra_verb(main: Callable[[], Any], check: Callable[[DictConfig], None] | None = None) -> Callable[[list[str]], int]:
+    """Make a verb of a function of ``hydra.main``, with the config and the name of the function.
+
+    ``check`` gets the composed config (of a sweep's first job) before anything is written, and raises UserError.
+    """
 
     def verb(arguments: list[str]) -> int:
         name = main.__name__.removesuffix("_main")
         command = checked(name, arguments)
+        if check is not None and command.composed is not None and not command.shows:
+            check(command.composed)
         sys.argv = [f"neuro {name}", *command.arguments]
         GlobalHydra.instance().clear()
         # for hydra.help in conf/command.yaml; not by hydra.job.name, which a user may change

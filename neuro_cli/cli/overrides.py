@@ -5,6 +5,7 @@ checked here against the composed config, and Hydra gets only what it will accep
 """
 
 import copy
+import re
 from argparse import Namespace
 from dataclasses import dataclass
 from itertools import count
@@ -29,8 +30,9 @@ from neuro_cli.launch import slurm, slurm_sweep
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
-# folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
-NO_GROUPS = ("hydra", "table")
+CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
+TABLES = "table"  # the group with options that are entries of neuro reproduce; several can be chosen
+NO_GROUPS = ("hydra",)  # folders of conf/ that hold no options of ours
 
 
 def groups() -> dict[str, list[str]]:
@@ -69,15 +71,19 @@ def groups_help(verb: str) -> str:
 
 @dataclass(frozen=True)
 class Checked:
-    """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree."""
+    """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree.
+
+    ``shows``: they ask for help or the config, and nothing runs.
+    """
 
     arguments: list[str]
     composed: DictConfig | None
+    shows: bool = False
 
 
 def checked(verb: str, arguments: list[str]) -> Checked:
     """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys."""
-    known = groups()
+    known = {group: options for group, options in groups().items() if group != TABLES or verb == "reproduce"}
     arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
     for text, override in zip(list(parsed.overrides), map(_parse, parsed.overrides), strict=True):
@@ -106,11 +112,13 @@ def checked(verb: str, arguments: list[str]) -> Checked:
     subfolder = OmegaConf.select(full, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
-    _refuse_existing(full, bool(parsed.multirun))
+    if verb not in CONTINUES:
+        _refuse_existing(full, bool(parsed.multirun))
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
-    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full)
+    shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
+    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows)
 
 
 def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
@@ -132,23 +140,27 @@ def _with_stored_files(text: str, known: dict[str, list[str]]) -> str:
     group = key.lstrip("+")
     if group not in known or not equals:
         return text
-    names = [_stored(group, Path(value), known) if value.endswith(".yaml") else value for value in values.split(",")]
-    return f"{key}={','.join(names)}"
+    # a list's brackets stay where they are, in a sweep of lists too
+    parts = re.split(r"([\[\],])", values)
+    return f"{key}={''.join(_stored(group, Path(part), known) if part.endswith('.yaml') else part for part in parts)}"
 
 
 def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
-    """Name under which Hydra finds ``file`` among the options of ``group``: that of the file, numbered if it is taken."""
+    """Name by which Hydra finds ``file`` among the options of ``group``: that of the file, numbered if it is taken."""
     try:
         node = OmegaConf.load(file)
     except OSError as error:
         raise ConfigError(group, file, f"it cannot be read: {error.strerror}") from error
     except Exception as error:  # YAML's errors are many
         raise ConfigError(group, file, f"it is no YAML: {' '.join(str(error).split())[:160]}") from error
-    if not isinstance(node, DictConfig) or "_target_" not in node:
-        raise ConfigError(group, file, "an option is a file of keys, _target_ among them")
-    names = (f"{file.stem}_{number}" if number > 1 else file.stem for number in count(1))
+    if not isinstance(node, DictConfig) or ("_target_" not in node and group != TABLES):
+        raise ConfigError(
+            group, file, "an option is a file of keys, _target_ among them" if group != TABLES else "an entry is a file of keys"
+        )
+    stem = re.sub(r"\W", "_", file.stem)  # it becomes a key
+    names = (f"{stem}_{number}" if number > 1 else stem for number in count(1))
     name = next(name for name in names if name not in known[group])
-    ConfigStore.instance().store(name, node, group)
+    ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
     known[group].append(name)
     return name
 
@@ -197,6 +209,8 @@ def _values(override: Override, known: list[str]) -> list[str]:
     value = override.value()
     if isinstance(value, Glob):
         return list(value.filter(known))
+    if isinstance(value, list):
+        return [f"[{','.join(map(str, value))}]"]
     if override.is_choice_sweep() or override.is_range_sweep():
         return [str(value) for value in override.sweep_string_iterator()]
     return [str(value)]
@@ -219,8 +233,9 @@ def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
     if not values:
         raise UserError(f"{override.input_line}: matches no option; {nearest('', known[name])}")
     for value in values:
-        if value not in known[name]:
-            raise ConfigError(name, value, f"no such option; {nearest(value, known[name])}")
+        for option in re.split(r",\s*", value.strip("[]")) if name == TABLES else [value]:
+            if option not in known[name]:
+                raise ConfigError(name, option, f"no such option; {nearest(option, known[name])}")
     return [f"{name}={value}" for value in values]
 
 

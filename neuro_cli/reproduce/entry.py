@@ -3,7 +3,7 @@
 An entry has a source, published values, runs (commands of other verbs), and rows, each a number from a run's files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,20 @@ from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation
 
 SIZES = ("quick", "full")
 REDUCTIONS = ("median", "mean")
-VERBS = ("train", "bench", "scale", "search")
+VERBS = ("train", "bench", "scale", "search", "evolve")  # each begins a run folder
+OF_A_RUN = ("resume", "evaluate", "report")  # verbs on the folder of another run of the entry
 
 
 @dataclass(frozen=True)
 class RunSetting:
-    """Command of an entry. ``overrides``: of the chosen size; ``gpu``: more with a GPU; ``needs``: see ``requirements.py``."""
+    """Command of an entry. ``overrides``: of the chosen size; ``gpu``: more with a GPU; ``needs``: see ``requirements.py``.
+
+    ``of``: the earlier run with the folder that ``resume``, ``evaluate`` and ``report`` work on; empty for other verbs.
+    """
 
     name: str
     verb: str
+    of: str
     overrides: tuple[str, ...]
     gpu: tuple[str, ...]
     needs: Mapping[str, Any]
@@ -34,7 +39,7 @@ class RunSetting:
 class EntryRow:
     """Row with a measured number: ``value`` (a column, or a dotted key of JSON) of the rows of ``file`` that ``where`` chooses.
 
-    ``never``: rows of this kind count as infinite (a goal that was not reached). ``published`` None: not known to us.
+    ``never``: rows of this kind count as infinite (a goal that was not reached). ``published`` None: not in the source.
     """
 
     name: str
@@ -52,7 +57,10 @@ class EntryRow:
 
 @dataclass(frozen=True)
 class Entry:
-    """Published table or figure at one size. ``minutes``: approximate duration on two cores."""
+    """Published table or figure at one size. ``minutes``: approximate duration on two cores.
+
+    ``figures``: patterns of pictures in a run's folder, by run, that belong to the results.
+    """
 
     name: str
     size: str
@@ -62,14 +70,15 @@ class Entry:
     minutes: Mapping[str, float]
     runs: tuple[RunSetting, ...]
     rows: tuple[EntryRow, ...]
+    figures: Mapping[str, tuple[str, ...]]
 
     def run(self, name: str) -> RunSetting:
         return next(run for run in self.runs if run.name == name)
 
 
 def entries_in(folder: Path) -> dict[str, Path]:
-    """Entries by name."""
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    """Entries by name; ``all.yaml`` is none, it chooses them all."""
+    return {path.stem: path for path in sorted(folder.glob("*.yaml")) if path.stem != "all"}
 
 
 def read_entry(path: Path, size: str) -> Entry:
@@ -80,18 +89,44 @@ def read_entry(path: Path, size: str) -> Entry:
         raise UserError(f"table={path}: it cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"table={path}: it is no YAML: {' '.join(str(error).split())[:160]}") from error
-    where = f"table={path.stem}"
-    node = _node(node, where, ("title", "source", "minutes", "runs", "rows"), ("note", "row"))
-    runs = tuple(_run(name, run, size, f"{where}: runs.{name}") for name, run in _mapping(node["runs"], f"{where}: runs").items())
+    return entry_of(path.stem, node, size)
+
+
+def entry_of(name: str, node: Any, size: str, more: Sequence[str] = ()) -> Entry:
+    """Check the entry ``name`` of the config ``node`` at ``size``. ``more``: overrides for its commands. Raises UserError."""
+    where = f"table={name}"
+    node = _node(node, where, ("title", "source", "minutes", "runs", "rows"), ("note", "row", "figures"))
+    listed = _mapping(node["runs"], f"{where}: runs")
+    runs = tuple(_run(run, listed[run], size, more, f"{where}: runs.{run}") for run in listed)
+    rows = tuple(_rows(node, size, where))
+    minutes = _node(node["minutes"], f"{where}: minutes", SIZES)
+    figures = {
+        run: _texts(patterns, f"{where}: figures.{run}")
+        for run, patterns in _mapping(node.get("figures") or {}, f"{where}: figures").items()
+    }
+    entry = Entry(name, size, str(node["title"]), _text(node["source"]), _text(node.get("note")), minutes, runs, rows, figures)
+    _check(entry, where)
+    used = _used(entry)  # a size may need some of the runs only
+    shown = {run: patterns for run, patterns in figures.items() if run in used}
+    return replace(entry, runs=tuple(run for run in runs if run.name in used), figures=shown)
+
+
+def _rows(node: Mapping[str, Any], size: str, where: str) -> Iterator[EntryRow]:
+    """Rows of ``size``; each has the keys of ``row`` too."""
     common = _mapping(node.get("row") or {}, f"{where}: row")
     listed = node["rows"] if isinstance(node["rows"], list) else []
-    chosen = [(number, row) for number, row in enumerate(listed) if not isinstance(row, dict) or row.get("size", size) == size]
-    rows = tuple(_row({**common, **_mapping(row, f"{where}: rows.{i}")}, f"{where}: rows.{i}") for i, row in chosen)
-    minutes = _node(node["minutes"], f"{where}: minutes", SIZES)
-    entry = Entry(path.stem, size, str(node["title"]), _text(node["source"]), _text(node.get("note")), minutes, runs, rows)
-    _check(entry, where)
-    used = {row.run for row in rows}
-    return replace(entry, runs=tuple(run for run in runs if run.name in used))  # a size may need some of them only
+    for number, row in enumerate(listed):
+        if not isinstance(row, dict) or row.get("size", size) == size:
+            yield _row({**common, **_mapping(row, f"{where}: rows.{number}")}, f"{where}: rows.{number}")
+
+
+def _used(entry: Entry) -> set[str]:
+    """Names of the runs that rows need, and of those that these work on."""
+    used = {row.run for row in entry.rows}
+    for run in reversed(entry.runs):
+        if run.name in used and run.of:
+            used.add(run.of)
+    return used
 
 
 def _check(entry: Entry, where: str) -> None:
@@ -99,25 +134,35 @@ def _check(entry: Entry, where: str) -> None:
     names, runs = [row.name for row in entry.rows], [run.name for run in entry.runs]
     if not names or len(set(names)) < len(names):
         raise UserError(f"{where}: rows must have names of their own, at least one row for size={entry.size}")
+    for place, run in enumerate(entry.runs):
+        if run.of and run.of not in runs[:place]:
+            raise UserError(f"{where}: runs.{run.name}.of={run.of}: must be a run before it; {nearest(run.of, runs[:place])}")
+    for name in entry.figures:
+        if name not in runs:
+            raise UserError(f"{where}: figures.{name}: no such run; {nearest(name, runs)}")
     for row in entry.rows:
         if row.run not in runs:
             raise UserError(f"{where}: {row.name}: run {row.run}: no such run; {nearest(row.run, runs)}")
         for expectation in row.expect:
             if expectation.of == PUBLISHED and row.published is None:
-                raise UserError(f"{where}: {row.name}: an expectation of the published value, which is not known")
+                raise UserError(f"{where}: {row.name}: an expectation of the published value, and none is published")
             if isinstance(expectation.of, str) and expectation.of not in (PUBLISHED, *names):
                 raise UserError(f"{where}: {row.name}: {expectation.of}: no such row; {nearest(expectation.of, names)}")
 
 
-def _run(name: str, node: Any, size: str, where: str) -> RunSetting:
-    node = _node(node, where, ("verb",), ("overrides", "gpu", "needs", *SIZES))
-    if node["verb"] not in VERBS:
-        raise UserError(f"{where}.verb={node['verb']}: must be one of {', '.join(VERBS)}")
-    overrides = (*_texts(node.get("overrides"), where), *_texts(node.get(size), where))
+def _run(name: str, node: Any, size: str, more: Sequence[str], where: str) -> RunSetting:
+    node = _node(node, where, ("verb",), ("of", "overrides", "gpu", "needs", *SIZES))
+    verb, of = node["verb"], node.get("of")
+    if verb not in (*VERBS, *OF_A_RUN):
+        raise UserError(f"{where}.verb={verb}: must be one of {', '.join((*VERBS, *OF_A_RUN))}")
+    if (of is None) == (verb in OF_A_RUN):
+        raise UserError(f"{where}.of={of}: {', '.join(OF_A_RUN)} need the name of another run there, other verbs have none")
+    added = more if verb in VERBS else ()
+    overrides = (*_texts(node.get("overrides"), where), *_texts(node.get(size), where), *added)
     needs = _node(node.get("needs") or {}, f"{where}.needs", (), (*NEEDS, *SIZES))
     own = _node(needs.get(size) or {}, f"{where}.needs.{size}", (), tuple(NEEDS))
     needs = {name: value for name, value in needs.items() if name not in SIZES} | own
-    return RunSetting(name, node["verb"], overrides, _texts(node.get("gpu"), where), needs)
+    return RunSetting(name, verb, str(of or ""), overrides, _texts(node.get("gpu"), where), needs)
 
 
 def _row(node: Any, where: str) -> EntryRow:
@@ -126,7 +171,7 @@ def _row(node: Any, where: str) -> EntryRow:
     node = _node(node, where, required, optional)
     published, reduce, spread = node["published"], node.get("reduce", "median"), node.get("spread")
     if published is not None and (isinstance(published, bool) or not isinstance(published, int | float)):
-        raise UserError(f"{where}.published={published}: must be a number, or null where it is not known to us")
+        raise UserError(f"{where}.published={published}: must be a number, or null where nothing is published")
     if reduce not in REDUCTIONS:
         raise UserError(f"{where}.reduce={reduce}: must be one of {', '.join(REDUCTIONS)}")
     if spread is not None and (not isinstance(spread, list) or len(spread) != 2):

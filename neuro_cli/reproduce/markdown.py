@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.results import RowResult, shown, spread
@@ -10,10 +11,11 @@ from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
 FEW = 3
 
 
-def page(entry: Entry, results: Sequence[RowResult]) -> str:
-    """Text of the file NAME.md."""
+def page(entry: Entry, results: Sequence[RowResult], pictures: Sequence[Path] = ()) -> str:
+    """Text of the file NAME.md. ``pictures``: further ones, beside it."""
     published = f"Source: {entry.source}"
     parts = [f"# {entry.name}: {entry.title}", published, entry.note, f"![published and measured]({entry.name}.svg)"]
+    parts += [f"![{picture.stem}]({picture.name})" for picture in pictures]
     return "\n\n".join([*filter(None, parts), table(results), facts(results)]) + "\n"
 
 

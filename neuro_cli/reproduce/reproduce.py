@@ -1,6 +1,7 @@
 """``neuro reproduce``: runs a published table or figure again, and shows published and measured values side by side.
 
     FOLDER/NAME/NAME.csv .md .png .svg    an entry; FOLDER/NAME/runs: its commands and their run folders
+    FOLDER/NAME/NAME_RUN_*.svg            pictures that its runs made
     FOLDER/index.html                     all entries of the command
 
 Finished runs are kept: the same command on the same folder continues.
@@ -18,6 +19,7 @@ from neuro_cli.reproduce.command import StoppedError
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
 from neuro_cli.reproduce.page import write_page
+from neuro_cli.reproduce.pictures import keep_pictures
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.requirements import missing
 from neuro_cli.reproduce.results import RowResult, results_of, shown, spread, write_results
@@ -50,13 +52,16 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
 
 def _entry(entry: Entry, folder: Path, root: Path) -> list[RowResult]:
     cells = all_of(entry.runs, folder, root)
-    reasons = {name: missing(cell.run.needs, root) for name, cell in cells.items()}
+    reasons: dict[str, str] = {}
+    for name, cell in cells.items():  # a run comes after the one that it works on
+        reasons[name] = missing(cell.run.needs, root) or reasons.get(cell.run.of, "")
     records = {name: _played(cell) for name, cell in cells.items() if not reasons[name]}
     results = results_of(entry, cells, records, reasons)
     folder.mkdir(parents=True, exist_ok=True)
     write_results(folder / f"{entry.name}.csv", results)
     plot(entry.title, results, folder / entry.name)
-    write_atomically(folder / f"{entry.name}.md", page(entry, results).encode())
+    pictures = keep_pictures(entry.figures, cells, records, folder)
+    write_atomically(folder / f"{entry.name}.md", page(entry, results, pictures).encode())
     return results
 
 

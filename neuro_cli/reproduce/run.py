@@ -29,6 +29,7 @@ from neuro_cli.run_folder.log import is_written
 from neuro_cli.run_folder.summary import git_revision, versions
 
 RESUMED = ("train", "search")  # verbs with interrupted runs that `neuro resume` continues
+TRAINS = (*RESUMED, "resume")  # verbs with runs that may end before their goal
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class RunOutcome:
 
 
 class EntryRun:
-    """Run ``run`` in ``folder``, an entry's folder ``runs``. ``root``: the folder of data sets."""
+    """Run ``run`` in ``folder``, an entry's folder ``runs``. ``root``: folder of data sets; ``of``: the run that it works on."""
 
-    def __init__(self, run: RunSetting, folder: Path, root: Path) -> None:
-        self.run, self.folder = run, folder
+    def __init__(self, run: RunSetting, folder: Path, root: Path, of: "EntryRun | None" = None) -> None:
+        self.run, self.folder, self.of = run, folder, of
         self.kept = folder / f"{run.name}.kept"
         self._path = folder / f"{run.name}.json"
         gpu = run.gpu if run.gpu and has_gpu() else ()
@@ -60,7 +61,7 @@ class EntryRun:
     @property
     def command(self) -> str:
         """Command as a user would type it, without a run folder."""
-        return shlex.join(["neuro", self.run.verb, *self.overrides])
+        return shlex.join(["neuro", self.run.verb, *([self.run.of] if self.of else []), *self.overrides])
 
     def record(self) -> RunOutcome | None:
         """Outcome so far, None before the first one. Raises UserError if it is of another command."""
@@ -75,11 +76,15 @@ class EntryRun:
         return record
 
     def play(self) -> RunOutcome:
-        """Run it unless it has finished. Raises StoppedError."""
+        """Run it unless it has finished, or cannot because the run that it works on failed. Raises StoppedError."""
         record = self.record()
         if record is not None and record.finished:
             return record
+        if self.of is not None and not self.of.finished:
+            return self._outcome("", f"{self.of.run.name} did not finish", 0.0)
         self.folder.mkdir(parents=True, exist_ok=True)
+        if any(str(self.kept) in text for text in self.overrides):
+            self.kept.mkdir(exist_ok=True)
         arguments, run = self._next(failed=record is not None)
         begun = time.monotonic()
         print(f"  {shlex.join(['neuro', *arguments])}", flush=True)
@@ -89,11 +94,20 @@ class EntryRun:
         return record
 
     def folders(self, record: RunOutcome) -> list[Path]:
-        """Folders with the files of its rows."""
+        """Folders with the files of its rows and its pictures."""
         return [self.folder / record.folder, self.kept]
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has run to its end."""
+        record = self.record()
+        return record is not None and record.finished
 
     def _next(self, failed: bool) -> tuple[list[str], Path]:
         """Arguments of ``neuro`` and the run folder, the last one where it can be resumed, else a new one."""
+        other = self.of.record() if self.of else None
+        if other is not None:
+            return [self.run.verb, str(self.folder / other.folder), *self.overrides], self.folder / other.folder
         there = [path for path in self.folder.glob(f"{self.run.name}*") if _number(path, self.run.name)]
         last = max(there, key=lambda path: _number(path, self.run.name), default=None)
         if last is not None and not failed and self.run.verb in RESUMED:
@@ -112,12 +126,15 @@ class EntryRun:
         line = ""
         if code:
             line = f"exit code {code}: {last_words(self._terminal)}"
-        elif self.run.verb in RESUMED:
+        elif self.run.verb in TRAINS:
             job = read_job(run, run.name)
             line = "" if job.state == "finished" else job.reason or job.state
+        return self._outcome(run.name, line, seconds)
+
+    def _outcome(self, folder: str, line: str, seconds: float) -> RunOutcome:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         gpu = has_gpu()
-        return RunOutcome(self.command, run.name, not line, line, round(seconds, 1), now, machine_words(gpu), git_revision(), gpu)
+        return RunOutcome(self.command, folder, not line, line, round(seconds, 1), now, machine_words(gpu), git_revision(), gpu)
 
 
 def machine_words(gpu: bool) -> str:
@@ -153,4 +170,7 @@ def _wait_for(run: Path) -> None:
 
 def all_of(runs: Sequence[RunSetting], folder: Path, root: Path) -> Mapping[str, EntryRun]:
     """Runs of an entry by name."""
-    return {run.name: EntryRun(run, folder / "runs", root) for run in runs}
+    cells: dict[str, EntryRun] = {}
+    for run in runs:
+        cells[run.name] = EntryRun(run, folder / "runs", root, cells.get(run.of))
+    return cells

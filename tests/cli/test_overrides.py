@@ -6,7 +6,7 @@ from neuro_cli.cli.overrides import checked, groups, parse_plain
 from neuro_cli.core.errors import UserError
 
 # groups that one verb alone has
-VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}
+VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search", "table": "reproduce"}
 
 
 @pytest.mark.parametrize("group", sorted(set(groups()) - {"experiment"}))

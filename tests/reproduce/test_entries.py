@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 from neuro_cli.cli.overrides import checked
+from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
-from neuro_cli.reproduce.entry import SIZES, entries_in, read_entry
+from neuro_cli.reproduce.entry import SIZES, VERBS, entries_in, read_entry
 from neuro_cli.reproduce.requirements import missing
 from neuro_cli.reproduce.run import EntryRun
 
@@ -67,6 +69,20 @@ def test_published_values_are_the_known_ones_and_have_their_source(name):
         assert "not known to us" in entry.source
 
 
+def test_all_names_every_entry():
+    listed = yaml.safe_load((config_folder() / "table" / "all.yaml").read_text())["defaults"]
+    assert listed == sorted(ENTRIES)
+
+
+def test_an_entry_is_the_same_through_hydra():
+    composed = checked("reproduce", ["table=all", "size=full"]).composed
+    assert composed is not None
+    config = OmegaConf.to_container(OmegaConf.masked_copy(composed, ["size", "with", "tables"]), resolve=True)
+    assert {entry.name: entry for entry in entries_of(config)} == {
+        name: read_entry(path, "full") for name, path in ENTRIES.items()
+    }
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_quick_is_a_part_of_full_and_short(name):
     quick, full = (read_entry(ENTRIES[name], size) for size in SIZES)
@@ -79,7 +95,8 @@ def test_quick_is_a_part_of_full_and_short(name):
 def test_a_size_has_the_runs_that_its_rows_need(name):
     quick, full = (read_entry(ENTRIES[name], size) for size in SIZES)
     for entry in (quick, full):
-        assert {run.name for run in entry.runs} == {row.run for row in entry.rows}
+        used = {row.run for row in entry.rows}
+        assert {run.name for run in entry.runs} == used | {run.of for run in entry.runs if run.of}
     listed = yaml.safe_load(ENTRIES[name].read_text())["runs"]
     assert {run.name for run in full.runs} == set(listed)  # none is there for nothing
 
@@ -90,7 +107,8 @@ def test_every_command_composes(name, size, tmp_path):
     entry = read_entry(ENTRIES[name], size)
     for run in entry.runs:
         cell = EntryRun(run, tmp_path / "runs", Path("data sets"))
-        checked(run.verb, [*cell.overrides, *run.gpu])
+        if run.verb in VERBS:
+            checked(run.verb, [*cell.overrides, *run.gpu])
         assert cell.command.startswith(f"neuro {run.verb} ")
         assert all(row.file.endswith((".csv", ".json")) for row in entry.rows)
 
@@ -121,14 +139,22 @@ WRONG = [
     ("title: x", "source is missing"),
     ("sauce: x", "sauce: no such key; did you mean source?"),
     ("minutes: {quick: 1}", "minutes: full is missing"),
-    ("runs: {a: {verb: evaluate}}", "runs.a.verb=evaluate: must be one of train, bench, scale, search"),
+    (
+        "runs: {a: {verb: doctor}}",
+        "runs.a.verb=doctor: must be one of train, bench, scale, search, evolve, resume, evaluate, report",
+    ),
+    ("runs: {a: {verb: evaluate}}", "runs.a.of=None: resume, evaluate, report need the name of another run there"),
+    ("runs: {a: {verb: train, of: a}}", "runs.a.of=a: resume, evaluate, report need the name of another run there"),
+    ("runs: {a: {verb: report, of: b}, b: {verb: train}}", "runs.a.of=b: must be a run before it"),
+    ("figures: {b: [x.svg]}", "figures.b: no such run; valid are a"),
+    ("figures: {a: x.svg}", "figures.a: overrides must be a list of texts key=value"),
     ("runs: {a: {verb: train, quick: seed=1}}", "runs.a: overrides must be a list of texts key=value"),
     ("runs: {a: {verb: train, needs: {core: 2}}}", "runs.a.needs: core: no such key; did you mean cores"),
     ("rows: []", "rows must have names of their own, at least one row for size=quick"),
     ("rows: [{name: r}]", "rows.0: run is missing"),
-    ("row: {published: many}", "rows.0.published=many: must be a number, or null where it is not known to us"),
+    ("row: {published: many}", "rows.0.published=many: must be a number, or null where nothing is published"),
     ("row: {published: null, run: b}", "r: run b: no such run; valid are a"),
-    ("row: {published: null, expect: [{at_most: published}]}", "r: an expectation of the published value, which is not known"),
+    ("row: {published: null, expect: [{at_most: published}]}", "r: an expectation of the published value, and none is published"),
     ("row: {published: null, expect: [{at_most: s}]}", "r: s: no such row; valid are r"),
     ("row: {published: null, expect: [{above: 3}]}", "rows.0.expect: above: no such key"),
     ("row: {published: null, expect: [{times: 3}]}", "rows.0.expect: must have one of at_most, at_least, near"),

@@ -26,6 +26,9 @@ runs:
     full: [generations=GENERATIONS, checkpoint.every=25]
   wrong: {verb: bench, overrides: [what=nothing]}
   missing: {verb: train, overrides: ["task.root=$root/x", task=mnist], needs: {data: x}}
+  scored: {verb: evaluate, of: one, overrides: ["output=$kept/scores.json"]}
+  unscored: {verb: evaluate, of: wrong}
+figures: {one: ["*.svg", "*.png"]}
 row: {run: one, file: summary.json, value: generations, quantity: generations, published: null}
 rows:
   - {name: generations, published: 2, size: quick, expect: [{near: published}]}
@@ -33,6 +36,8 @@ rows:
   - {name: after an error, run: wrong, size: quick, expect: [{at_most: generations}]}
   - {name: without data, run: missing, size: quick, expect: [{at_most: generations}]}
   - {name: beside it, size: quick, expect: [{at_most: after an error}]}
+  - {name: of its checkpoint, size: quick, run: scored, file: scores.json, value: generation, expect: [{near: generations}]}
+  - {name: of a run that failed, size: quick, run: unscored, expect: [{near: generations}]}
 """
 
 
@@ -53,7 +58,7 @@ def finished(tmp_path_factory):
 def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
     folder, done = finished
     assert done.returncode == 1
-    assert "results in out; 1 row failed" in done.stdout
+    assert "results in out; 2 rows failed" in done.stdout
     rows = rows_of(folder / "out" / "tiny" / "tiny.csv")
     assert {name: row["verdict"] for name, row in rows.items()} == {
         "generations": "reproduced",
@@ -61,12 +66,16 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
         "after an error": "failed",
         "without data": "not measurable here",
         "beside it": "not measurable here",
+        "of its checkpoint": "reproduced",
+        "of a run that failed": "failed",
     }
     assert (rows["generations"]["published"], rows["generations"]["measured"]) == ("2.0", "2.0")
     assert rows["parameters"]["measured"] == "11274.0"
     assert rows["after an error"]["reason"].startswith("exit code 2: what=nothing: must be one of generation, ")
     assert rows["without data"]["reason"] == "there is no x in root=no data"
     assert rows["generations"]["command"] == "neuro train population=4 batch_size=8 evaluate.every=1000 generations=2"
+    assert rows["of its checkpoint"]["command"].startswith("neuro evaluate one output=")
+    assert rows["of a run that failed"]["reason"] == "wrong did not finish"
     for word in ("torch 2", "cores"):
         assert word in rows["generations"]["machine"]
 
@@ -78,8 +87,14 @@ def test_all_files_are_there_and_the_page_needs_no_network(finished):
     assert "| generations | generations | 2 | 2 | ≈ published ± 0% | reproduced |" in markdown
     assert "Nobody et al." in markdown
     assert (out / "tiny" / "tiny.png").stat().st_size > 5_000
+    pictures = sorted(path.name for path in (out / "tiny").glob("tiny_one_*"))
+    assert pictures
+    for name in pictures:
+        assert f"]({name})" in markdown
+        assert (out / "tiny" / name).read_bytes() == (out / "tiny" / "runs" / "one" / name.removeprefix("tiny_one_")).read_bytes()
     page = (out / "index.html").read_text()
     assert "<svg" in page
+    assert page.count('class="figure"') == 1 + len({Path(name).stem for name in pictures})
     assert "Tiny &lt;trainings&gt; &amp; more" in page
     assert "<i>" not in page
     for outside in ('src="http', 'href="http', "@import", "<script"):
@@ -115,7 +130,7 @@ def test_a_folder_of_other_commands_is_refused_before_anything_runs(finished):
 def test_the_list_names_every_entry(tmp_path):
     done = neuro_inside("reproduce", cwd=tmp_path, COLUMNS="200")
     assert done.returncode == 0
-    for word in ("nes_table_1", "search_figure", "Petrica et al., GECCO 2020", "quick, minutes"):
+    for word in ("nes_table_1", "search_figure", "DarwiNN (", "quick, minutes"):
         assert word in done.stdout
     assert "usage: neuro reproduce" in neuro_inside("reproduce", "--help", cwd=tmp_path).stdout
     assert not (tmp_path / "outputs").exists()
@@ -124,20 +139,43 @@ def test_the_list_names_every_entry(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["table=nes_table_9"], "table=nes_table_9: no such entry; did you mean nes_table_"),
-        (["tabel=all"], "tabel=all: no such key; did you mean table?"),
+        (["table=nes_table_9"], "table=nes_table_9: no such option; did you mean nes_table_"),
+        (["table=[nes_table_1,nes_table_9]"], "table=nes_table_9: no such option; did you mean nes_table_"),
+        (["table=nes_table_1", "tables.nes_table_1.titel=x"], "tables.nes_table_1.titel=x: no such key; did you mean"),
+        (["table=nes_table_1", "with=3"], "with=3: must be keys for the commands: +with.seed=2"),
+        (["tabel=all"], "tabel=all: no such key; did you mean table or tables?"),
         (["table"], "table: not an override of the form key=value"),
         (["table=nes_table_1", "size=large"], "size=large: must be one of quick, full"),
         (["size=full"], "table=None: which one? valid are all, darwinn_figure_2_strong, "),
         (["table=nowhere.yaml"], "table=nowhere.yaml: it cannot be read: No such file or directory"),
         (["table=nes_table_1", "folder=file"], "folder=file: there is a file of that name"),
-        (["table=nes_table_1,nes_table_2"], "table=nes_table_1,nes_table_2: one plain key=value is allowed here"),
+        (["table=nes_table_1,nes_table_2"], "table=nes_table_1,nes_table_2: a sweep over several values needs -m"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, line):
     (tmp_path / "file").write_text("")
     assert one_line(neuro_inside("reproduce", *arguments, cwd=tmp_path)).startswith(line)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.slow
+def test_a_sweep_has_a_folder_for_each_of_its_jobs_and_continues(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    command = (
+        "reproduce",
+        "-m",
+        "table=tiny.yaml",
+        "+with.seed=1,2",
+        "folder=out",
+        "tables.tiny.runs.wrong.overrides=[what=noise]",
+    )
+    for _ in range(2):
+        done = neuro_inside(*command, cwd=tmp_path)
+        for number in (0, 1):
+            rows = rows_of(tmp_path / "out" / str(number) / "tiny" / "tiny.csv")
+            assert f" seed={number + 1}" in rows["generations"]["command"]
+            assert rows["generations"]["verdict"] == "reproduced"
+    assert "one: finished" in done.stdout
 
 
 def begun(folder: Path, rows: int) -> "subprocess.Popen[bytes]":

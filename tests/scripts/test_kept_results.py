@@ -28,7 +28,7 @@ def test_docs_have_tables_and_all_kept_entries_are_in_the_summary():
 
 
 def test_every_kept_entry_is_of_one_group():
-    entries = [path.stem for path in (ROOT / "conf" / "table").glob("*.yaml")]
+    entries = [path.stem for path in (ROOT / "conf" / "table").glob("*.yaml") if path.stem != "all"]
     for entry in entries:
         assert sum(entry.startswith(names) for names in RESULTS["GROUPS"].values()) == 1
 

@@ -42,7 +42,7 @@ def clean_environment() -> dict[str, str]:
     """This environment without what a launcher or a debugging user set, and one thread an operator."""
     prefixes = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "NEURO_", "HYDRA_FULL_ERROR")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "NEURO_SHARE_CORES": "1"}
 
 
 def _mpiexec(python: str) -> str | None:
@@ -86,9 +86,9 @@ def neuro(*arguments: str, cwd: Path, ranks: int = 0, timeout: float = 300, mpi:
     return _run(command, cwd, timeout, environment)
 
 
-def program(path: Path, *arguments: str, cwd: Path, ranks: int, timeout: float = 300, mpi: Mpi | None = None):
+def program(path: Path, *arguments: str, cwd: Path, ranks: int, timeout: float = 300, mpi: Mpi | None = None, **environment: str):
     """A Python program under mpiexec."""
-    return _run((mpi or own_mpi()).command(ranks, str(path), *arguments), cwd, timeout, {})
+    return _run((mpi or own_mpi()).command(ranks, str(path), *arguments), cwd, timeout, environment)
 
 
 def _run(command: list[str], cwd: Path, timeout: float, environment: dict[str, str]):

@@ -18,7 +18,11 @@ from neuro_cli.fabric.base import Arrived, Exchange, World
 
 FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
-NAP = 0.01  # seconds between two tests for a broadcast
+NAP = 0.01  # longest sleep between two tests for a broadcast, in seconds
+SHORT_NAP = 0.001  # the same before other collectives, where ranks share cores
+ALERT = 1e-4  # seconds of waiting without sleep
+SHARE_CORES = "NEURO_SHARE_CORES"  # 1: ranks sleep while they wait; 0: they do not; else where they are more than the cores
+MOST_CORES = 8192  # of a machine
 
 # variables that launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
@@ -43,15 +47,36 @@ def nearly_alike(counts: list[int]) -> bool:
 class MpiExchange(Exchange):
     """Collective under way. It holds the buffers: MPI reads ``own`` and writes ``outcome`` until it is complete."""
 
-    def __init__(self, request: Any, own: np.ndarray, outcome: np.ndarray) -> None:
-        self._request, self._own, self._outcome = request, own, outcome
+    def __init__(self, request: Any, own: np.ndarray, outcome: np.ndarray, nap: float | None) -> None:
+        self._request, self._own, self._outcome, self._nap = request, own, outcome, nap
 
     def test(self) -> bool:
         return bool(self._request.Test())
 
     def wait(self) -> np.ndarray:
-        self._request.Wait()
+        if self._nap is None:
+            self._request.Wait()
+        else:
+            wait_asleep(self._request, self._nap)
         return self._outcome
+
+
+def wait_asleep(request: Any, nap: float) -> None:
+    """Wait with sleeps up to ``nap`` seconds, at most an eighth of the wait: MPI itself would keep a core busy.
+
+    Ctrl-C waits too, as in MPI: rank 0 is the one that reports it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    begun = time.perf_counter()
+    try:
+        while not request.Test():
+            waited = time.perf_counter() - begun
+            if waited < ALERT:
+                os.sched_yield()
+            else:
+                time.sleep(min(waited / 8, nap))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class MpiWorld(World):
@@ -75,6 +100,7 @@ class MpiWorld(World):
             raise UserError(f"MPI is not there ({reason}): {FIX}, or choose distribution=local") from error
         self._mpi: Any = MPI
         self._comm = MPI.COMM_WORLD
+        self._nap: float | None = None  # longest sleep of a rank that waits; None where each has a core
         self.library = library_name(MPI.Get_library_version())
         if not MPI.Is_initialized():
             return
@@ -82,7 +108,22 @@ class MpiWorld(World):
         self._check_launcher()
         node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.local_size = node.size
+        self._nap = SHORT_NAP if self._shares_cores(node) else None
         node.Free()
+
+    def _shares_cores(self, node: Any) -> bool:
+        """Whether the ranks of this machine are more than the cores that they may use; so a rank that waits takes another's."""
+        if os.environ.get(SHARE_CORES) in ("0", "1"):
+            return os.environ[SHARE_CORES] == "1"
+        usable = np.zeros(MOST_CORES, np.uint8)
+        usable[[core for core in os.sched_getaffinity(0) if core < MOST_CORES]] = 1
+        node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # a launcher may bind each rank to its own
+        return bool(node.size > usable.sum())
+
+    def _meet(self) -> None:
+        """Wait for the other ranks before a blocking collective, asleep where ranks share cores. The sums stay the same."""
+        if self._nap is not None:
+            wait_asleep(self._comm.Ibarrier(), self._nap)
 
     def _check_launcher(self) -> None:
         """Raise UserError when the launcher started more ranks than this world has: it belongs to another MPI."""
@@ -100,6 +141,7 @@ class MpiWorld(World):
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.size == 1:
             return own
+        self._meet()
         gathered = self._gathered_alike(own, counts) if nearly_alike(counts) else self._gathered(own, counts)
         self._count(own.nbytes, gathered.nbytes - own.nbytes)
         return gathered
@@ -129,11 +171,12 @@ class MpiWorld(World):
         gathered = np.empty(sum(counts), own.dtype)
         request = self._comm.Iallgatherv(own, [gathered, counts])
         self._count(own.nbytes, gathered.nbytes - own.nbytes)
-        return MpiExchange(request, own, gathered)
+        return MpiExchange(request, own, gathered, self._nap)
 
     def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
         if self.size == 1:
             return own
+        self._meet()
         gathered = np.empty(sum(counts), own.dtype) if self.rank == 0 else None
         self._comm.Gatherv(np.ascontiguousarray(own), None if gathered is None else [gathered, counts], root=0)
         if gathered is None:
@@ -145,6 +188,7 @@ class MpiWorld(World):
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
         if self.size == 1:
             return blocks
+        self._meet()
         own = blocks[self.rank]
         received = np.empty(self.size * own.size, own.dtype)
         self._comm.Alltoallv([np.concatenate(blocks), [block.size for block in blocks]], [received, [own.size] * self.size])
@@ -154,6 +198,7 @@ class MpiWorld(World):
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size == 1:
             return
+        self._meet()
         self._comm.Allreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
         self._count(values.nbytes, values.nbytes)
 
@@ -162,7 +207,7 @@ class MpiWorld(World):
             return Arrived(values)
         request = self._comm.Iallreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
         self._count(values.nbytes, values.nbytes)
-        return MpiExchange(request, values, values)
+        return MpiExchange(request, values, values, self._nap)
 
     def send(self, rank: int, values: np.ndarray) -> None:
         self._comm.Send(np.ascontiguousarray(values), rank)
@@ -170,7 +215,10 @@ class MpiWorld(World):
 
     def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
         values = np.empty(count, dtype)
-        self._comm.Recv(values, rank)
+        if self._nap is None:
+            self._comm.Recv(values, rank)
+        else:
+            wait_asleep(self._comm.Irecv(values, rank), self._nap)
         self._count(0, values.nbytes)
         return values
 
@@ -178,7 +226,7 @@ class MpiWorld(World):
         if self.size == 1:
             return data
         length = np.array([len(data)], np.int64)
-        self._wait_asleep(self._comm.Ibcast(length, root=0))
+        wait_asleep(self._comm.Ibcast(length, root=0), NAP)
         buffer = np.frombuffer(data, np.uint8).copy() if self.rank == 0 else np.empty(int(length[0]), np.uint8)
         self._comm.Bcast(buffer, root=0)
         if self.rank == 0:
@@ -186,19 +234,6 @@ class MpiWorld(World):
         else:
             self._count(0, buffer.nbytes + 8)
         return buffer.tobytes()
-
-    @staticmethod
-    def _wait_asleep(request: Any) -> None:
-        """Wait without using the processor, as MPI would: rank 0 takes seconds to load or to plot before it broadcasts.
-
-        Ctrl-C waits too, as in MPI: rank 0 is the one that reports it.
-        """
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            while not request.Test():
-                time.sleep(NAP)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def abort(self, code: int) -> None:
         sys.stdout.flush()

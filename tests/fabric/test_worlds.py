@@ -41,9 +41,10 @@ def test_alone_moves_nothing():
         raise UserError("as it was")
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_collectives_of_real_ranks(mpi, ranks, tmp_path):
-    done = program(Path(__file__).parent / "collectives_program.py", cwd=tmp_path, ranks=ranks, mpi=mpi)
+@pytest.mark.parametrize(("ranks", "share"), [(2, "0"), (3, "1")])
+def test_collectives_of_real_ranks(mpi, ranks, share, tmp_path):
+    path = Path(__file__).parent / "collectives_program.py"
+    done = program(path, cwd=tmp_path, ranks=ranks, mpi=mpi, NEURO_SHARE_CORES=share)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("all well") == ranks
 

@@ -1,7 +1,7 @@
 """``neuro bench ensemble`` compares joint training over ranks with one process; ``neuro bench ensemble_bytes`` counts bytes sent.
 
 The first compares losses with those of one process and one graph, iteration by iteration: in float64 on several numbers of
-ranks, and in float32 over an epoch, with a plot as in the post (Webb 2019). The second counts at the fabric.
+ranks, and in float32 over an epoch, with the figure of the post (Webb 2019). The second counts at the fabric.
 """
 
 import copy
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -18,47 +19,48 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.launcher import world_start
+from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
 from neuro_cli.runner.options import make_network
 
 REFERENCE = "single_graph"
 EXACT = ("logits_allreduce", "logits_tree")  # without staleness
-CURVES = ((REFERENCE, 1), ("logits_allreduce", 2), ("logits_pipelined", 2))
+CURVES = ((REFERENCE, 1), ("logits_allreduce", 2), ("logits_pipelined", 2))  # the first two are the post's
+EARLY = 20  # iterations in which the post sees no difference yet
 
 
 def bench_ensemble(config: dict[str, Any], run: Path) -> None:
-    """Print the largest differences and the accuracies after an epoch; write ``ensemble.csv`` and ``ensemble.png``."""
+    """Print the largest differences and the accuracies after an epoch; write ``ensemble.csv``, ``.png``, ``.svg``."""
     ranks, iterations, epoch = _ranks(config), *(_positive(config, key) for key in ("iterations", "curve_iterations"))
     worlds = _Worlds(config, run)
     reference = worlds.run(1, [_entry(config, REFERENCE, "float64", iterations)])[0]["losses"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for count in ranks:
         entries = [_entry(config, method, "float64", iterations) for method in EXACT]
         for method, result in zip(EXACT, worlds.run(count, entries), strict=True):
-            gap = max(abs(a - b) for a, b in zip(result["losses"], reference, strict=True))
-            rows.append({"method": method, "ranks": count, "dtype": "float64", "iterations": iterations, "largest_gap": gap})
+            rows.append({"method": method, "ranks": count, "dtype": "float64"} | _gaps(result["losses"], reference))
     curves = {}
     for method, count in CURVES:
         (result,) = worlds.run(count, [_entry(config, method, "float32", epoch, look=True)])
         name = f"{method}, {count} rank{'s' * (count > 1)}"
         curves[name] = result["losses"]
-        gap = max(abs(a - b) for a, b in zip(result["losses"], next(iter(curves.values())), strict=True))
-        accuracy = result["metrics"][ACCURACY.name]
-        rows.append(
-            {
-                "method": method,
-                "ranks": count,
-                "dtype": "float32",
-                "iterations": epoch,
-                "largest_gap": gap,
-                ACCURACY.name: accuracy,
-            }
-        )
+        gaps = _gaps(result["losses"], next(iter(curves.values())))
+        accuracy = {ACCURACY.name: result["metrics"][ACCURACY.name]}
+        rows.append({"method": method, "ranks": count, "dtype": "float32"} | gaps | accuracy)
     rows = [{ACCURACY.name: None, **row} for row in rows]
-    _plot(curves, run / "ensemble.png")
+    _plot(curves, run / "ensemble")
     write(run / "ensemble.csv", rows, config["threads"] or 1)
-    columns = ("method", "ranks", "dtype", "iterations", f"largest |loss - {REFERENCE}'s|", ACCURACY.label)
+    columns = (
+        "method",
+        "ranks",
+        "dtype",
+        "iterations",
+        f"largest |loss - {REFERENCE}'s|",
+        f"in the first {EARLY}",
+        ACCURACY.label,
+    )
     lines = [
-        (row["method"], str(row["ranks"]), row["dtype"], str(row["iterations"]), f"{row['largest_gap']:.1e}",
+        (row["method"], str(row["ranks"]), row["dtype"], str(row["iterations"]),
+         f"{row['largest_gap']:.1e}", f"{row['early_gap']:.1e}",
          "" if row[ACCURACY.name] is None else ACCURACY.text(row[ACCURACY.name]))
         for row in rows
     ]  # fmt: skip
@@ -147,13 +149,34 @@ def _positive(config: dict[str, Any], key: str) -> int:
     return integer(f"ensemble.{key}", config["ensemble"][key], 1)
 
 
-def _plot(curves: dict[str, list[float]], path: Path) -> None:
-    """Plot the losses of all curves against the iteration."""
-    figure = Figure(figsize=(8, 4.8), dpi=150, layout="constrained")
+def _gaps(losses: list[float], reference: list[float]) -> dict[str, float]:
+    """Number of iterations, and the largest differences of the losses in all of them and in the first ``EARLY``."""
+    gaps = _differences(losses, reference)
+    return {"iterations": len(gaps), "largest_gap": max(gaps), "early_gap": max(gaps[:EARLY])}
+
+
+def _differences(losses: list[float], reference: list[float]) -> list[float]:
+    return [abs(own - other) for own, other in zip(losses, reference, strict=True)]
+
+
+def _plot(curves: dict[str, list[float]], stem: Path) -> None:
+    """Plot the losses of all curves against the iteration, as the post does, and below how far they are from the first."""
+    figure = Figure(figsize=(8, 6.4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel="iteration", ylabel="loss of the ensemble", yscale="log")
-    axes.grid(alpha=0.3)
-    for (name, losses), style, width in zip(curves.items(), ("-", "--", ":"), (3.0, 1.5, 1.5), strict=True):
-        axes.plot(range(1, len(losses) + 1), losses, style, label=name, linewidth=width)
-    axes.legend(frameon=False)
-    figure.savefig(path)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    reference = next(iter(curves.values()))
+    styles = zip(("-", "--", ":"), (BLUE, VERMILION, GREEN), (3.0, 1.5, 1.5), strict=True)
+    for (name, losses), (style, colour, width) in zip(curves.items(), styles, strict=True):
+        iterations = range(1, len(losses) + 1)
+        above.plot(iterations, losses, style, label=name, linewidth=width, color=colour)
+        if losses is not reference:
+            below.plot(iterations, _differences(losses, reference), style, linewidth=1.0, color=colour)
+    above.set_ylabel("loss of the ensemble")
+    above.legend(frameon=False)
+    below.set(xlabel="iteration", ylabel="difference from the first", yscale="log")
+    for axes in (above, below):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
+    figure.savefig(stem.with_suffix(".png"))

@@ -1,9 +1,5 @@
-"""Small convolutional network for MNIST, of the size that the post on joint training of ensembles uses for its members.
-
-Webb 2019, "Distributed Joint Training of Large Ensembles with Low Communication Overhead", gives the idea and the settings; its
-layers were not available when this was written, so these are ours: two 5x5 convolutions with ReLU and pooling, one linear
-layer.
-"""
+"""Member of the ensemble in the post on joint training (Webb 2019, "Distributed joint training of large ensembles with low
+communication overhead", class ``Net``)."""
 
 from torch import Tensor, nn
 
@@ -11,7 +7,10 @@ from neuro_cli.core.checks import integer
 
 
 class BlogCNN(nn.Module):
-    """Images (B, 1, 28, 28) to logits (B, outputs). 15,074 parameters with 10 outputs."""
+    """Images (B, 1, 28, 28) to logits (B, outputs): two 3x3 convolutions of stride 2, an average, two linear layers.
+
+    8,470 parameters with 10 outputs.
+    """
 
     input_shape = (1, 28, 28)
 
@@ -19,14 +18,13 @@ class BlogCNN(nn.Module):
         super().__init__()
         integer("model.outputs", outputs, 1)
         self.features = nn.Sequential(
-            nn.Conv2d(1, 12, 5),
-            nn.MaxPool2d(2),
+            nn.Conv2d(1, 20, 3, stride=2),
             nn.ReLU(),
-            nn.Conv2d(12, 32, 5),
-            nn.MaxPool2d(2),
+            nn.Conv2d(20, 40, 3, stride=2),
             nn.ReLU(),
+            nn.AvgPool2d(6),
         )
-        self.classifier = nn.Linear(32 * 4 * 4, outputs)
+        self.classifier = nn.Sequential(nn.Linear(40, 20), nn.ReLU(), nn.Linear(20, outputs))
 
     def forward(self, images: Tensor) -> Tensor:
         return self.classifier(self.features(images).flatten(1))

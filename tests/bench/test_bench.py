@@ -135,7 +135,10 @@ def test_bench_ensemble_compares_with_one_graph(tmp_path):
     ]
     assert all(float(row["largest_gap"]) < 1e-10 for row in exact)
     assert all(row["test_accuracy"] for row in rows if row["dtype"] == "float32")
+    for row in rows:
+        assert 0.0 <= float(row["early_gap"]) <= float(row["largest_gap"])
     assert (tmp_path / "bench" / "ensemble.png").stat().st_size > 10_000
+    assert "difference from the first" in (tmp_path / "bench" / "ensemble.svg").read_text()
 
 
 def test_other_benchmarks_take_no_ensemble(tmp_path):

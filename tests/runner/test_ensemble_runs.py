@@ -182,7 +182,7 @@ def mixed(folder) -> Path:
 def test_members_of_several_kinds(folder, mixed):
     summary = json.loads((mixed / "summary.json").read_text())
     assert summary["members"] == 7
-    assert summary["parameters"] == 5 * 11_274 + 2 * 15_074
+    assert summary["parameters"] == 5 * 11_274 + 2 * 8_470
     assert "ensemble of 7 members: 4 MNIST_10K, 2 BlogCNN, 1 MNIST_10K" in (mixed / "log.txt").read_text()
     done = neuro_inside("resume", "mixed", TRUST, "generations=6", cwd=folder)
     well(done)

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from neuro_cli.core.errors import UserError, nearest
+from neuro_cli.reproduce.grid import with_grids
 from neuro_cli.reproduce.requirements import NEEDS
 from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation
 
@@ -81,7 +82,7 @@ def read_entry(path: Path, size: str) -> Entry:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"table={path}: it is no YAML: {' '.join(str(error).split())[:160]}") from error
     where = f"table={path.stem}"
-    node = _node(node, where, ("title", "source", "minutes", "runs", "rows"), ("note", "row"))
+    node = _node(with_grids(node, where), where, ("title", "source", "minutes", "runs", "rows"), ("note", "row"))
     runs = tuple(_run(name, run, size, f"{where}: runs.{name}") for name, run in _mapping(node["runs"], f"{where}: runs").items())
     common = _mapping(node.get("row") or {}, f"{where}: row")
     listed = node["rows"] if isinstance(node["rows"], list) else []

@@ -53,22 +53,6 @@ def test_bench_noise_times_every_way_of_making_normals(tmp_path):
         assert "torch 2" in row["machine"]
 
 
-def test_bench_layer_gives_multiples_of_the_unperturbed_pass_for_every_sampler(tmp_path):
-    sizes = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[[8,5]]")
-    small = (*sizes, "layer.convolution.examples=8", "layer.network.examples=4", "repeats=2", "hydra.run.dir=bench")
-    done = neuro_inside("bench", "layer", *small, "~layer.network.models.MNIST_3M", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = rows_of(tmp_path / "bench" / "layer.csv")
-    assert {row["layer"] for row in rows} == {"linear 24", "conv 8 at 5x5", "MLP_270K"}
-    samplers = composed(verb="bench")["samplers"]
-    whats = {"reference"} | {f"{name} {part}" for name in samplers for part in ("forward", "update")}
-    assert {row["what"] for row in rows} == whats
-    reference = {(row["layer"], row["round"]): float(row["seconds"]) for row in rows if row["what"] == "reference"}
-    for row in rows:
-        if row["what"].startswith(("sign_flip", "low_rank", "permutation")):
-            assert float(row["multiple"]) == pytest.approx(float(row["seconds"]) / reference[row["layer"], row["round"]])
-
-
 @pytest.mark.parametrize("layout", [pytest.param("per_example", marks=pytest.mark.slow), "shared_batch"])
 def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     """With more directions than parameters the estimates must point along the gradient."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.correlation import bench_correlation
+from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
 from neuro_cli.bench.generation import bench_generation
 from neuro_cli.bench.layer import HALF, bench_layer
@@ -21,6 +22,7 @@ KINDS = {
     "noise": bench_noise,
     "layer": bench_layer,
     "correlation": bench_correlation,
+    "diversity": bench_diversity,
     "rollout": bench_rollout,
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,

@@ -4,7 +4,7 @@ A grid has ``columns`` and ``lines``, mappings of names to settings of a row, ``
 null where there is none), and beside them what all its rows share. A cell is the grid's settings, then the column's, then the
 line's; their ``where`` are joined, and its name is ``name`` with {column} and {line} filled in. ``over``: a number for each
 column, by which the published values are divided. In an expectation of a cell another line's name means its cell of the same
-column, and ``times: ratio`` the published ratio of the two cells, times ``slack`` (1 if none).
+column (``"{column}, LINE"`` one of another grid), and ``times: ratio`` the published ratio of the two cells, times ``slack``.
 """
 
 from collections.abc import Mapping
@@ -65,8 +65,8 @@ class _Grid:
         if bound is None:
             return item
         other, made = item[bound], {key: value for key, value in item.items() if key != "slack"}
-        if isinstance(other, str) and other in self._lines:
-            made[bound] = self._cell(other, column)
+        if isinstance(other, str):
+            made[bound] = self._cell(other, column) if other in self._lines else other.replace("{column}", column)
         if item.get("times") == RATIO:
             made["times"] = self._ratio(line, other, column)
         if "slack" in item:

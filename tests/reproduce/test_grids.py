@@ -30,7 +30,14 @@ grids:
           - {at_least: alone, times: 0.5}
           - {at_most: 3, slack: 2}
     published: {IID: [28.52, 13.04], Sign flip: [2.39, null]}
-  - {name: "{column} of {line}", run: a, file: f.csv, value: w, columns: {c: }, lines: {d: }, published: {d: [3]}, over: [4]}
+  - name: "{column} of {line}"
+    run: a
+    file: f.csv
+    value: w
+    columns: {"256, 256": }
+    lines: {d: {expect: [{at_most: "{column}, IID"}]}}
+    published: {d: [3]}
+    over: [4]
 """
 
 
@@ -51,7 +58,7 @@ def test_a_grid_is_rows_with_the_published_numbers_as_typed(tmp_path):
         ("512, 10, IID", 13.04),
         ("256, 256, Sign flip", 2.39),
         ("512, 10, Sign flip", 2.22),
-        ("c of d", 0.75),
+        ("256, 256 of d", 0.75),
     ]
     iid, flipped = entry.rows[1], entry.rows[3]
     assert flipped.where == {"what": "forward", "layer": "square", "method": "sign_flip"}
@@ -62,10 +69,12 @@ def test_a_grid_is_rows_with_the_published_numbers_as_typed(tmp_path):
         Expectation("at_least", "alone", times=0.5),
         Expectation("at_most", 3.0, times=2.0),
     )
+    assert entry.rows[-1].expect == (Expectation("at_most", "256, 256, IID"),)
 
 
 def test_a_column_of_full_is_not_of_quick(tmp_path):
-    assert [row.name for row in read(tmp_path, size="quick").rows] == ["alone", "256, 256, IID", "256, 256, Sign flip", "c of d"]
+    names = [row.name for row in read(tmp_path, size="quick").rows]
+    assert names == ["alone", "256, 256, IID", "256, 256, Sign flip", "256, 256 of d"]
 
 
 def first(**change):

@@ -23,6 +23,7 @@ KEPT = ROOT / "docs" / "results"
 # headlines on a page of docs, and the entries there, by how their names begin
 GROUPS = {
     "speed": "nes_table",
+    "memory": "nes_memory",
     "correlation": "nes_appendix",
     "scaling": "darwinn",
     "ensembles": "ensemble",

@@ -22,8 +22,9 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     """Gradient estimate ``g = 1/(P sigma) sum_i u_i eps_i``, less ``weight_decay * centre``, ascended by ``optimizer``.
 
     ``sigma`` > 0: standard deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer.
-    ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | raw of the fitnesses; of mirrored pairs pair_z_score
-    | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. Raises ConfigError.
+    ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
+    pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. Raises
+    ConfigError.
     """
 
     def __init__(

@@ -21,8 +21,8 @@ class SNES(PopulationAlgorithm):
     """Steps ``centre += lr * sigma * mean u_i eps_i`` and ``sigma *= exp(lr_sigma / 2 * mean u_i (eps_i**2 - 1))``, means over P.
 
     ``sigma`` > 0: initial step size of every parameter. ``learning_rate`` > 0: lr. ``sigma_learning_rate`` >= 0: lr_sigma, None:
-    ``(3 + ln M) / (5 sqrt M)``. ``shaping``: nes_utilities | centred_rank | z_score | raw; of mirrored pairs pair_z_score |
-    pair_rank. ``lr_schedule``: factor on lr by generation. Raises ConfigError.
+    ``(3 + ln M) / (5 sqrt M)``. ``shaping``: nes_utilities | centred_rank | z_score | centred | raw; of mirrored pairs
+    pair_z_score | pair_rank. ``lr_schedule``: factor on lr by generation. Raises ConfigError.
     """
 
     def __init__(

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.correlation import bench_correlation
+from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
 from neuro_cli.bench.generation import bench_generation
-from neuro_cli.bench.layer import bench_layer
+from neuro_cli.bench.layer import HALF, bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
@@ -21,6 +22,7 @@ KINDS = {
     "noise": bench_noise,
     "layer": bench_layer,
     "correlation": bench_correlation,
+    "diversity": bench_diversity,
     "rollout": bench_rollout,
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
@@ -34,7 +36,8 @@ def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[s
     what = one_of("what", config["what"], tuple(kinds))
     integer("repeats", config["repeats"], 1)
     options = Options(config)
-    RunConfig.of(options.plain)
+    half = what == "layer" and options.plain["precision"] in HALF  # which no training has
+    RunConfig.of(options.plain | {"precision": "float32"} if half else options.plain)
     if options.is_ensemble:
         raise ConfigError(
             "algo", "ensemble", "neuro bench ensemble and ensemble_bytes measure ensembles, the section ensemble sets them"

@@ -1,8 +1,9 @@
 """``neuro bench correlation``: cosine of each sampler's gradient estimate and the gradient by back-propagation.
 
-Appendix A of "An efficient GPU implementation of natural evolution strategies for deep learning", on the configured task
-and model: the cosine between the estimate from the raw fitnesses and the gradient of the loss on the same examples, after
-``correlation.steps`` steps of SGD from the initial weights. Every sampler scores as a run would (``layout`` included).
+Appendix A of "An efficient GPU implementation of Natural Evolution Strategies for deep learning", on the configured task
+and model: the cosine between the estimate from the raw fitnesses and the gradient of the loss on the same examples, at one or
+more numbers of ``correlation.steps`` in a training by SGD, for one or more ``correlation.seeds`` of weights, examples and noise.
+Every sampler scores as a run would (``layout`` included).
 """
 
 import copy
@@ -16,6 +17,7 @@ import torch
 
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer, number
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
 from neuro_cli.runner.options import Options
@@ -36,43 +38,63 @@ SGD = {
 def bench_correlation(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write correlation.csv. Raises UserError."""
     options = config["correlation"]
-    steps = integer("correlation.steps", options["steps"], 0)
+    steps = sorted(set(_integers("correlation.steps", options["steps"], 0)))
+    seeds = _integers("correlation.seeds", config["seed"] if options["seeds"] is None else options["seeds"], 0)
     sigma = number("correlation.sigma", options["sigma"], above=0.0)
     config["threads"] = threads_of(config["threads"], SingleProcess(), device_of(config["device"]))
-    start = trained(config, steps)
-    rows: list[dict[str, Any]] = []
     config["samplers"] = {name: node for name, node in config["samplers"].items() if name not in options["without"]}
     for population in options["populations"]:
         integer("correlation.populations", population, 2)
-        for name, node in config["samplers"].items():
-            setting = copy.deepcopy(config) | {"sampler": node | {"antithetic": True}, "population": population}
-            if config["layout"] == "per_example":
-                setting["batch_size"] = population // 2 * options["examples"]
-            values = list(correlations(setting, start, sigma, config["repeats"]))
-            rows += [{"sampler": name, "population": population, "repeat": i, "correlation": c} for i, c in enumerate(values)]
+    rows: list[dict[str, Any]] = []
+    for seed in seeds:
+        own = copy.deepcopy(config) | {"seed": seed}
+        centres = trained(own, steps)
+        for population in options["populations"]:
+            for name, node in own["samplers"].items():
+                setting = copy.deepcopy(own) | {"sampler": node | {"antithetic": True}, "population": population}
+                if config["layout"] == "per_example":
+                    setting["batch_size"] = population // 2 * options["examples"]
+                first = {"sampler": name, "population": population, "seed": seed}
+                rows += [first | row for row in correlations(setting, centres, sigma, config["repeats"])]
     write(run / "correlation.csv", rows, config["threads"])
     _print(config, rows, run)
 
 
-def trained(config: dict[str, Any], steps: int) -> torch.Tensor:
-    """Centre (M,) after ``steps`` of SGD."""
+def _integers(key: str, value: Any, low: int) -> list[int]:
+    """``value`` as a list of integers, where it may be a single one. Raises ConfigError."""
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise ConfigError(key, value, "must be a number or a list of numbers")
+    return [integer(key, each, low) for each in values]
+
+
+def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]:
+    """Centres (M,) after each of ``steps``, in order, of one training by SGD."""
     parts = build(Options(copy.deepcopy(config) | {"algo": SGD, "layout": "shared_batch"}), SingleProcess())
-    for step in range(steps):
-        parts.distribution.step(step)
+    centres, done = {}, 0
+    for count in steps:
+        for step in range(done, count):
+            parts.distribution.step(step)
+        done = count
+        centres[count] = parts.algo.centre.clone()
     parts.threads.close()
-    return parts.algo.centre
+    return centres
 
 
-def correlations(config: dict[str, Any], centre: torch.Tensor, sigma: float, repeats: int) -> Iterator[float]:
-    """Cosines of ``repeats`` generations, each with its own noise and examples."""
+def correlations(
+    config: dict[str, Any], centres: dict[int, torch.Tensor], sigma: float, repeats: int
+) -> Iterator[dict[str, int | float]]:
+    """Cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
     config["algo"] = copy.deepcopy(config["algo"]) | {"sigma": sigma, "shaping": "raw"}
     parts = build(Options(config), SingleProcess())
-    parts.algo.centre.copy_(centre)
-    for generation in range(repeats):
-        estimate = _estimate(parts, generation, sigma)
-        batch = parts.task.batch(generation, 0, config["batch_size"])
-        _, gradient = parts.distribution.job.scorer.gradient(centre, batch)
-        yield float(-torch.nn.functional.cosine_similarity(estimate.double(), gradient.double(), dim=0))
+    for step, centre in centres.items():
+        parts.algo.centre.copy_(centre)
+        for generation in range(repeats):
+            estimate = _estimate(parts, generation, sigma)
+            batch = parts.task.batch(generation, 0, config["batch_size"])
+            _, gradient = parts.distribution.job.scorer.gradient(centre, batch)
+            cosine = -torch.nn.functional.cosine_similarity(estimate.double(), gradient.double(), dim=0)
+            yield {"step": step, "repeat": generation, "correlation": float(cosine)}
     parts.threads.close()
 
 
@@ -85,27 +107,23 @@ def _estimate(parts: Parts, generation: int, sigma: float) -> torch.Tensor:
 
 
 def _print(config: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None:
-    populations, samplers = config["correlation"]["populations"], list(config["samplers"])
+    samplers = list(config["samplers"])
+    points = list(dict.fromkeys((row["population"], row["step"]) for row in rows))
 
-    def values(name: str, population: int) -> list[float]:
-        return [row["correlation"] for row in rows if (row["sampler"], row["population"]) == (name, population)]
+    def values(name: str, point: tuple[int, int]) -> list[float]:
+        return [row["correlation"] for row in rows if row["sampler"] == name and (row["population"], row["step"]) == point]
 
-    def cell(name: str, population: int) -> str:
-        own = values(name, population)
+    def cell(name: str, point: tuple[int, int]) -> str:
+        own = values(name, point)
         error = statistics.stdev(own) / len(own) ** 0.5 if len(own) > 1 else float("nan")
-        share = statistics.mean(own) / statistics.mean(values(samplers[0], population))
+        share = statistics.mean(own) / statistics.mean(values(samplers[0], point))
         return f"{statistics.mean(own):.4f} ± {error:.4f} ({share:.2f})"
 
     model, task = (config[group]["_target_"].rsplit(".", 1)[-1] for group in ("model", "task"))
     title = (
-        f"cosine of estimate and gradient: {model} on {task}, {config['layout']}, after {config['correlation']['steps']} steps, "
-        f"mean ± standard error of {config['repeats']} (share of {samplers[0]}'s)"
+        f"cosine of estimate and gradient: {model} on {task}, {config['layout']}, after steps of SGD, "
+        f"mean ± standard error of {len(values(samplers[0], points[0]))} (share of {samplers[0]}'s)"
     )
-    table = [[name, *(cell(name, population) for population in populations)] for name in samplers]
-    show(
-        title,
-        ("sampler", *(f"P = {population}" for population in populations)),
-        table,
-        config["threads"],
-        run / "correlation.csv",
-    )
+    head = ("sampler", *(f"P = {population}, {step} steps" for population, step in points))
+    table = [[name, *(cell(name, point) for point in points)] for name in samplers]
+    show(title, head, table, config["threads"], run / "correlation.csv")

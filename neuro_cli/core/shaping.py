@@ -51,6 +51,15 @@ def z_score(fitness: np.ndarray) -> np.ndarray:
     return (fitness - fitness.mean()) / spread if spread > 0 else np.zeros_like(fitness)
 
 
+def centred(fitness: np.ndarray) -> np.ndarray:
+    """Fitness less its mean: vanilla NES as in "An efficient GPU implementation of Natural Evolution Strategies", section 3.
+
+    Its step is ``sum_i c_i E_i`` with ``c_i = alpha (r_i - mean r)`` and E_i = sigma eps_i, so a learning rate of
+    P sigma**2 alpha with plain SGD takes the same.
+    """
+    return fitness - fitness.mean()
+
+
 def raw(fitness: np.ndarray) -> np.ndarray:
     """The fitness itself: the unbiased estimate of the gradient of its expectation."""
     return fitness.copy()
@@ -78,7 +87,7 @@ def pair_rank(fitness: np.ndarray) -> np.ndarray:
 
 
 SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    shaping.__name__: shaping for shaping in (centred_rank, nes_utilities, z_score, raw)
+    shaping.__name__: shaping for shaping in (centred_rank, nes_utilities, z_score, centred, raw)
 }
 # for members in mirrored pairs (2j, 2j + 1), each pair compared with itself only: the way to shape when pairs see
 # examples of their own, some of them harder than others

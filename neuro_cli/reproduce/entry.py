@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from neuro_cli.core.errors import UserError, nearest
+from neuro_cli.reproduce.grid import with_grids
 from neuro_cli.reproduce.requirements import NEEDS
 from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation
 
@@ -95,7 +96,7 @@ def read_entry(path: Path, size: str) -> Entry:
 def entry_of(name: str, node: Any, size: str, more: Sequence[str] = ()) -> Entry:
     """Check the entry ``name`` of the config ``node`` at ``size``. ``more``: overrides for its commands. Raises UserError."""
     where = f"table={name}"
-    node = _node(node, where, ("title", "source", "minutes", "runs", "rows"), ("note", "row", "figures"))
+    node = _node(with_grids(node, where), where, ("title", "source", "minutes", "runs", "rows"), ("note", "row", "figures"))
     listed = _mapping(node["runs"], f"{where}: runs")
     runs = tuple(_run(run, listed[run], size, more, f"{where}: runs.{run}") for run in listed)
     rows = tuple(_rows(node, size, where))

@@ -354,3 +354,15 @@ def test_sgd_is_torch_sgd():
         parameter.grad = 2 * parameter.detach()
         optimizer.step()
     assert torch.equal(algo.centre, parameter.detach())
+
+
+def test_centred_with_plain_sgd_is_the_published_step_of_vanilla_nes():
+    """The sum over i of alpha (r_i - mean r) E_i with E_i = sigma eps_i."""
+    alpha, sigma, fitness = 0.3, 0.05, np.array([3.0, -1.0, 10.0, 4.0])
+    noise, layout = np.random.default_rng(1).standard_normal((4, 6)), ParameterLayout(torch.nn.Linear(2, 2))
+    rate = alpha * len(fitness) * sigma**2
+    algo = openai_es(sigma, partial(torch.optim.SGD, lr=rate), "centred")
+    algo.start(torch.zeros(6), layout, len(fitness), 1)
+    algo.tell(0, torch.from_numpy(algo.combination(0, fitness).weights @ noise).float())
+    published = alpha * (fitness - fitness.mean()) @ (sigma * noise)
+    np.testing.assert_allclose(algo.centre.numpy(), published, rtol=1e-5)

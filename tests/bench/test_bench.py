@@ -7,7 +7,9 @@ from configs import composed
 from inside import neuro_inside, one_line
 from worlds import needs_mpi
 
+from neuro_cli.bench.correlation import bench_correlation
 from neuro_cli.bench.generation import SPLIT
+from neuro_cli.core.errors import ConfigError
 
 
 def test_bench_generation_times_both_systems_and_writes_csv(tmp_path):
@@ -53,22 +55,6 @@ def test_bench_noise_times_every_way_of_making_normals(tmp_path):
         assert "torch 2" in row["machine"]
 
 
-def test_bench_layer_gives_multiples_of_the_unperturbed_pass_for_every_sampler(tmp_path):
-    sizes = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[[8,5]]")
-    small = (*sizes, "layer.convolution.examples=8", "layer.network.examples=4", "repeats=2", "hydra.run.dir=bench")
-    done = neuro_inside("bench", "layer", *small, "~layer.network.models.MNIST_3M", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = rows_of(tmp_path / "bench" / "layer.csv")
-    assert {row["layer"] for row in rows} == {"linear 24", "conv 8 at 5x5", "MLP_270K"}
-    samplers = composed(verb="bench")["samplers"]
-    whats = {"reference"} | {f"{name} {part}" for name in samplers for part in ("forward", "update")}
-    assert {row["what"] for row in rows} == whats
-    reference = {(row["layer"], row["round"]): float(row["seconds"]) for row in rows if row["what"] == "reference"}
-    for row in rows:
-        if row["what"].startswith(("sign_flip", "low_rank", "permutation")):
-            assert float(row["multiple"]) == pytest.approx(float(row["seconds"]) / reference[row["layer"], row["round"]])
-
-
 @pytest.mark.parametrize("layout", [pytest.param("per_example", marks=pytest.mark.slow), "shared_batch"])
 def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     """With more directions than parameters the estimates must point along the gradient."""
@@ -77,12 +63,43 @@ def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     done = neuro_inside("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "bench" / "correlation.csv")
-    assert {row["sampler"] for row in rows} == set(composed(verb="bench")["samplers"]) - {"antithetic"}
+    bench = composed(verb="bench")
+    assert {row["sampler"] for row in rows} == set(bench["samplers"]) - set(bench["correlation"]["without"])
     assert all(-1 <= float(row["correlation"]) <= 1 for row in rows)
     many = [float(row["correlation"]) for row in rows if row["population"] == "512"]
     assert sum(many) / len(many) > 0.1
     if layout == "shared_batch":  # nothing but the directions is random there
         assert min(many) > 0.1
+
+
+def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, monkeypatch):
+    """One training a seed, and the noise of an estimate does not depend on the steps that are asked for."""
+    (tmp_path / "tiny.py").write_text(TINY)
+    monkeypatch.syspath_prepend(tmp_path)
+    gone = [f"~samplers.{name}" for name in ("noise_table", "permutation", "permutation_50", "permutation_10", "permutation_6")]
+    setting = ("model._target_=tiny.Tiny", "correlation.populations=[64]", "repeats=2", "batch_size=16", *gone)
+
+    def measured(*overrides):
+        folder = tmp_path / str(len(overrides))
+        folder.mkdir()
+        bench_correlation(composed(*setting, *overrides, verb="bench"), folder)
+        return rows_of(folder / "correlation.csv")
+
+    rows = measured("correlation.steps=[30,0,3]", "correlation.seeds=[2,1]")
+    samplers = ["iid", "sign_flip", "sign_flip_outputs", "low_rank_1", "low_rank_4"]
+    keys = ("seed", "sampler", "step", "repeat")
+    assert [[row[key] for key in keys] for row in rows] == [
+        [seed, name, step, repeat] for seed in "21" for name in samplers for step in ("0", "3", "30") for repeat in "01"
+    ]
+    assert len({row["correlation"] for row in rows}) == len(rows)
+    alone = measured("correlation.steps=30")  # the run's own seed, which is 1
+    assert [row["correlation"] for row in alone] == [
+        row["correlation"] for row in rows if (row["seed"], row["step"]) == ("1", "30")
+    ]
+    with pytest.raises(ConfigError, match=r"^correlation.steps=\[\]: must be a number or a list of numbers$"):
+        measured("correlation.steps=[]", "seed=1", "population=8")
+    with pytest.raises(ConfigError, match=r"^correlation.seeds=one: must be an integer >= 0$"):
+        measured("correlation.seeds=[one]", "population=8", "seed=1", "threads=1")
 
 
 def test_bench_rollout_replays_the_population(tmp_path):
@@ -103,7 +120,7 @@ def test_bench_rollout_replays_the_population(tmp_path):
 def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro_inside("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
-    kinds = "generation, noise, layer, correlation, rollout, ensemble, ensemble_bytes, reinforcement, brokers"
+    kinds = "generation, noise, layer, correlation, diversity, rollout, ensemble, ensemble_bytes, reinforcement, brokers"
     assert done.stderr == f"neuro: error: what=generatoin: must be one of {kinds}\n"
 
 

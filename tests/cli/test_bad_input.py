@@ -50,7 +50,7 @@ def refused(done, *words: str) -> str:
         (["algo.sigma=-0.1"], r"algo.sigma=-0.1: must be a number > 0"),
         (["algo=snes", "algo.learning_rate=0"], r"algo.learning_rate=0: must be a number > 0"),
         (["algo=genetic", "algo.parents=300"], r"algo.parents=300: must be below population=8"),
-        (["algo.shaping=centered"], r"algo.shaping=centered: did you mean centred_rank"),
+        (["algo.shaping=centered"], r"algo.shaping=centered: did you mean centred or centred_rank"),
         (["algo.optimizer._target_=torch.optim.Adm"], r"algo"),
         (["algo.optimizer.lr=-1"], r"algo.optimizer: Invalid learning rate: -1"),
         (["batch_size=5000"], r"batch_size=5000: task=digits has 1437 training examples"),

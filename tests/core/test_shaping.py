@@ -9,6 +9,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.shaping import (
     PAIR_SHAPINGS,
     SHAPINGS,
+    centred,
     centred_rank,
     nes_utilities,
     pair_rank,
@@ -45,7 +46,7 @@ def test_ranks_count_the_worse_and_half_of_the_equal(fitness):
 
 @given(fitnesses)
 def test_centred_shapings_sum_to_zero(fitness):
-    for shape in (centred_rank, nes_utilities, z_score):
+    for shape in (centred_rank, nes_utilities, z_score, centred):
         assert abs(shape(fitness).sum()) < 1e-9
 
 

@@ -1,0 +1,60 @@
+"""Layers and networks of ``neuro bench layer``, as its config gives them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.factory.instantiate import make
+
+LINEAR, CONVOLUTION = "layer.linear.features", "layer.convolution.sizes"
+
+
+@dataclass
+class Case:
+    """Module to be measured on ``examples`` inputs of ``shape``; ``largest``: values of its largest activation, 0: unknown."""
+
+    name: str
+    module: nn.Module
+    shape: tuple[int, ...]
+    examples: int
+    largest: int
+
+
+def cases(options: dict[str, Any]) -> list[Case]:
+    """Layers and networks of the config's ``layer`` node. Raises UserError."""
+    batch = {
+        kind: integer(f"layer.{kind}.examples", options[kind]["examples"], 1) for kind in ("linear", "convolution", "network")
+    }
+    found = [linear(size, batch["linear"]) for size in options["linear"]["features"]]
+    found += [convolution(size, batch["convolution"]) for size in options["convolution"]["sizes"]]
+    for name, node in options["network"]["models"].items():
+        network = make({"model": node}, "model", nn.Module)
+        shape = tuple(getattr(network, "input_shape", (784,)))
+        found.append(Case(name, network, shape, batch["network"], 0))
+    if not found:
+        raise ConfigError("layer", "{}", "there is no layer and no network in it")
+    return found
+
+
+def linear(size: Any, examples: int) -> Case:
+    """Linear layer of [inputs, outputs], or as many outputs as inputs by one number."""
+    inputs, outputs = _numbers(LINEAR, size if isinstance(size, list) else [size, size], 2, "a number or [inputs, outputs]")
+    module = nn.Linear(inputs, outputs, bias=False)
+    return Case(f"linear {inputs}, {outputs}", module, (inputs,), examples, max(inputs, outputs))
+
+
+def convolution(size: Any, examples: int) -> Case:
+    """3x3 convolution of [channels in, channels out, side of the image], or [channels, side] with as many out as in."""
+    short = isinstance(size, list) and len(size) == 2
+    inner, outer, side = _numbers(CONVOLUTION, [size[0], *size] if short else size, 3, "[channels in, channels out, side]")
+    module = nn.Conv2d(inner, outer, 3, padding=1, bias=False)
+    return Case(f"conv {inner},{outer},{side}x{side}", module, (inner, side, side), examples, max(inner, outer) * side * side)
+
+
+def _numbers(key: str, size: Any, count: int, allowed: str) -> list[int]:
+    if not isinstance(size, list) or len(size) != count:
+        raise ConfigError(key, size, f"each must be {allowed}")
+    return [integer(key, value, 1) for value in size]

@@ -1,0 +1,93 @@
+"""Memory of one perturbation for each example: by formula, and measured.
+
+The paper's formula, in numbers, for a layer of M = a b weights, b and a its outputs and inputs, on n examples: n M of IID, half
+of it of antithetic pairs; with noise reuse M and, for each example, a sign or an index for every output, input, or both.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from neuro_cli.core.memory import give_back_memory
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.block_sums import BlockSums
+from neuro_cli.sampler.blocks import Block
+from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.sampler.noise_table import NoiseTable
+from neuro_cli.sampler.permutation import Permutation
+from neuro_cli.sampler.sign_flip import SignFlip
+
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+FLOAT = 4  # bytes of a number as it is drawn
+
+
+def noise_numbers(sampler: Sampler) -> tuple[int, int]:
+    """Numbers that the noise of all directions takes by the paper's formula, and the bytes of them as this library keeps them.
+
+    Without copies in another precision. Signs are single bits here, in words of 32; indices have four bytes; noise that is placed
+    is drawn for the whole layer, and the share that is used is copied from it.
+    """
+    if isinstance(sampler, NoiseTable):
+        return sampler.size, FLOAT * sampler.size
+    if not isinstance(sampler, BlockSums):
+        numbers = sampler.directions * sampler.layout.size
+        return numbers, FLOAT * numbers
+    of_all = sum(_shared(sampler, block) for block in sampler.blocks.values())
+    of_each = [_of_direction(sampler, block) for block in sampler.blocks.values()]
+    numbers = of_all + sampler.directions * sum(each[0] for each in of_each)
+    drawn = sampler.layout.size if isinstance(sampler, Permutation) else 0
+    return numbers, FLOAT * (of_all + drawn) + sampler.directions * sum(each[1] for each in of_each)
+
+
+def _shared(sampler: BlockSums, block: Block) -> int:
+    """Numbers of a block that all directions share."""
+    if isinstance(sampler, LowRank):
+        return 0
+    if isinstance(sampler, Permutation):
+        rows, inner, _ = sampler.shape(block)
+        return rows * inner * block.spatial
+    return block.rows * block.width
+
+
+def _of_direction(sampler: BlockSums, block: Block) -> tuple[int, int]:
+    """Numbers of a block that each direction has of its own, and their bytes."""
+    if isinstance(sampler, SignFlip):
+        outputs, inputs = sampler.flips(block)
+        return outputs * block.rows + inputs * block.inner, FLOAT * sampler.factor_columns(block)
+    if isinstance(sampler, Permutation):
+        plan = sampler.plan(block)
+        rows = (plan.groups or plan.all_groups) * plan.outputs or plan.groups
+        channels = plan.groups * block.inner  # a group's index is kept as that of each of its channels
+        return rows + plan.inputs, FLOAT * (rows + plan.inputs + channels)
+    columns = sampler.factor_columns(block)
+    return columns, FLOAT * columns
+
+
+def peak_bytes(work: Callable[[], Any], device: torch.device) -> int | None:
+    """Bytes that this process takes at most while ``work`` runs, over those before; None where the system does not say.
+
+    On a GPU those of torch's allocator, on a CPU the resident memory, in which all libraries' allocations count.
+    """
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        torch.cuda.synchronize(device)
+        return int(torch.cuda.max_memory_allocated(device)) - before
+    give_back_memory()
+    try:
+        RESET.write_text("5")  # sets the peak to what is resident now (proc(5))
+        before = _resident()["VmRSS"]
+        work()
+        return _resident()["VmHWM"] - before
+    except (OSError, KeyError):
+        return None
+
+
+def _resident() -> dict[str, int]:
+    """Entries of the process's status that are memory, in bytes."""
+    lines = (line.split(":", 1) for line in STATUS.read_text().splitlines())
+    return {name: 1024 * int(value.split()[0]) for name, value in lines if value.strip().endswith("kB")}

@@ -1,0 +1,226 @@
+"""``neuro bench layer``: the published layers, what its methods compute, how much they take, what it writes."""
+
+import csv
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from configs import composed
+from inside import neuro_inside, one_line
+from torch import nn
+
+from neuro_cli.bench.layer import bench_layer, precision_of
+from neuro_cli.bench.layer_cases import Case, cases, convolution, linear
+from neuro_cli.bench.layer_memory import noise_numbers, peak_bytes
+from neuro_cli.bench.layer_methods import SIGMA, HeldNoise, SharedPass, method_of
+from neuro_cli.bench.layer_subject import Subject
+from neuro_cli.core.errors import ConfigError, UserError
+
+CPU = torch.device("cpu")
+IID = {"_target_": "neuro_cli.sampler.iid.Iid"}
+FLIP = {"_target_": "neuro_cli.sampler.sign_flip.SignFlip", "antithetic": False}
+PLACE = {"_target_": "neuro_cli.sampler.permutation.Permutation", "antithetic": False}
+
+
+def subject(case: Case, threads: int = 2) -> Subject:
+    torch.manual_seed(1)
+    return Subject(case, CPU, torch.float32, threads)
+
+
+def small() -> list[Case]:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 7), nn.ReLU(), nn.Linear(7, 2))
+    return [linear([40, 33], 6), convolution([3, 5, 4], 6), Case("network", network, (3, 2, 2), 6, 0)]
+
+
+def test_the_default_layers_are_the_published_ones():
+    options = composed(verb="bench")["layer"]
+    options.pop("steps")
+    found = [(case.name, case.examples) for case in cases(options) if isinstance(case.module, nn.Linear | nn.Conv2d)]
+    assert found == [
+        *((f"linear {size}", 8192) for size in ("256, 256", "512, 512", "512, 10")),
+        *((f"conv {size}", 512) for size in ("3,64,32x32", "64,64,32x32", "128,128,16x16", "256,256,8x8", "512,512,4x4")),
+    ]
+
+
+def test_sizes_make_the_layers_they_say():
+    assert tuple(linear([512, 10], 1).module.weight.shape) == (10, 512)
+    assert linear(24, 1).name == "linear 24, 24"
+    made = convolution([3, 64, 32], 2)
+    assert tuple(made.module.weight.shape) == (64, 3, 3, 3)
+    assert tuple(made.module(torch.zeros(2, *made.shape)).shape) == (2, 64, 32, 32)
+    assert convolution([8, 5], 1).name == "conv 8,8,5x5"
+
+
+@pytest.mark.parametrize(
+    ("make", "size", "told"),
+    [
+        (linear, [1, 2, 3], "layer.linear.features=[1, 2, 3]: each must be a number or [inputs, outputs]"),
+        (linear, 0, "layer.linear.features=0: must be an integer >= 1"),
+        (linear, "wide", "layer.linear.features=wide: must be an integer >= 1"),
+        (convolution, 64, "layer.convolution.sizes=64: each must be [channels in, channels out, side]"),
+        (convolution, [3, 64, 0], "layer.convolution.sizes=0: must be an integer >= 1"),
+    ],
+)
+def test_a_wrong_size_is_refused(make, size, told):
+    with pytest.raises(ConfigError) as refused:
+        make(size, 1)
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize("pair", [False, True], ids=["iid", "antithetic"])
+@pytest.mark.parametrize("place", range(3), ids=["linear", "convolution", "network"])
+def test_noise_that_is_held_gives_each_example_a_member_of_its_own(place, pair):
+    made = subject(small()[place])
+    method = method_of(made, IID | {"antithetic": pair})
+    assert isinstance(method, HeldNoise)
+    assert method.examples == 6
+    method.draw(3)
+    with torch.no_grad():
+        outputs = torch.cat([flat(method.outputs(thread)) for thread in range(2)]).reshape(6, -1)
+    sampler, candidate = made.sampler(IID | {"antithetic": pair}, 6), made.candidate()
+    for example in range(6):
+        direction, sign = sampler.side(example)
+        candidate.flat.copy_(made.centre + sign * SIGMA * sampler.explicit(3, direction))
+        with torch.no_grad():
+            wanted = candidate.ready()(made.x[example : example + 1])
+        torch.testing.assert_close(outputs[example], wanted.flatten(), atol=1e-5, rtol=1e-4)
+    wanted = sampler.combine(method_weights(6), (1,), 3, range(6), 0, made.layout.size)[0]
+    torch.testing.assert_close(method.update(0) / SIGMA, wanted, atol=2e-2, rtol=1e-3)
+
+
+def flat(outputs):
+    """Outputs of examples as one tensor, whatever lists they come in."""
+    return outputs if isinstance(outputs, torch.Tensor) else torch.cat([flat(each) for each in outputs])
+
+
+def method_weights(count: int) -> np.ndarray:
+    return torch.randn(count, generator=torch.Generator().manual_seed(2)).double().numpy()[None]
+
+
+@pytest.mark.parametrize("pair", [False, True], ids=["alone", "pairs"])
+@pytest.mark.parametrize("node", [IID, FLIP, PLACE], ids=["iid", "sign_flip", "permutation"])
+def test_a_shared_pass_runs_every_example_once_with_noise_of_its_own(node, pair):
+    """In pairs n examples are n/2 pairs: they were n pairs on 2 n rows, which doubled the times of antithetic on a GPU."""
+    made = subject(linear([40, 33], 600))
+    method = SharedPass(made, node | {"antithetic": pair})
+    rows: list[torch.Tensor] = []
+    made.module.register_forward_hook(lambda _m, inputs, out: rows.append(torch.cat([inputs[0], out], 1)))
+    method.forward(0)
+    seen = torch.cat(rows)
+    assert len(seen) == 600
+    sampler = made.sampler(node | {"antithetic": pair}, 600)
+    assert sampler.directions == (300 if pair else 600)
+    order = {tuple(row[:3].tolist()): row[40:] for row in seen}
+    for example in (0, 5, 299, 300, 599):
+        direction, sign = (example % 300, 1 - 2 * (example // 300)) if pair else (example, 1)
+        weights = made.centre + sign * SIGMA * sampler.explicit(0, direction)
+        wanted = made.x[example] @ weights.view(33, 40).T
+        torch.testing.assert_close(order[tuple(made.x[example, :3].tolist())], wanted, atol=1e-4, rtol=1e-4)
+    wanted = sampler.combine(method_weights(600), (1,), 0, range(600), 0, made.layout.size)[0]
+    torch.testing.assert_close(method.update(0), wanted, atol=1e-3, rtol=1e-3)
+
+
+def test_pairs_need_an_even_number_of_examples():
+    with pytest.raises(ConfigError, match="linear 4, 4: antithetic pairs need an even number of examples"):
+        method_of(subject(linear(4, 5)), IID | {"antithetic": True})
+
+
+def test_noise_beyond_memory_is_held_for_some_examples(monkeypatch):
+    monkeypatch.setattr("neuro_cli.bench.layer_methods.dense_directions", lambda size, device: 2)
+    made = subject(linear([8, 4], 10))
+    assert [method_of(made, IID | {"antithetic": pair}).examples for pair in (False, True)] == [2, 4]
+
+
+def bytes_of(factors) -> int:
+    tensors = [factors] if isinstance(factors, torch.Tensor) else [t for each in factors.values() for t in each if t is not None]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+@pytest.mark.parametrize("sides", ["both", "outputs", "inputs"])
+@pytest.mark.parametrize("node", [FLIP, PLACE, PLACE | {"sparsity": 0.1}], ids=["sign_flip", "permutation", "permutation_10"])
+def test_the_formula_of_memory_is_what_is_counted(node, sides):
+    """Against the tensors that a sampler makes for 20 directions."""
+    for case in (linear([64, 40], 20), convolution([10, 40, 6], 20)):
+        made = subject(case)
+        sampler = made.sampler(node | {"sides": sides}, 20)
+        numbers, kept = noise_numbers(sampler)
+        (block,) = sampler.blocks.values()
+        a, b, weights = block.inner, block.rows, made.layout.size
+        share = sampler.shared_cube(block, sampler.address_of(0, 0)).numel() if node["_target_"].endswith("Permutation") else 0
+        assert kept == bytes_of(sampler.factors(0, range(20))) + 4 * weights + 4 * share
+        if "sparsity" not in node:  # the paper's formula: a b numbers for all, and a sign or an index for each row or column
+            assert numbers == weights + 20 * {"both": a + b, "outputs": b, "inputs": a}[sides]
+    assert noise_numbers(subject(linear([64, 40], 20)).sampler(IID | {"antithetic": False}, 20)) == (20 * 2560, 4 * 20 * 2560)
+    assert noise_numbers(subject(linear([64, 40], 20)).sampler(IID | {"antithetic": True}, 20))[0] == 10 * 2560
+
+
+@pytest.mark.parametrize("make", [lambda: torch.ones(2**24), lambda: np.ones(2**24, np.float32)], ids=["torch", "numpy"])
+def test_the_peak_of_memory_counts_what_any_library_takes(make):
+    found = peak_bytes(make, CPU)
+    if found is None:
+        pytest.skip("this system does not say")
+    assert 0.98 < found / 2**26 < 1.1  # Linux counts a thread's pages in lots of 64
+
+
+def test_half_precision_is_a_gpu_s():
+    assert precision_of("bfloat16", CPU) == torch.bfloat16
+    assert precision_of("float16", torch.device("cuda")) == torch.float16
+    with pytest.raises(
+        ConfigError, match=r"^precision=float16: half precision needs a GPU, on a CPU it must be one of float32, bf"
+    ):
+        precision_of("float16", CPU)
+    with pytest.raises(UserError, match=r"^precision=float8: must be one of float32, bfloat16$"):
+        precision_of("float8", CPU)
+
+
+def rows_of(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow  # by default two of the layers with four of the samplers, below
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_all_published_layers_run_with_a_few_examples(tmp_path, precision):
+    rows = written(tmp_path, f"precision={precision}", "~samplers.noise_table")
+    assert len({row["layer"] for row in rows}) == 3 + 5 + 1
+
+
+def test_published_layers_run_with_a_few_examples(tmp_path):
+    gone = ("noise_table", "sign_flip_outputs", "sign_flip_inputs", "permutation_inputs", "permutation_50", "permutation_6")
+    sizes = ("layer.linear.features=[[512,10]]", "layer.convolution.sizes=[[3,64,32]]")
+    others = (*gone, "permutation", "permutation_10", "low_rank_1", "low_rank_4")
+    rows = written(tmp_path, *sizes, *(f"~samplers.{name}" for name in others))
+    assert {row["layer"] for row in rows} == {"linear 512, 10", "conv 3,64,32x32", "MLP_270K"}
+
+
+def written(folder, *overrides):
+    """Rows of layer.csv, compared with each other and with memory.csv."""
+    small = ("layer.linear.examples=4", "layer.convolution.examples=2", "layer.network.examples=2", "repeats=2", "threads=1")
+    config = composed(*small, *overrides, "~layer.network.models.MNIST_3M", verb="bench")
+    bench_layer(config, folder)
+    rows = rows_of(folder / "layer.csv")
+    steps = {f"{name} {step}" for name in config["samplers"] for step in ("draw", "forward", "update")}
+    assert {row["what"] for row in rows} == {"unperturbed"} | steps
+    plain = {(row["layer"], row["round"]): float(row["milliseconds"]) for row in rows if row["what"] == "unperturbed"}
+    for row in rows:
+        assert float(row["multiple"]) == pytest.approx(float(row["milliseconds"]) / plain[row["layer"], row["round"]])
+        assert row["examples"] == row["of"]
+    memory = rows_of(folder / "memory.csv")
+    assert {row["method"] for row in memory} == {"unperturbed", *config["samplers"]}
+    (line,) = (row for row in memory if (row["layer"], row["method"]) == ("MLP_270K", "iid"))
+    assert int(line["noise_numbers"]) == 2 * 269_322
+    return rows
+
+
+def test_only_the_steps_that_are_asked_for(tmp_path):
+    options = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[]", "layer.steps=[update]")
+    gone = ("~layer.network.models.MNIST_3M", "~layer.network.models.MLP_270K", "repeats=1", "hydra.run.dir=bench")
+    done = neuro_inside("bench", "layer", *options, *gone, "~samplers.noise_table", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {row["what"].rpartition(" ")[2] for row in rows_of(tmp_path / "bench" / "layer.csv")} == {"unperturbed", "update"}
+    assert not (tmp_path / "bench" / "memory.csv").exists()
+    refuse = partial(neuro_inside, "bench", "layer", "hydra.run.dir=other", cwd=tmp_path)
+    assert one_line(refuse("layer.steps=[backward]")).startswith("layer.steps=backward: must be one of draw, forward, update")
+    assert one_line(refuse("layer.steps=[]")).startswith("layer.steps=[]: must be a list of some of draw")
+    assert one_line(refuse("precision=float16", "device=cpu")).startswith("precision=float16: half precision needs a GPU")

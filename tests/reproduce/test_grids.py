@@ -109,7 +109,7 @@ BAD = [
     (one_line_expects({"at_most": ["a"]}), "256, 256, IID: ['a']: no such row"),
     (
         one_line_expects({"at_most": "published"}),
-        "an expectation of the published value, which is not",
+        "an expectation of the published value, and none is published",
     ),
 ]
 

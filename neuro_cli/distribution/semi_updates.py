@@ -1,10 +1,10 @@
 """Semi-updates (SU): every rank sums the perturbations of its own members over all columns; the sums are all-reduced.
 
-DarwiNN (Petrica et al., GECCO 2020, semi-updates). ``ranks_shaping``:
+Lenc, Elsen, Schaul, Simonyan 2019 (arXiv 1906.03139); DarwiNN measures chromosome updates against it. ``ranks_shaping``:
 
 - ``global``: fitnesses are gathered first and shaped together; the centre is that of the other methods.
-- ``local``: the published variant. Each rank shapes its own members' fitnesses, the updates are averaged by members,
-  and no fitness is gathered; the result depends on N.
+- ``local``: the published variant, an approximation. Each rank shapes its own members' fitnesses, the updates are averaged by
+  members, and no fitness is gathered; the result depends on N.
 
 ``wire``: float32 | bfloat16 | int8. Rounded sums are reduced in two steps, each with error feedback: every rank sends each
 slice of its sums to the slice's owner, who adds them up in the order of the ranks; the slices of the result are gathered.

@@ -28,7 +28,7 @@ class Spread:
 class ScalingRow:
     """Row of the study. ``scale``: members per rank (weak) or in all (strong).
 
-    ``efficiency``: weak t1 / tN, strong t1 / (N tN) (DarwiNN, Petrica et al. 2020); None where ranks shared cores, unless
+    ``efficiency``: weak t1 / tN, strong t1 / (N tN) (DarwiNN, section 5); None where ranks shared cores, unless
     asked for. ``bytes``: of one generation, of the rank with most; empty where not counted. ``projected``: seconds.
     """
 

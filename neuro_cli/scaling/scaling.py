@@ -1,6 +1,6 @@
 """``neuro scale``: weak and strong scaling of distribution methods over networks, measured on this machine and projected beyond.
 
-DarwiNN (Petrica et al., GECCO 2020), section 5 and Figure 2.
+DarwiNN (Malik, Petrica, Kapre, Blott, GECCO '20 Companion), section 5 and Figure 2.
 """
 
 from pathlib import Path

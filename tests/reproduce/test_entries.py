@@ -43,7 +43,7 @@ PUBLISHED = {
 }
 PAPERS = {
     "nes": "An efficient GPU implementation of natural evolution strategies",
-    "darwinn": "Petrica et al., GECCO 2020",
+    "darwinn": "Malik, Petrica, Kapre, Blott, GECCO '20 Companion",
     "ensemble": "Distributed Joint Training of Large Ensembles with Low Communication Overhead",
     "distributed": "Distributed Evolution",
     "search": "A Scalable Architecture for Parallel Deep Learning",

@@ -23,6 +23,9 @@ METRIC_COLUMNS = (
     "candidates_per_second",
 )
 
+# after those, of runs on several ranks
+RANK_COLUMNS = ("weak_efficiency", "strong_efficiency")
+
 Row = dict[str, int | float | None]
 
 

@@ -135,10 +135,10 @@ def test_everything_is_written_and_projections_are_called_so(study, found, tmp_p
 
 def test_several_models_have_rows_and_a_column_of_their_own(study, found):
     study = replace(study, models={"CIF_8M": {}, MODEL: {}})
-    for points in (found.points, found.pretended):
-        for key, value in list(points.items()):
+    for timed in (found.points, found.pretended):
+        for key, value in list(timed.items()):
             other = replace(key, model="CIF_8M") if isinstance(key, Point) else (key[0], replace(key[1], model="CIF_8M"))
-            points[other] = value
+            timed[other] = value
     rows = rows_of(study, found)
     half = len(rows) // 2
     assert [row.model for row in rows if row.scaling == "weak"] == ["CIF_8M"] * (half // 2) + [MODEL] * (half // 2)

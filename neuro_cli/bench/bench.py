@@ -11,6 +11,7 @@ from neuro_cli.bench.layer import bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
+from neuro_cli.bench.semi_updates import bench_semi_updates
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.logger.tables import log_points, points_of
@@ -27,6 +28,7 @@ KINDS = {
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,
+    "semi_updates": bench_semi_updates,
 }
 
 

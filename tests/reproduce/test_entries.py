@@ -53,7 +53,7 @@ PAPERS = {
 def test_all_entries_are_there():
     assert set(ENTRIES) == {
         *(f"nes_table_{number}" for number in (1, 2, 3, 4)),
-        *("nes_appendix_a", "darwinn_figure_2_weak", "darwinn_figure_2_strong"),
+        *("nes_appendix_a", "darwinn_figure_2_weak", "darwinn_figure_2_strong", "darwinn_semi_updates"),
         *("ensemble_figure", "distributed_evolution_table", "search_figure"),
     }
 

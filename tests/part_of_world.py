@@ -11,10 +11,10 @@ from neuro_cli.fabric.mpi import mpi_world
 def first_ranks(size: int) -> Iterator[bool]:
     """Whether this rank is one of the first ``size``, meanwhile the whole of ``mpi_world()``; the others wait, without work."""
     world = mpi_world()
-    whole, before = world._comm, (world._comm, world.rank, world.size, world.local_size)
+    whole, before = world._comm, (world._comm, world.rank, world.size, world.local_size, world.local_rank)
     takes_part = world.rank < size
     part = whole.Split(int(takes_part), world.rank)
-    world._comm, world.rank, world.size, world.local_size = part, part.rank, part.size, part.size
+    world._comm, world.rank, world.size, world.local_size, world.local_rank = part, part.rank, part.size, part.size, part.rank
     try:
         yield takes_part
         done = whole.Ibarrier()
@@ -22,4 +22,4 @@ def first_ranks(size: int) -> Iterator[bool]:
             time.sleep(0.01)
     finally:
         part.Free()
-        world._comm, world.rank, world.size, world.local_size = before
+        world._comm, world.rank, world.size, world.local_size, world.local_rank = before

@@ -12,8 +12,11 @@ from neuro_cli.bench.layer import HALF, bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
+from neuro_cli.bench.semi_updates import bench_semi_updates
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.logger.tables import log_points, points_of
+from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
 
@@ -27,11 +30,12 @@ KINDS = {
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,
+    "semi_updates": bench_semi_updates,
 }
 
 
 def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[str, Any], Path], None]]) -> None:
-    """Measure ``config["what"]``, of the kinds here or in ``more``. Raises UserError."""
+    """Measure ``config["what"]``, of the kinds here or in ``more``, and tell the logger what its CSV has. Raises UserError."""
     kinds = {**KINDS, **more}
     what = one_of("what", config["what"], tuple(kinds))
     integer("repeats", config["repeats"], 1)
@@ -42,4 +46,8 @@ def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[s
         raise ConfigError(
             "algo", "ensemble", "neuro bench ensemble and ensemble_bytes measure ensembles, the section ensemble sets them"
         )
+    logger = options.logger
     kinds[what](options.plain, run)
+    own = Path(options.plain["reinforcement"]["results"])  # the one table that is not in the run folder
+    tables = [own] if what == "reinforcement" else sorted(run.glob("*.csv"))
+    log_points(logger, run, options.plain, [point for path in tables for point in points_of(read_rows(path))])

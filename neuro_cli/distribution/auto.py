@@ -17,6 +17,7 @@ from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
 from neuro_cli.distribution.data_parallel import DataParallel
+from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.local import Local
 from neuro_cli.fabric.cost import CostModel
 from neuro_cli.fabric.measure import measured_cost
@@ -84,6 +85,10 @@ class Auto(Distribution):
         told = ", ".join(f"{name} {e.seconds * 1e3:.1f} ms ({e.wire * 1e3:.1f} on the wire)" for name, e in estimates.items())
         log.info("distribution=auto: %s; expected a generation beside scoring: %s", best, told)
         return self._candidates[best]
+
+    def watch(self) -> EfficiencyMeter | None:
+        assert self._chosen is not None
+        return self._chosen.watch()
 
     def step(self, generation: int) -> StepReport:
         assert self._chosen is not None

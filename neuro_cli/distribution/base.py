@@ -17,6 +17,7 @@ from torch import Tensor
 from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
+from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.base import Sampler
@@ -52,7 +53,14 @@ class StepReport:
 
 
 class Distribution(Method):
-    """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation."""
+    """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation.
+
+    ``shares_members``: each rank scores its own members. ``repeats_sums``: each rank makes all sums.
+    """
+
+    shares_members = True
+    repeats_sums = False
+    meter: EfficiencyMeter | None = None
 
     def bind(self, job: PopulationContext) -> None:
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
@@ -70,6 +78,13 @@ class Distribution(Method):
             raise UserError(f"distribution={self.name}: algo=sgd has no population; allowed: local, data_parallel")
         if job.world.size > job.population:
             raise ConfigError("ranks", job.world.size, f"must be <= population={job.population}")
+
+    def watch(self) -> EfficiencyMeter | None:
+        """Time the parts of each generation from now on; None where efficiencies have no meaning. Every rank calls this."""
+        job = self.job
+        if job.world.size > 1 and self.shares_members and isinstance(job.algo, PopulationAlgorithm):
+            self.meter = EfficiencyMeter(job.world, job.clock, self.repeats_sums)
+        return self.meter
 
     def step(self, generation: int) -> StepReport:
         """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number."""
@@ -111,8 +126,13 @@ class Distribution(Method):
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (n, C) of this rank's members, rounded to float32 as they cross the wire."""
-        sums = self.job.scorer.scores(proposal, generation, self.members)
-        return (sums / self.job.scorer.examples).astype(np.float32)
+        scorer = self.job.scorer
+
+        def score() -> np.ndarray:
+            return scorer.scores(proposal, generation, self.members)
+
+        sums = score() if self.meter is None else self.meter.scores(score)
+        return (sums / scorer.examples).astype(np.float32)
 
     @abstractmethod
     def combine(self, generation: int, combination: Combination) -> Tensor:
@@ -124,7 +144,11 @@ class Distribution(Method):
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]
-            return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)
+
+            def combine() -> Tensor:
+                return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)
+
+            return combine() if self.meter is None else self.meter.sums(combine)
 
     def state(self) -> State:
         """State of the method that the next generation depends on, for a checkpoint, on rank 0.

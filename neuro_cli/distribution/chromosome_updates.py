@@ -1,7 +1,7 @@
 """Chromosome updates (CU): every rank computes the whole sum for its slice of the columns; slices are gathered.
 
-DarwiNN (Petrica et al., GECCO 2020, chromosome updates): P fitnesses and M sums cross the wire, half of what
-semi-updates need. A rank makes P * M / N numbers of noise, whatever N is. The optimizer steps on the gathered gradient on
+DarwiNN (Malik, Petrica, Kapre, Blott, GECCO '20 Companion), Algorithm 1: P fitnesses and M sums cross the wire, half
+of what semi-updates need. A rank makes P * M / N numbers of noise, whatever N is. The optimizer steps on the gathered gradient on
 every rank, so any optimizer works, also one that needs whole tensors.
 
 ``wire``: float32 | bfloat16 | int8, with error feedback; the rounding belongs to columns, so a run has the same bits on

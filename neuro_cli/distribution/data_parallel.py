@@ -26,6 +26,7 @@ class DataParallel(Replicated):
     """
 
     name = "data_parallel"
+    shares_members = False
 
     def check(self) -> None:
         job = self.job

@@ -14,6 +14,7 @@ class Replicated(Distribution):
     """Method where each rank has all scores (P, C) and sums over all members and columns. Raises ConfigError."""
 
     name = "replicated"
+    repeats_sums = True
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
         return self.partial_sums(generation, combination, range(self.job.population), 0, self.job.columns)

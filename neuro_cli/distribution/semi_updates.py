@@ -1,10 +1,10 @@
 """Semi-updates (SU): every rank sums the perturbations of its own members over all columns; the sums are all-reduced.
 
-DarwiNN (Petrica et al., GECCO 2020, semi-updates). ``ranks_shaping``:
+Lenc, Elsen, Schaul, Simonyan 2019 (arXiv 1906.03139); DarwiNN measures chromosome updates against it. ``ranks_shaping``:
 
 - ``global``: fitnesses are gathered first and shaped together; the centre is that of the other methods.
-- ``local``: the published variant. Each rank shapes its own members' fitnesses, the updates are averaged by members,
-  and no fitness is gathered; the result depends on N.
+- ``local``: the published variant, an approximation. Each rank shapes its own members' fitnesses, the updates are averaged by
+  members, and no fitness is gathered; the result depends on N.
 
 ``wire``: float32 | bfloat16 | int8. Rounded sums are reduced in two steps, each with error feedback: every rank sends each
 slice of its sums to the slice's owner, who adds them up in the order of the ranks; the slices of the result are gathered.
@@ -134,11 +134,11 @@ class SemiUpdates(Distribution):
         """Best fitness and mean scores (C,) over all ranks; all of them raise for a fitness that is not finite."""
         job = self.job
         bad = first_bad(scores)
-        member, fitness = (self.members.start + bad[0], bad[1]) if bad else (-1, 0.0)
-        own = np.concatenate([scores.sum(axis=0), [scores[:, 0].max(), member, fitness]])
+        number, fitness = (self.members.start + bad[0] + 1, bad[1]) if bad else (0, 0.0)  # 0: none, as of a simulated rank
+        own = np.concatenate([scores.sum(axis=0), [scores[:, 0].max(), number, fitness]])
         with job.clock.phase("communicate"):
             table = job.world.all_gather(own, [len(own)] * job.world.size).reshape(job.world.size, -1)
-        for bad_member, bad_fitness in table[:, -2:]:
-            if bad_member >= 0:
-                raise candidate_error(int(bad_member), generation, float(bad_fitness))
+        for bad_number, bad_fitness in table[:, -2:]:
+            if bad_number:
+                raise candidate_error(int(bad_number) - 1, generation, float(bad_fitness))
         return float(table[:, -3].max()), table[:, :-3].sum(axis=0) / job.population

@@ -48,11 +48,12 @@ class Arrived(Exchange):
 
 
 class World(ABC):
-    """``rank`` of ``size``; ``local_size`` ranks share this machine; ``library`` names the transport."""
+    """``rank`` of ``size``; it is ``local_rank`` of the ``local_size`` ranks on this machine; ``library`` names the transport."""
 
     rank = 0
     size = 1
     local_size = 1
+    local_rank = 0
     library = "none"
     interface: str | None = None  # through which messages go, where that is known
     cost: CostModel | None = None  # what collectives cost, where the config says it

@@ -107,7 +107,7 @@ class MpiWorld(World):
         self.rank, self.size = self._comm.rank, self._comm.size
         self._check_launcher()
         node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
-        self.local_size = node.size
+        self.local_size, self.local_rank = node.size, node.rank
         self._nap = SHORT_NAP if self._shares_cores(node) else None
         node.Free()
 

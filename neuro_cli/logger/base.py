@@ -23,6 +23,9 @@ METRIC_COLUMNS = (
     "candidates_per_second",
 )
 
+# after those, of runs on several ranks
+RANK_COLUMNS = ("weak_efficiency", "strong_efficiency")
+
 Row = dict[str, int | float | None]
 
 
@@ -38,7 +41,10 @@ class Logger(ABC):
 
     @abstractmethod
     def log(self, row: Row) -> None:
-        """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured."""
+        """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured.
+
+        Of ``neuro scale`` and ``neuro bench`` that is the step of a table: ranks, or the repetition.
+        """
 
     @abstractmethod
     def finish(self, summary: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Networks for 32x32 colour images: a chain of 3x3 blocks with batch normalisation, depthwise separable or plain.
 
-The three CIFAR-10 networks of Mohammadi et al., "DarwiNN", GECCO 2020; the depthwise blocks follow Howard et al.,
-"MobileNets", 2017, with one batch normalisation a block.
+CIF_900K and CIF_8M are networks of Lenc, Elsen, Schaul, Simonyan, "Non-differentiable supervised learning with evolution
+strategies and hybrid methods", 2019 (arXiv 1906.03139), which DarwiNN (GECCO '20 Companion) scales; CIF_300K is in the examples
+of DarwiNN's repository. The depthwise blocks follow Howard et al., "MobileNets", 2017, with one batch normalisation a block.
 """
 
 from typing import ClassVar
@@ -70,10 +71,10 @@ class CIF_300K(CIFARNetwork):
 
 
 class CIF_900K(CIFARNetwork):
-    """895,973 parameters: eleven separable blocks."""
+    """895,973 parameters: eleven separable blocks (Lenc et al. 2019)."""
 
 
 class CIF_8M(CIFARNetwork):
-    """7,790,794 parameters: eleven plain blocks."""
+    """7,790,794 parameters: eleven plain blocks (Lenc et al. 2019)."""
 
     separable = False

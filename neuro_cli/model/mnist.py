@@ -1,7 +1,8 @@
 """Networks for 28x28 grey images: two convolutions and one or two linear layers, or three linear layers.
 
-MNIST_30K is the network of Lenc et al., "Non-differentiable supervised learning with evolution strategies and hybrid
-methods", 2019; the other three scale it, as in Mohammadi et al., "DarwiNN", GECCO 2020.
+MNIST_3M is the network of Zhang, Clune, Stanley, "On the relationship between the OpenAI evolution strategy and stochastic
+gradient descent", 2017 (arXiv 1712.06564), which DarwiNN (GECCO '20 Companion) scales; MNIST_30K is one of Lenc, Elsen, Schaul,
+Simonyan 2019 (arXiv 1906.03139). MNIST_10K is in the examples of DarwiNN's repository; MLP_270K is ours.
 """
 
 from typing import ClassVar
@@ -79,7 +80,7 @@ class MNIST_500K(MNISTNetwork):
 
 
 class MNIST_3M(MNISTNetwork):
-    """3,274,634 parameters."""
+    """3,274,634 parameters (Zhang, Clune, Stanley 2017)."""
 
     channels = (32, 64)
     hidden = 1024

@@ -26,12 +26,14 @@ def legend(rows: Rows, name: str) -> Legend:
 
 def pictures(rows: Rows, legend: Legend) -> list[Picture]:
     """Weak before strong, efficiency before seconds, the networks side by side. Rows without numbers are left out."""
-    studies = dict.fromkeys((row["scaling"], row["scale"]) for row in rows)
+    studies = dict.fromkeys((row.get("model", ""), row["scaling"], row["scale"]) for row in rows)
     made = []
     for what in WHAT:
         for study in studies:
             for fabric in dict.fromkeys(row["fabric"] for row in rows):
-                here = [row for row in rows if (row["scaling"], row["scale"], row["fabric"]) == (*study, fabric)]
+                here = [
+                    row for row in rows if (row.get("model", ""), row["scaling"], row["scale"], row["fabric"]) == (*study, fabric)
+                ]
                 known = [row for row in here if number(row, f"{what}_middle") is not None]
                 if any(int(row["ranks"]) > 1 for row in known):
                     made.append(_picture(known, what, legend))
@@ -42,7 +44,8 @@ def _picture(rows: Rows, what: str, legend: Legend) -> Picture:
     first = rows[0]
     emulated = any(row.get("emulated") == "True" and row["source"] == MEASURED for row in rows)
     members = f"{first['scale']} members {'a rank' if first['scaling'] == 'weak' else 'in all'}"
-    title = f"{first['scaling']}, {members}, {first['fabric']}{' (emulated)' if emulated else ''}: {WHAT[what]}"
+    model = f"{first['model']}, " if first.get("model") else ""  # studies of earlier versions have no such column
+    title = f"{model}{first['scaling']}, {members}, {first['fabric']}{' (emulated)' if emulated else ''}: {WHAT[what]}"
     plot = new_plot("ranks", x_axis_type="log", **({} if what == "efficiency" else {"y_axis_type": "log"}))
     plot.xaxis.ticker = FixedTicker(ticks=sorted({int(row["ranks"]) for row in rows}))
     if what == "seconds":

@@ -14,7 +14,7 @@ from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
-from neuro_cli.logger.base import METRIC_COLUMNS, Logger
+from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS, Logger
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.declaration import declare
@@ -24,7 +24,7 @@ from neuro_cli.run_folder.summary import SUMMARY_KEYS, git_revision, peak_memory
 
 log = logging.getLogger(__name__)
 
-RESERVED = {*METRIC_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}  # names that no other metric may have
+RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}  # names that no other metric may have
 
 
 class Recorded(Protocol):

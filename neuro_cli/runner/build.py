@@ -32,18 +32,34 @@ class Parts(Population):
     config: RunConfig
 
 
-def device_of(name: str) -> torch.device:
-    """``auto``: the first CUDA device if there is one, else the CPU. Raises ConfigError."""
+def device_of(name: str, local_rank: int = 0) -> torch.device:
+    """Device that ``device=name`` means for rank ``local_rank`` of a machine. Raises ConfigError.
+
+    ``auto``: a CUDA device if there is one, else the CPU. Of several it is that of the local rank; ranks beyond begin again.
+    """
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cpu" if not there else "cuda" if there == 1 else f"cuda:{local_rank % there}")
     allowed = f"must be auto, cpu or cuda[:N]; {torch.cuda.device_count()} CUDA devices here"
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
         raise ConfigError("device", name, allowed) from error
-    there = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
-    if device.type != "cpu" and not there:
+    known = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
+    if device.type != "cpu" and not known:
         raise ConfigError("device", name, allowed)
+    return device
+
+
+def take_device(name: str, world: World) -> torch.device:
+    """Device of this rank, made the current one of the process: kernels are started there. Raises ConfigError."""
+    device = device_of(name, world.local_rank)
+    if device.index is not None:
+        torch.cuda.set_device(device)
+    there = torch.cuda.device_count() if device.type == "cuda" else 0
+    own = there == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # the launcher may have given each rank another one
+    if name == "auto" and 0 < there < world.local_size and not own:
+        log.warning("device=auto: %d ranks share the %d GPU%s of this machine", world.local_size, there, "s" * (there > 1))
     return device
 
 
@@ -67,7 +83,7 @@ def build(options: Options, world: World) -> Parts:
     """Build all parts of a run, bound to each other. Raises UserError where they do not fit."""
     options.bind()
     config = options.config
-    device = device_of(config.device)
+    device = take_device(config.device, world)
     if device.type == "cpu":
         keep_freed_memory()
     algo: CentreAlgorithm = options.algo_of(CentreAlgorithm)

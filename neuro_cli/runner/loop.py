@@ -78,7 +78,7 @@ def _generations(
         at.generation += 1
         at.seconds = before + time.perf_counter() - begun
         work.keep(at.generation, at.seconds)
-        seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - start - work.aside()
         traffic = (world.traffic.sent - sent, world.traffic.received - received)
         last = at.generation == total
         evaluated = last or at.generation % config.evaluate.every == 0
@@ -114,13 +114,15 @@ def _whole(
 ) -> dict[str, Any]:
     """Row of ``metrics.csv``: the trainable's columns and those of the loop."""
     metrics = at.metrics if evaluated and at.metrics else {}
+    phases = work.clock.take()
     return {
         "generation": at.generation,
         **row,
         **{name: metrics.get(name) for name in work.columns()},
         "seconds": seconds,
-        **{f"seconds_{phase}": spent for phase, spent in work.clock.take().items()},
+        **{f"seconds_{phase}": spent for phase, spent in phases.items()},
         "bytes_sent": traffic[0],
         "bytes_received": traffic[1],
         "candidates_per_second": work.candidates / seconds,
+        **work.efficiencies(seconds, phases["communicate"]),
     }

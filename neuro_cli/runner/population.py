@@ -1,12 +1,16 @@
 """Trainable of a population that moves a centre, and of the gradient baseline."""
 
+import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from neuro_cli.algo.base import State
 from neuro_cli.core.metric import Metric
+from neuro_cli.distribution.efficiency import EfficiencyMeter
+from neuro_cli.logger.base import RANK_COLUMNS
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
@@ -26,6 +30,24 @@ class PopulationTraining(Trainable):
         self.parameters = parts.layout.size
         self.candidates = 1 if parts.algo.uses_gradient else parts.config.population
         self.method = parts.distribution.name
+        self._meter: EfficiencyMeter | None = None
+        self._measured: list[Row] = []
+
+    def begin(self, run: Path) -> None:
+        self._meter = self.parts.distribution.watch()
+
+    def aside(self) -> float:
+        return 0.0 if self._meter is None else self._meter.aside
+
+    def efficiencies(self, seconds: float, communicated: float) -> Row:
+        if self._meter is None:
+            return {}
+        self._measured.append(self._meter.take(seconds, communicated))
+        return self._measured[-1]
+
+    def facts(self) -> dict[str, Any]:
+        """Median efficiencies of this session."""
+        return {name: statistics.median(row[name] or 0.0 for row in self._measured) for name in RANK_COLUMNS if self._measured}
 
     def step(self, generation: int) -> Row:
         start = time.perf_counter()

@@ -66,6 +66,14 @@ class Trainable(ABC):
     def keep(self, generation: int, seconds: float) -> None:  # noqa: B027
         """Save, after every generation, state that would be lost with this rank."""
 
+    def aside(self) -> float:
+        """Seconds of the last generation that went into what is not of it."""
+        return 0.0
+
+    def efficiencies(self, seconds: float, communicated: float) -> Row:
+        """Weak and strong efficiency of the last generation, which took ``seconds``; nothing on one rank. On rank 0."""
+        return {}
+
     def columns(self) -> tuple[str, ...]:
         """Names of the metrics that are columns of ``metrics.csv``."""
         return tuple(metric.name for metric in self.metrics if metric.column)

@@ -23,20 +23,26 @@ MOST_RANKS = 65_536
 
 @dataclass(frozen=True)
 class Point:
-    """Point to time: a method on ``ranks`` ranks with ``population`` members in all."""
+    """Point to time: a method on ``ranks`` ranks with ``population`` members in all, of one of the study's models."""
 
     method: str
     ranks: int
     population: int
+    model: str = ""
 
 
 @dataclass(frozen=True)
 class Study:
-    """Checked scaling study. ``networks``: by name, in the order asked for; without one when ``project``."""
+    """Checked scaling study. ``networks``: by name, in the order asked for; ``unmeasured``: those that are projected only.
+
+    ``models``: configs by name, in the order asked for.
+    """
 
     config: dict[str, Any]
+    models: dict[str, Any]
     methods: tuple[str, ...]
     networks: dict[str, Network]
+    unmeasured: frozenset[str]
     ranks: tuple[int, ...]
     projected: tuple[int, ...]
     weak: tuple[int, ...]
@@ -59,12 +65,19 @@ class Study:
     def points(self, ranks: int) -> list[Point]:
         """Points of one number of ranks; those that weak and strong scaling share appear once."""
         populations = dict.fromkeys([*(members * ranks for members in self.weak), *(p for p in self.strong if p >= ranks)])
-        return [Point(method, ranks, population) for method in self.methods for population in populations]
+        return [
+            Point(method, ranks, population, model)
+            for model in self.models
+            for method in self.methods
+            for population in populations
+        ]
 
     def point_config(self, point: Point, network: str | None) -> dict[str, Any]:
         """Config of a training run at the point."""
         config = {key: value for key, value in self.config.items() if key not in _OWN_KEYS}
         config |= copy.deepcopy(self.config["known_methods"][point.method])
+        if point.model:
+            config["model"] = copy.deepcopy(self.models[point.model])
         if network is not None:
             config["fabric"] = copy.deepcopy(self.config["known_fabrics"][network])
         config |= {"population": point.population, "ranks": None}
@@ -74,8 +87,8 @@ class Study:
 
 
 _OWN_KEYS = {
-    "known_methods", "known_fabrics", "methods", "fabrics", "populations", "strong", "warmup", "repeats", "rounds", "project",
-    "projected_ranks", "oversubscribed",
+    "known_methods", "known_fabrics", "known_models", "methods", "fabrics", "projected_fabrics", "models", "populations",
+    "strong", "warmup", "repeats", "rounds", "project", "projected_ranks", "oversubscribed",
 }  # fmt: skip
 
 
@@ -90,17 +103,14 @@ def study_of(config: dict[str, Any]) -> Study:
             raise ConfigError(group, chosen, f"neuro scale compares several: give {several}")
     if ensemble and config["algo"]["members"]:
         raise ConfigError("algo.members", "[...]", "neuro scale varies the number of members: they must be of one kind")
-    names = _names(config, "fabrics", config["known_fabrics"])
-    networks = {}
-    for name in names:
-        node = copy.deepcopy(config["known_fabrics"][name])
-        if config["project"] is True:
-            node["emulate"] = False
-        networks[name] = make_network({"fabric": node})
+    measured = _names(config, "fabrics", config["known_fabrics"])
+    projected = _names(config, "projected_fabrics", config["known_fabrics"], empty=True)
     study = Study(
         config=config,
+        models=_models(config),
         methods=_names(config, "methods", config["known_methods"]),
-        networks=networks,
+        networks=_networks(config, measured, projected),
+        unmeasured=frozenset(projected),
         ranks=_integers(config, "ranks", MOST_RANKS),
         projected=_integers(config, "projected_ranks", MOST_RANKS, empty=True),
         weak=_integers(config, "populations", 2**32 - 1, empty=True),
@@ -119,14 +129,38 @@ def study_of(config: dict[str, Any]) -> Study:
     for point in study.points(max(study.ranks)):
         RunConfig.of(study.point_config(point, None))
     if not study.project:
-        for network in networks.values():
+        for network in study.networks.values():
             network.check_rights()
     return study
 
 
-def _names(config: Mapping[str, Any], key: str, known: Mapping[str, Any]) -> tuple[str, ...]:
+def _networks(config: Mapping[str, Any], measured: tuple[str, ...], projected: tuple[str, ...]) -> dict[str, Network]:
+    """Networks by name; those that are only projected are not emulated, and have a cost model. Raises ConfigError."""
+    both = [name for name in projected if name in measured]
+    if both:
+        raise ConfigError("projected_fabrics", both[0], "it is among fabrics: those are projected too")
+    networks = {}
+    for name in (*measured, *projected):
+        node = copy.deepcopy(config["known_fabrics"][name])
+        if config["project"] is True or name in projected:
+            node["emulate"] = False
+        networks[name] = make_network({"fabric": node})
+        if name in projected and networks[name].cost is None:
+            raise ConfigError("projected_fabrics", name, "it has no cost model to project with")
+    return networks
+
+
+def _models(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Configs of the models by name: those of ``models``, else the one of the group."""
+    if config["models"] is None:
+        target = config["model"].get("_target_") if isinstance(config["model"], dict) else config["model"]
+        return {str(target).rsplit(".", 1)[-1]: config["model"]}
+    return {name: config["known_models"][name] for name in _names(config, "models", config["known_models"])}
+
+
+def _names(config: Mapping[str, Any], key: str, known: Mapping[str, Any], empty: bool = False) -> tuple[str, ...]:
     given = config[key]
-    if not isinstance(given, list) or not given:
+    if not isinstance(given, list) or not (given or empty):
         raise ConfigError(key, given, f"must be a list of names, [{', '.join(known)}]")
     for name in given:
         if name not in known:

@@ -1,5 +1,6 @@
 """Rows of ``scaling.csv``: efficiencies from seconds, measured and projected."""
 
+import itertools
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -28,11 +29,12 @@ class Spread:
 class ScalingRow:
     """Row of the study. ``scale``: members per rank (weak) or in all (strong).
 
-    ``efficiency``: weak t1 / tN, strong t1 / (N tN) (DarwiNN, Petrica et al. 2020); None where ranks shared cores, unless
+    ``efficiency``: weak t1 / tN, strong t1 / (N tN) (DarwiNN, section 5); None where ranks shared cores, unless
     asked for. ``bytes``: of one generation, of the rank with most; empty where not counted. ``projected``: seconds.
     """
 
     scaling: str
+    model: str
     fabric: str
     emulated: bool
     method: str
@@ -90,28 +92,28 @@ def projections(study: Study, found: Measurements) -> dict[str, Projection]:
 
 
 def rows_of(study: Study, found: Measurements) -> list[ScalingRow]:
-    """Rows of the study: weak before strong, networks and methods in the order asked for, growing scale and ranks."""
+    """Rows of the study: weak before strong, models, networks and methods in the order asked for, growing scale and ranks."""
     project = projections(study, found)
     rows = []
     for scaling, scales in ((WEAK, study.weak), (STRONG, study.strong)):
-        for name in study.networks:
-            for method in study.methods:
-                for scale in scales:
-                    rows += list(_line(study, found, project.get(name), scaling, name, method, scale))
+        for model, name, method, scale in itertools.product(study.models, study.networks, study.methods, scales):
+            rows += list(_line(study, found, project.get(name), scaling, name, Point(method, 1, scale, model)))
     return rows
 
 
 def _line(
-    study: Study, found: Measurements, projection: Projection | None, scaling: str, name: str, method: str, scale: int
+    study: Study, found: Measurements, projection: Projection | None, scaling: str, name: str, one: Point
 ) -> Iterator[ScalingRow]:
+    """Rows of a line of the figure; ``one``: its point on one rank."""
+    scale = one.population
     for ranks in sorted({1, *study.ranks, *study.projected}):
-        at = Point(method, ranks, scale * ranks if scaling == WEAK else scale)
+        at = replace(one, ranks=ranks, population=scale * ranks if scaling == WEAK else scale)
         if at.population < ranks:
             continue
-        one = Point(method, 1, scale)
         ideal = 1 if scaling == WEAK else ranks  # tN of perfect scaling is t1 / ideal
         row = ScalingRow(
-            scaling, name, study.networks[name].emulate, method, scale, ranks, at.population, study.crowded(ranks), MEASURED,
+            scaling, one.model, name, study.networks[name].emulate, one.method, scale, ranks, at.population,
+            study.crowded(ranks), MEASURED,
             Spread(0.0, 0.0, 0.0), None, {},
         )  # fmt: skip
         projected = projection.seconds(at) if projection is not None and at in projection.pretended else None

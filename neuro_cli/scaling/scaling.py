@@ -1,23 +1,26 @@
 """``neuro scale``: weak and strong scaling of distribution methods over networks, measured on this machine and projected beyond.
 
-DarwiNN (Petrica et al., GECCO 2020), section 5 and Figure 2.
+DarwiNN (Malik, Petrica, Kapre, Blott, GECCO '20 Companion), section 5 and Figure 2.
 """
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.table import wide_console
 from neuro_cli.core.errors import UserError
+from neuro_cli.logger.tables import Point, log_points
+from neuro_cli.runner.options import make_logger
 from neuro_cli.scaling.plan import study_of
 from neuro_cli.scaling.plot import plot_scaling
-from neuro_cli.scaling.results import STRONG, WEAK, rows_of
+from neuro_cli.scaling.results import MEASURED, STRONG, WEAK, ScalingRow, rows_of
 from neuro_cli.scaling.table import show
 from neuro_cli.scaling.worlds import measure
 
 
 def scale(config: dict[str, Any], run: Path) -> None:
-    """Measure, project, and write scaling.csv, scaling.md and the plots into ``run``. Raises UserError."""
-    study = study_of(config)
+    """Measure, project, write scaling.csv, scaling.md and the plots into ``run``, and tell the logger. Raises UserError."""
+    study, logger = study_of(config), make_logger(config)
     missing = [name for name, network in study.networks.items() if network.cost is None]
     if study.project and missing:
         raise UserError(f"project=True: fabric {missing[0]} has no cost model to project with; give others in fabrics")
@@ -25,5 +28,17 @@ def scale(config: dict[str, Any], run: Path) -> None:
     rows = rows_of(study, found)
     show(study, found, rows, run)
     for scaling in (WEAK, STRONG):
-        plot_scaling(rows, scaling, run / f"{scaling}.png")
+        plot_scaling(rows, scaling, run / scaling)
+    log_points(logger, run, config, points(rows))
     wide_console().print(f"neuro: results in {run}")
+
+
+def points(rows: Sequence[ScalingRow]) -> Iterator[Point]:
+    """Metrics of the rows; a step is a number of ranks. Those of projected rows end with ``/projected``."""
+    for row in rows:
+        where = f"{row.model}/{row.fabric}/{row.method}/{row.scale}{'' if row.source == MEASURED else '/projected'}"
+        efficiency = None if row.efficiency is None else row.efficiency.middle
+        values = {"efficiency": efficiency, "seconds": row.seconds.middle, "bytes_sent": row.bytes.get("bytes_sent")}
+        for what, value in values.items():
+            if value is not None:
+                yield row.ranks, f"{row.scaling}_{what}/{where}", value

@@ -26,8 +26,14 @@ COLUMNS = (
 
 
 def measured_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells of the measured rows."""
-    return list(COLUMNS), [_cells(row) for row in rows if row.source == MEASURED]
+    """Columns and cells of the measured rows; the first column is the model where there are several."""
+    several = _several(rows)
+    cells = [[*[row.model][:several], *_cells(row)] for row in rows if row.source == MEASURED]
+    return [*["model"][:several], *COLUMNS], cells
+
+
+def _several(rows: Sequence[ScalingRow]) -> bool:
+    return len({row.model for row in rows}) > 1
 
 
 def _cells(row: ScalingRow) -> list[str]:
@@ -56,15 +62,16 @@ def _amount(count: float | None) -> str:
 
 def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
     """Projected efficiencies, one column per number of ranks; ``~`` marks values extrapolated from smaller worlds."""
+    several = _several(rows)
     projected = [row for row in rows if row.source != MEASURED and row.efficiency is not None]
     ranks = sorted({row.ranks for row in projected})
     lines: dict[tuple[str, ...], dict[int, str]] = {}
     for row in projected:
         assert row.efficiency is not None
         mark = "~" if row.source == EXTRAPOLATED else ""
-        lines.setdefault(tuple(_names(row)), {})[row.ranks] = f"{mark}{row.efficiency.middle:.3f}"
+        lines.setdefault((*[row.model][:several], *_names(row)), {})[row.ranks] = f"{mark}{row.efficiency.middle:.3f}"
     cells = [[*names, *(line.get(n, "") for n in ranks)] for names, line in lines.items()]
-    return ["projected", "fabric", "method", "members", *(f"N = {n}" for n in ranks)], cells
+    return [*["model"][:several], "projected", "fabric", "method", "members", *(f"N = {n}" for n in ranks)], cells
 
 
 def error_line(rows: Sequence[ScalingRow]) -> str:

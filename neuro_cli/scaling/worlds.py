@@ -43,7 +43,7 @@ def measure(study: Study, folder: Path) -> Measurements:
         _measure_world(study, found, NATIVE, Network(NATIVE), 1, here)
         for name, network in study.networks.items():
             for ranks in study.ranks:
-                if ranks > 1 and not study.project:
+                if ranks > 1 and not study.project and name not in study.unmeasured:
                     _measure_world(study, found, name, network, ranks, here)
         _pretend(study, found, set(study.ranks) - {1}, here)
     _pretend(study, found, set(study.projected) - {1, *study.ranks}, folder)
@@ -56,7 +56,7 @@ def _measure_world(study: Study, found: Measurements, name: str, network: Networ
     points = study.points(ranks)
     inside = name if name in study.networks else None
     entries = [
-        {"config": study.point_config(point, inside), "title": f"{point.method}, population {point.population}"}
+        {"config": study.point_config(point, inside), "title": f"{point.model}, {point.method}, population {point.population}"}
         for point in points
     ]
     node = study.config["known_fabrics"][name] | {"emulate": network.emulate}
@@ -71,12 +71,15 @@ def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) 
     """Time one rank of each of the larger worlds, with all cores of the machine as busy as on a node of a cluster."""
     sizes = sorted(worlds)
     families = {
-        Point(method, ranks, members * ranks): f"{method} {members}"
+        Point(method, ranks, members * ranks, model): f"{model} {method} {members}"
+        for model in study.models
         for method in study.methods
         for members in study.weak
         for ranks in sizes
     }
-    points = sorted({point for ranks in sizes for point in study.points(ranks)}, key=lambda p: (p.method, p.ranks, p.population))
+    points = sorted(
+        {point for ranks in sizes for point in study.points(ranks)}, key=lambda p: (p.model, p.method, p.ranks, p.population)
+    )
     if not points:
         return
     busy = max(1, study.cores // study.threads)
@@ -84,9 +87,9 @@ def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) 
     entries = [
         {
             "config": study.point_config(point, None),
-            "title": f"{point.method}, rank of {point.ranks}, population {point.population}",
+            "title": f"{point.model}, {point.method}, rank of {point.ranks}, population {point.population}",
             "pretend": point.ranks,
-            "family": families.get(point, f"{point.method} of {point.population}, {point.ranks}"),
+            "family": families.get(point, f"{point.model} {point.method} of {point.population}, {point.ranks}"),
         }
         for point in points
     ]

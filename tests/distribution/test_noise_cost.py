@@ -1,6 +1,6 @@
 """How much noise one rank makes in a generation when ranks are added and each scores as many members as before.
 
-The bottleneck that DarwiNN (Petrica et al., GECCO 2020) names: there every rank draws the noise of the whole population.
+The bottleneck of DarwiNN (section 5): to make the same noise on every rank takes the longer the more ranks there are.
 """
 
 import numpy as np

@@ -12,6 +12,7 @@ from neuro_cli.runner.consensus import AgreedError, collectively
 
 world = mpi_world()
 rank, size = world.rank, world.size
+assert (world.local_rank, world.local_size) == (rank, size)  # all on this machine, in the order of the ranks
 
 
 def moved(work) -> tuple[int, int]:

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from configs import composed
 
 from neuro_cli.fabric.base import shares
 from neuro_cli.fabric.simulated import SimulatedWorld
+from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.options import Options
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 96])
@@ -34,3 +37,13 @@ def test_a_reduction_is_noted():
     world = SimulatedWorld(4)
     world.all_reduce(np.zeros(10, np.float32))
     assert [noted.call for noted in world.noted] == [("all_reduce", 40)]
+
+
+def test_published_semi_updates_find_no_bad_member_in_ranks_that_are_not_there():
+    """Their zeros said that member 0 has a fitness that is not finite, so that nothing could be projected."""
+    config = composed("population=8", "batch_size=4", "distribution=semi_updates", "distribution.ranks_shaping=local")
+    world = SimulatedWorld(4)
+    work = assemble(Options(config), world)
+    work.step(0)
+    work.close()
+    assert [noted.call[0] for noted in world.noted] == ["all_gather", "all_reduce"]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.logger.base import METRIC_COLUMNS
+from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS
 from neuro_cli.logger.csv import CsvLogger
 
 
@@ -73,8 +73,8 @@ def test_further_columns_come_with_the_first_row_only(tmp_path: Path) -> None:
     logger.start(tmp_path, {}, None)
     logger.log(row(1, mean_return=3.5))
     logger.log(row(2, mean_return=None))
-    with pytest.raises(ValueError, match="no column weak_efficiency; columns are set by the first row"):
-        logger.log(row(3, weak_efficiency=0.9))
+    with pytest.raises(ValueError, match="no column solved; columns are set by the first row"):
+        logger.log(row(3, solved=0.9))
     logger.finish({})
     again = CsvLogger()
     again.start(tmp_path, {}, 2)
@@ -82,6 +82,19 @@ def test_further_columns_come_with_the_first_row_only(tmp_path: Path) -> None:
     again.finish({})
     assert [line["mean_return"] for line in lines(tmp_path)] == ["3.5", "", "4.5"]
     assert list(lines(tmp_path)[0]) == [*METRIC_COLUMNS, "mean_return"]
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_file_that_began_on_one_rank_goes_on_without_efficiencies(tmp_path: Path, began: bool) -> None:
+    """And one that began on several has empty cells on one rank."""
+    efficiencies = dict.fromkeys(RANK_COLUMNS, 0.9)
+    for first, resumed_at, more in ((1, None, {} if began else efficiencies), (2, 1, efficiencies if began else {})):
+        logger = CsvLogger()
+        logger.start(tmp_path, {}, resumed_at)
+        logger.log(row(first, **more))
+        logger.finish({})
+    assert len(lines(tmp_path)) == 2
+    assert [line.get("weak_efficiency") for line in lines(tmp_path)] == ([None, None] if began else ["0.9", ""])
 
 
 def test_what_is_no_number_is_refused(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ PUBLISHED = typed_from_the_papers()
 FORMULAS = by_formula()
 PAPERS = {
     "nes": "An efficient GPU implementation of Natural Evolution Strategies for deep learning",
-    "darwinn": "DarwiNN: Efficient Distributed Neuroevolution under Communication Constraints",
+    "darwinn": "Malik, Petrica, Kapre, Blott, GECCO '20 Companion",
     "ensemble": "Distributed joint training of large ensembles with low communication overhead",
     "distributed": "Distributed Evolution",
     "search": "A Scalable Architecture for Parallel Deep Learning",
@@ -64,7 +64,7 @@ PAPERS = {
 def test_all_entries_are_there():
     assert set(ENTRIES) == {
         *(f"nes_table_{number}" for number in (1, 2, 3, 4)),
-        *("nes_memory", "nes_appendix_a", "darwinn_figure_2_weak", "darwinn_figure_2_strong"),
+        *("nes_memory", "nes_appendix_a", "darwinn_figure_2_weak", "darwinn_figure_2_strong", "darwinn_semi_updates"),
         *("ensemble_figure", "distributed_evolution_table", "search_figure"),
     }
 

@@ -14,7 +14,7 @@ def study(*overrides: str):
 
 def test_points_of_weak_and_strong_scaling_are_measured_once():
     points = study("ranks=[1,2,4]", "populations=[4,16]", "strong=[16,2]", "methods=[replicated]").points(4)
-    assert points == [Point("replicated", 4, population) for population in (16, 64)]  # 2 members cannot serve 4 ranks
+    assert points == [Point("replicated", 4, population, "MNIST_3M") for population in (16, 64)]  # 2 members cannot serve 4 ranks
 
 
 def test_a_point_is_a_training_run_with_its_method_and_network():
@@ -50,9 +50,27 @@ def test_projecting_emulates_nothing():
     assert not study("fabrics=[ethernet_1g,infiniband_fdr]", "project=true").networks["ethernet_1g"].emulate
 
 
+def test_models_and_networks_that_are_only_projected_are_named():
+    made = study("models=[CIF_900K,MNIST_3M]", "projected_fabrics=[infiniband_fdr,ethernet_1g]", "methods=[semi_updates_local]",
+        "populations=[2]", "strong=[]")  # fmt: skip
+    assert made.points(3) == [Point("semi_updates_local", 3, 6, model) for model in ("CIF_900K", "MNIST_3M")]
+    config = made.point_config(made.points(3)[0], None)
+    RunConfig.of(config)
+    assert config["model"]["_target_"].endswith("CIF_900K")
+    assert config["distribution"]["ranks_shaping"] == "local"
+    assert not {"known_models", "models", "projected_fabrics"} & config.keys()
+    assert list(made.networks) == ["native", "infiniband_fdr", "ethernet_1g"]
+    assert made.unmeasured == {"infiniband_fdr", "ethernet_1g"}
+    assert not made.networks["ethernet_1g"].emulate  # so it asks for no rights
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
+        (["models=[CIF_9M]"], "models=CIF_9M: no such one; did you mean CIF_8M"),
+        (["models=[]"], r"models=\[\]: must be a list of names"),
+        (["projected_fabrics=[native]"], "projected_fabrics=native: it is among fabrics"),
+        (["fabrics=[infiniband_fdr]", "projected_fabrics=[native]"], "projected_fabrics=native: it has no cost model to project"),
         (["ranks=[]"], r"ranks=\[\]: must be a list of integers"),
         (["ranks=2"], "ranks=2: must be a list of integers"),
         (["ranks=[0]"], "ranks=0: must be an integer from 1"),

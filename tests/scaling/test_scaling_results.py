@@ -7,14 +7,19 @@ import pytest
 from configs import composed
 
 from neuro_cli.fabric.cost import Cost, CostModel
+from neuro_cli.scaling import scaling
 from neuro_cli.scaling.plan import Point, study_of
 from neuro_cli.scaling.plot import plot_scaling
 from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, PROJECTED, Projection, rows_of
+from neuro_cli.scaling.scaling import points
 from neuro_cli.scaling.table import error_line, measured_table, projected_table, show
 from neuro_cli.scaling.worker import BYTES, extrapolated
 from neuro_cli.scaling.worlds import Measurements
 
 COST = {"all_gather": {"latency": 0.5, "bandwidth": 100.0}, "all_reduce": {"latency": 0.5, "bandwidth": 100.0}}
+
+
+MODEL = "MNIST_3M"
 
 
 def result(*seconds: float, sent: float = 0.0) -> dict:
@@ -37,7 +42,7 @@ def found():
     made = Measurements()
 
     def add(name: str, ranks: int, population: int, *rounds: dict) -> None:
-        made.points[name, Point("replicated", ranks, population)] += rounds
+        made.points[name, Point("replicated", ranks, population, MODEL)] += rounds
 
     add("native", 1, 3, result(1.0, 1.2, 1.1), result(2.0, 2.0, 2.0))
     add("native", 1, 8, result(4.0), result(4.0))
@@ -48,7 +53,7 @@ def found():
     for ranks, population in ((2, 6), (2, 8), (4, 12), (4, 8), (8, 24), (8, 8)):
         calls = [["all_gather", 40, 0.5, 0.75]]  # a quarter of a second of other work
         one = {"seconds": [1.0], "calls": calls, "extrapolated": ranks == 8}
-        made.pretended[Point("replicated", ranks, population)] = [one, {**one, "seconds": [9.0]}, one]
+        made.pretended[Point("replicated", ranks, population, MODEL)] = [one, {**one, "seconds": [9.0]}, one]
     return made
 
 
@@ -128,12 +133,51 @@ def test_everything_is_written_and_projections_are_called_so(study, found, tmp_p
     assert len(measured_table(rows)[1]) == 6
 
 
+def test_several_models_have_rows_and_a_column_of_their_own(study, found):
+    study = replace(study, models={"CIF_8M": {}, MODEL: {}})
+    for timed in (found.points, found.pretended):
+        for key, value in list(timed.items()):
+            other = replace(key, model="CIF_8M") if isinstance(key, Point) else (key[0], replace(key[1], model="CIF_8M"))
+            timed[other] = value
+    rows = rows_of(study, found)
+    half = len(rows) // 2
+    assert [row.model for row in rows if row.scaling == "weak"] == ["CIF_8M"] * (half // 2) + [MODEL] * (half // 2)
+    columns, cells = measured_table(rows)
+    assert (columns[0], cells[0][0], cells[-1][0]) == ("model", "CIF_8M", MODEL)
+    columns, cells = projected_table(rows)
+    assert (columns[0], len(cells)) == ("model", 4)
+
+
+def test_metrics_of_a_study_have_ranks_as_steps(study, found):
+    made = {(name, step): value for step, name, value in points(rows_of(study, found))}
+    assert made["weak_efficiency/MNIST_3M/ethernet_1g/replicated/3", 2] == pytest.approx((1.1 / 2.2 + 2.0 / 2.5) / 2)
+    assert made["strong_efficiency/MNIST_3M/ethernet_1g/replicated/8", 1] == 1.0
+    assert made["weak_bytes_sent/MNIST_3M/ethernet_1g/replicated/3", 2] == 7.0
+    assert made["weak_seconds/MNIST_3M/ethernet_1g/replicated/3/projected", 8] > 1.0
+    assert ("weak_efficiency/MNIST_3M/ethernet_1g/replicated/3", 4) not in made  # ranks that share cores have none
+
+
+def test_a_logger_gets_the_study(study, found, tmp_path, monkeypatch):
+    """All of ``neuro scale`` but the measurement."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    monkeypatch.setattr(scaling, "measure", lambda study, folder: found)
+    monkeypatch.setattr(scaling, "study_of", lambda config: study)
+    scaling.scale(composed("logger=tensorboard", verb="scale"), tmp_path)
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    points = [(event.step, event.value) for event in events.Scalars("weak_efficiency/MNIST_3M/ethernet_1g/replicated/3")]
+    assert points == [(1, 1.0), (2, pytest.approx(0.65))]
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"weak.svg", "strong.svg"}
+
+
 @pytest.mark.parametrize("scaling", ["weak", "strong"])
 def test_plots_are_drawn(study, found, tmp_path, scaling):
-    assert plot_scaling(rows_of(study, found), scaling, tmp_path / "plot.png")
+    assert plot_scaling(rows_of(study, found), scaling, tmp_path / "plot")
+    words = (tmp_path / "plot.svg").read_text()
+    assert all(word in words for word in ("MNIST_3M, ethernet_1g", "measured: filled", "projected: hollow"))
     assert (tmp_path / "plot.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_nothing_to_draw_is_not_drawn(tmp_path):
-    assert not plot_scaling([], "weak", tmp_path / "plot.png")
+    assert not plot_scaling([], "weak", tmp_path / "plot")
     assert not (tmp_path / "plot.png").exists()

@@ -23,7 +23,7 @@ from neuro_cli.fabric.base import World, shares
 from neuro_cli.run_folder.checkpoint import Checkpoint, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove
 from neuro_cli.run_folder.record import RunRecord
-from neuro_cli.runner.build import device_of, threads_of
+from neuro_cli.runner.build import take_device, threads_of
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.ensemble.members import kind_of, kinds_of, load_task_of, make_member, refuse_other_shapes, total
@@ -143,7 +143,7 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     for key, chosen, usual in (("layout", config.layout, "shared_batch"), ("precision", config.precision, f"float32{hint}")):
         if chosen != usual.removesuffix(hint):
             raise ConfigError(key, chosen, f"algo=ensemble takes {usual}")
-    device = device_of(config.device)
+    device = take_device(config.device, world)
     if device.type == "cpu":
         keep_freed_memory()
     algo: Ensemble = options.algo_of(Ensemble)

@@ -147,7 +147,11 @@ def worker_settings(config: dict[str, Any]) -> WorkerSettings:
 
 def _kinds(names: Any, more: Any) -> dict[str, str]:
     if not isinstance(more, dict) or not all(isinstance(place, str) and ":" in place for place in more.values()):
-        raise ConfigError("worker.more_kinds", more, "must be names with places of functions, package.module:function")
+        raise ConfigError("worker.more_kinds", more, "must be names with places, package.module:name or folder/file.py:name")
+    for place in more.values():
+        home = place.rpartition(":")[0]
+        if home.endswith(".py") and not Path(home).is_file():
+            raise ConfigError("worker.more_kinds", place, "there is no such file")
     known = KINDS | {str(name): place for name, place in more.items()}
     if names is None:
         return {name: place for name, place in known.items() if name not in ON_REQUEST}

@@ -15,11 +15,10 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from neuro_cli.broker.worker.attempt import Attempt, Ending, failed
 from neuro_cli.broker.worker.frames import framed, read_frame
-from neuro_cli.broker.worker.kinds import function_of
+from neuro_cli.broker.worker.kinds import process_task
 from neuro_cli.core.errors import UserError
 from neuro_cli.factory.own_code import let_import
 
@@ -51,8 +50,7 @@ def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int)
         return failed(ending, error, time.perf_counter() - began)
 
     try:
-        answer = function_of(kind, kinds)(_data(payload))
-        text = json.dumps(answer, allow_nan=True).encode()
+        text = process_task(kind, payload, kinds)
     except UserError as error:
         return ended(Ending.RAISED if kind in kinds else Ending.UNKNOWN_KIND, " ".join(str(error).split()))
     except MemoryError:
@@ -62,13 +60,6 @@ def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int)
     if len(text) > payload_limit:
         return ended(Ending.TOO_LARGE, f"the result has {len(text)} bytes, {payload_limit} are allowed")
     return Attempt(Ending.DONE, text, seconds=time.perf_counter() - began)
-
-
-def _data(payload: bytes) -> dict[str, Any]:
-    data = json.loads(payload or b"{}")
-    if not isinstance(data, dict):
-        raise UserError(f"the task's payload must be a JSON object, not {type(data).__name__}")
-    return data
 
 
 def _be_killed_first() -> None:

@@ -59,17 +59,19 @@ class BrokerClient:
         workers: int | None = None,
         memory: float | None = None,
         task_timeout: float | None = None,
+        ranks: int = 1,
     ) -> Self:
         """Start a cluster on this machine, which ends with the client: its ``workers`` (None: the usable cores) do ``tasks``.
 
-        ``memory``: GB that a task may take; ``task_timeout``: its seconds. None: no limit.
+        ``memory``: GB that a task may take; ``task_timeout``: its seconds. None: no limit. ``ranks``: of the MPI job that runs
+        each task, on all of them at once.
         """
         need_packages()
         from neuro_cli.broker.worker.kinds import place_of
         from neuro_cli.pool.embedded import EmbeddedPool
 
         made = cls.__new__(cls)
-        made._begin(EmbeddedPool(workers, memory, task_timeout, {task.kind: place_of(task) for task in tasks}))
+        made._begin(EmbeddedPool(workers, memory, task_timeout, ranks, {task.kind: place_of(task) for task in tasks}))
         return made
 
     def _begin(self, pool: Any) -> None:

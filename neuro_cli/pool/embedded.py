@@ -14,11 +14,12 @@ from neuro_cli.pool.broker import BrokerPool
 
 
 class EmbeddedPool(BrokerPool):
-    """Nameserver, broker and ``workers`` workers (None: the usable cores), which end with this process.
+    """Nameserver, broker and ``workers`` workers (None: as the usable cores allow), which end with this process.
 
     They take no connection without the certificate that was made for them, in a folder that this user alone can read.
     ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
-    ``kinds``: the types of task that the workers do, with their places; None: those of a search.
+    ``ranks``: of the MPI job that each of a worker's processes is (``worker.ranks``). ``kinds``: the types of task that the
+    workers do, with their places; None: those of a search.
     """
 
     own_workers = True
@@ -28,10 +29,12 @@ class EmbeddedPool(BrokerPool):
         workers: int | None = None,
         memory: float | None = None,
         task_timeout: float | None = None,
+        ranks: int = 1,
         kinds: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, and certificates, once it has begun
-        cores = len(os.sched_getaffinity(0))
+        self._ranks = integer("pool.ranks", ranks, 1, 1024)
+        cores = max(1, len(os.sched_getaffinity(0)) // self._ranks)
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
         self._memory = None if memory is None else max(1, round(number("pool.memory", memory, above=0.0) * 1e9 / 2**20))
         self._kinds = dict(kinds) if kinds is not None else {name: KINDS[name] for name in SEARCHING}

@@ -46,6 +46,7 @@ def check(config: dict[str, Any]) -> None:
     for key, (low, high) in INTEGERS.items():
         integer(key, value_of(config, key), low, high)
     number("training.validation", value_of(config, "training.validation"), above=0.0, high=0.9)
+    integer("training.slices", config["training"].get("slices", 1), 1, config["training"]["batch_size"])
     if value_of(config, "time_limit") is not None:
         number("time_limit", config["time_limit"], above=0.0)
     if value_of(config, "layers") is not None:

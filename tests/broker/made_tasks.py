@@ -50,3 +50,26 @@ class Careless(Square):
 
     def run(self) -> Any:
         return {1, 2}
+
+
+@dataclass
+class Ranks(BaseTask):
+    """On the ranks of an MPI job: ``what`` says what each of them does."""
+
+    what: str
+    rank: int = 0
+
+    def run(self) -> dict[str, Any]:
+        import numpy as np
+
+        from neuro_cli.fabric.mpi import mpi_world
+
+        world = mpi_world()
+        if self.what == "fail" and world.rank == self.rank:
+            raise ValueError(f"rank {world.rank} has failed")
+        if self.what == "crash" and world.rank == self.rank:
+            os._exit(3)
+        if self.what == "fail" and self.rank < 0:
+            raise ValueError("all ranks have failed")
+        pids = world.all_gather(np.array([os.getpid()], np.int64), [1] * world.size) if self.what != "alone" else []
+        return {"pids": [int(pid) for pid in pids], "size": world.size, "text": "x\n\0\xff" * 50_000}

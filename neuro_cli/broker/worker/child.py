@@ -1,9 +1,11 @@
 """Process in which tasks run, one after the other: tasks on its standard input, what became of them on its standard output.
 
-python -m neuro_cli.broker.worker.child '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000}'
+    python -m neuro_cli.broker.worker.child \\
+        '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000, "ranks": 1}'
 
-One program for a worker of a cluster and for `pool=local`. ``process.TaskProcess`` is its owner's side, ``frames`` what passes
-between them. It ends with its input, and with its owner.
+With more ranks a launcher starts it on each of them, and rank 0 reads and writes (``launch.task_world``). One program for a
+worker of a cluster and for `pool=local`. ``process.TaskProcess`` is its owner's side, ``frames`` what passes between them. It
+ends with its input, and with its owner.
 """
 
 import faulthandler
@@ -14,13 +16,18 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from neuro_cli.broker.worker.attempt import Attempt, Ending, failed
 from neuro_cli.broker.worker.frames import framed, read_frame
 from neuro_cli.broker.worker.kinds import process_task
 from neuro_cli.core.errors import UserError
 from neuro_cli.factory.own_code import let_import
+
+if TYPE_CHECKING:
+    from neuro_cli.broker.worker.world import TaskWorld
 
 
 def main() -> None:
@@ -34,12 +41,30 @@ def main() -> None:
     # what a task reads and prints must not be taken for messages
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    while (frame := read_frame(tasks)) is not None:
-        head, payload = frame
-        attempt = run(head["kind"], payload, settings["kinds"], settings["payload_limit"])
-        with suppress(BrokenPipeError):  # the owner has ended, and so does the input
-            results.write(framed(*attempt.frame()))
-            results.flush()
+    world = _world(settings["ranks"])
+    while True:
+        frame = read_frame(tasks) if world is None or world.answers else None
+        frame = frame if world is None else world.shared(frame)
+        if frame is None:
+            return
+        work = partial(run, frame[0]["kind"], frame[1], settings["kinds"], settings["payload_limit"])
+        attempt = work() if world is None else world.run(work)
+        if world is None or world.answers:
+            with suppress(BrokenPipeError):  # the owner has ended, and so does the input
+                results.write(framed(*attempt.frame()))
+                results.flush()
+
+
+def _world(ranks: int) -> "TaskWorld | None":
+    """World of the ranks that do tasks together, where there are several: only then is MPI imported."""
+    if ranks == 1:
+        return None
+    from neuro_cli.broker.worker.world import TaskWorld
+
+    try:
+        return TaskWorld(ranks)
+    except UserError as error:
+        sys.exit(str(error))
 
 
 def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int) -> Attempt:

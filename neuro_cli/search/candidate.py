@@ -21,6 +21,7 @@ from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.runner.build import device_of
 from neuro_cli.search.training import Examples, scores, trained
+from neuro_cli.search.weights import packed
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification
 from neuro_cli.task.held_out import hold_out
@@ -31,7 +32,8 @@ PARTS = ("task", "model", "training.optimizer")
 def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     """Train the network of ``payload``: ``task``, ``model``, ``training`` as in `conf/search.yaml`, and a ``seed``.
 
-    Gives fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds. A network that
+    Gives fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds; the trained weights
+    too (`weights.packed`) where ``weights`` of the payload is true. A network that
     does not fit in memory, or diverges, gives ``error`` instead: one line. The same payload gives the same numbers on
     processors of one kind.
     Raises UserError for a payload that describes no training.
@@ -78,6 +80,7 @@ def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.de
         ACCURACY.name: test_accuracy,
         LOSS.name: test_loss,
         "parameters": parameters,
+        **(packed(model) if payload.get("weights") is True else {}),
     }
 
 

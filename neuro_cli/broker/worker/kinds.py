@@ -14,6 +14,7 @@ from neuro_cli.broker.task import BaseTask
 from neuro_cli.core.errors import UserError
 
 OWNER_VARIABLE = "NEURO_WORKER_ALLOWS"  # set for the processes of a worker's tasks, JSON: what its owner allows a `hydra_job`
+RESULT_VARIABLE = "NEURO_RESULT_BYTES"  # set for them too: the most that a result may have
 KINDS = {
     "noop": "neuro_cli.broker.worker.kinds:noop",
     "candidate": "neuro_cli.search.candidate:train_candidate",

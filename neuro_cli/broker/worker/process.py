@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of, failed
 from neuro_cli.broker.worker.frames import FrameError, framed, next_frame
-from neuro_cli.broker.worker.kinds import OWNER_VARIABLE
+from neuro_cli.broker.worker.kinds import OWNER_VARIABLE, RESULT_VARIABLE
 from neuro_cli.broker.worker.tail import Tail
 from neuro_cli.core.process import ended_with_us, exit_text, kill_group, resident_bytes
 
@@ -145,7 +145,8 @@ class TaskProcess(Generic[T]):
             return self._process
         await self.close()
         command = [sys.executable, "-P", "-m", *self._program, self._settings]
-        environment = os.environ | {name: str(self._threads) for name in THREADS} | {OWNER_VARIABLE: self._allows}
+        told = {OWNER_VARIABLE: self._allows, RESULT_VARIABLE: str(self._payload_limit)}
+        environment = os.environ | {name: str(self._threads) for name in THREADS} | told
         pipe = asyncio.subprocess.PIPE
         self._tail = Tail()
         errors = await self._tail.open()

@@ -11,6 +11,7 @@ from neuro_cli.bench.layer import bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
+from neuro_cli.bench.search import bench_search
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.runner.config import RunConfig
@@ -25,6 +26,7 @@ KINDS = {
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,
+    "search": bench_search,
 }
 
 

@@ -103,7 +103,7 @@ def test_bench_rollout_replays_the_population(tmp_path):
 def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro_inside("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
-    kinds = "generation, noise, layer, correlation, rollout, ensemble, ensemble_bytes, reinforcement, brokers"
+    kinds = "generation, noise, layer, correlation, rollout, ensemble, ensemble_bytes, reinforcement, search, brokers"
     assert done.stderr == f"neuro: error: what=generatoin: must be one of {kinds}\n"
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.memory import give_back_memory, keep_freed_memory
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.seeds import seeded
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.runner.build import device_of
+from neuro_cli.search.slices import world_of_task
 from neuro_cli.search.training import Examples, scores, trained
 from neuro_cli.search.weights import packed
 from neuro_cli.task.base import Task
@@ -53,6 +54,8 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
         if not _no_memory(error):
             raise
         found = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
+        if world_of_task().size > 1:  # other ranks may have had room, and now wait for this one: it must not end well
+            raise UserError(found["error"]) from error
     if "error" in found:
         give_back_memory()  # the next candidate in this process must not find it in pieces
     return {**found, "seconds": time.perf_counter() - begun}

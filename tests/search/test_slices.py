@@ -9,11 +9,12 @@ from thread_ranks import on_ranks
 from torch import Tensor, nn
 from worlds import needs_mpi
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.seeds import seeded
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.factory.instantiate import make
 from neuro_cli.pool.embedded import EmbeddedPool
+from neuro_cli.search import candidate
 from neuro_cli.search.candidate import train_candidate
 from neuro_cli.search.settings import check, completed, task_of
 from neuro_cli.search.slices import SlicedBatch
@@ -84,6 +85,20 @@ def test_another_number_of_slices_is_another_training():
     before = payload()
     del before["training"]["slices"]  # of a search that was saved before there were any
     assert {**train_candidate(before), "seconds": 0} == {**one, "seconds": 0}
+
+
+def test_a_rank_without_memory_fails_for_others_may_wait_for_it(monkeypatch):
+    """Its result would be one line of error, as of a candidate that one process trains, and the others' wait without an end."""
+    wanted = payload("training.slices=2")
+    wanted["model"]["filters"] = 10**7
+    assert train_candidate(wanted)["error"].startswith("it does not fit in memory: ")
+    monkeypatch.setattr(candidate, "world_of_task", OneOfTwo)
+    with pytest.raises(UserError, match=r"^it does not fit in memory: "):
+        train_candidate(wanted)
+
+
+class OneOfTwo(SingleProcess):
+    size = 2
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from neuro_cli.bench.layer import HALF, bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
+from neuro_cli.bench.search import bench_search
 from neuro_cli.bench.semi_updates import bench_semi_updates
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
@@ -31,6 +32,7 @@ KINDS = {
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,
     "semi_updates": bench_semi_updates,
+    "search": bench_search,
 }
 
 

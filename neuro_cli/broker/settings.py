@@ -67,6 +67,7 @@ class WorkerSettings:
     kinds: dict[str, str] = field(default_factory=lambda: dict(KINDS))
     memory: int | None = None
     threads: int = 1
+    ranks: int = 1
     drain_seconds: float = 3600.0
     trust: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -131,14 +132,18 @@ def broker_settings(config: dict[str, Any]) -> BrokerSettings:
 def worker_settings(config: dict[str, Any]) -> WorkerSettings:
     """Raises UserError."""
     node = _section(config, "worker")
-    memory = node["memory"]
+    memory, kinds = node["memory"], _kinds(node["kinds"], node["more_kinds"])
+    ranks = integer("worker.ranks", node["ranks"], 1, 100_000)
+    if ranks > 1 and (jobs := [name for name in kinds if name in ON_REQUEST]):
+        raise ConfigError("worker.ranks", ranks, f"a {jobs[0]} starts ranks of its own (ranks={ranks} of the sweep)")
     return WorkerSettings(
         nameserver=check_address("nameserver.address", _section(config, "nameserver")["address"]),
         name=str(node["name"] or ""),
         children=integer("worker.children", node["children"], 1, 1024),
-        kinds=_kinds(node["kinds"], node["more_kinds"]),
+        kinds=kinds,
         memory=None if memory is None else integer("worker.memory", memory, 1),
         threads=integer("worker.threads", node["threads"], 1),
+        ranks=ranks,
         drain_seconds=number("worker.drain_seconds", node["drain_seconds"], low=0.0),
         trust=_packages(node["trust"]),
         folders=_folders(node["folders"]),
@@ -147,7 +152,11 @@ def worker_settings(config: dict[str, Any]) -> WorkerSettings:
 
 def _kinds(names: Any, more: Any) -> dict[str, str]:
     if not isinstance(more, dict) or not all(isinstance(place, str) and ":" in place for place in more.values()):
-        raise ConfigError("worker.more_kinds", more, "must be names with places of functions, package.module:function")
+        raise ConfigError("worker.more_kinds", more, "must be names with places, package.module:name or folder/file.py:name")
+    for place in more.values():
+        home = place.rpartition(":")[0]
+        if home.endswith(".py") and not Path(home).is_file():
+            raise ConfigError("worker.more_kinds", place, "there is no such file")
     known = KINDS | {str(name): place for name, place in more.items()}
     if names is None:
         return {name: place for name, place in known.items() if name not in ON_REQUEST}

@@ -24,12 +24,15 @@ def search_main(config: DictConfig) -> None:
 
 def _search(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.broker.roles import ROLES, serve
+    from neuro_cli.launch.launcher import world_launcher
     from neuro_cli.run_folder.log import log_to
     from neuro_cli.search.command import begin
 
     if launched():
         raise UserError("neuro search has workers of its own: run it without a launcher")
     if config["role"] in ROLES:
+        if config["role"] == "worker" and config["worker"]["ranks"] != 1:
+            world_launcher()  # said before there is a task that needs it
         log_to(run, 0)
         return serve(config)
     return begin(config, run, shown(run), lambda whole: save(whole, run))

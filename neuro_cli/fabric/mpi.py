@@ -249,6 +249,23 @@ class MpiWorld(World):
         self.traffic.received += received
 
 
+class Meeting:
+    """Place where all ranks wait for each other, apart from all other messages. Made by all of them together."""
+
+    def __init__(self) -> None:
+        self._comm = mpi_world()._comm.Dup()
+
+    def held(self, seconds: float | None) -> bool:
+        """Wait, without using the processor, until every rank is here; False if one is not within ``seconds``."""
+        request = self._comm.Ibarrier()
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not request.Test():
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            time.sleep(NAP)
+        return True
+
+
 @cache
 def mpi_world() -> MpiWorld:
     """The one MPI world of this process."""

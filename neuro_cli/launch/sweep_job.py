@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from neuro_cli.broker.worker.kinds import OWNER_VARIABLE
+from neuro_cli.broker.worker.kinds import OWNER_VARIABLE, RESULT_VARIABLE
 from neuro_cli.core.errors import UserError
 from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.launch.lock import LOCK
@@ -107,7 +107,7 @@ def _environment(trust: list[str]) -> dict[str, str]:
     home = str(Path(__file__).parents[2])  # of the package itself, which a worker finds where it was started
     if home not in (*ours, *sys.path[1:]):
         ours.append(home)
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", OWNER_VARIABLE)}
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", OWNER_VARIABLE, RESULT_VARIABLE)}
     return kept | {
         JOB_VARIABLE: json.dumps({"trust": trust}),
         "PYTHONSAFEPATH": "1",

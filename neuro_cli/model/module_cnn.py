@@ -1,8 +1,9 @@
 """Convolutional network that repeats one module, the architecture that `neuro search` evolves.
 
 A module is a list of layers by name, each a convolution that keeps the size of the image, or two that do so together, with
-ReLU after each. Between two repetitions a 1x1 convolution doubles the filters and a 3x3 max pool of stride 2 halves the sides:
-the space of "A Scalable Architecture for Parallel Deep Learning". The head is ours: the mean over the image, a linear layer.
+ReLU after each. Between two repetitions a 1x1 convolution doubles the filters and a 3x3 max pool of stride 2 halves the sides.
+These are of Hajewski and Oliveira, "A Scalable Architecture for Parallel Deep Learning". The head is ours: the mean over the
+image, a linear layer.
 """
 
 from collections.abc import Sequence

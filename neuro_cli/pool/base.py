@@ -1,5 +1,6 @@
 """Pool of a search: tasks go in, each task's one result comes out."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +9,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """One piece of work: `payload` is JSON data for the function that `kind` names (`neuro_cli/broker/worker/kinds.py`).
+    """One piece of work: `payload` is JSON data or bytes for what `kind` names (`neuro_cli/broker/worker/kinds.py`).
 
     `id` is the submitter's and unique within its run: submitting an id again is the same task, never a second one.
     """
 
     id: str
     kind: str
-    payload: dict[str, Any]
+    payload: dict[str, Any] | bytes
+
+    @property
+    def data(self) -> bytes:
+        """The payload as it is sent."""
+        return self.payload if isinstance(self.payload, bytes) else json.dumps(self.payload).encode()
 
 
 @dataclass(frozen=True)
@@ -52,3 +58,14 @@ class Pool(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release the pool. Tasks still in it may go on or be dropped."""
+
+
+def payload_of(data: bytes) -> tuple[dict[str, Any], str]:
+    """Read the JSON object of a result. Returns it and an empty text, or nothing and what is wrong with it."""
+    try:
+        payload = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}, "the task's result is no JSON"
+    if not isinstance(payload, dict):
+        return {}, f"the task's result must be a JSON object, not {type(payload).__name__}"
+    return payload, ""

@@ -4,7 +4,6 @@ Tasks stay in this process until their result is here. When their broker is lost
 again, they go to another one; of a result that comes twice, the second is dropped.
 """
 
-import json
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
@@ -19,7 +18,7 @@ from neuro_cli.broker.tokens import RUN_TOKEN, run_token
 from neuro_cli.broker.wire import payload_limit
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import UserError
-from neuro_cli.pool.base import Pool, WorkResult, WorkUnit
+from neuro_cli.pool.base import Pool, WorkResult, WorkUnit, payload_of
 from neuro_cli.pool.loop import LoopThread
 
 log = logging.getLogger(__name__)
@@ -69,8 +68,12 @@ class BrokerPool(Pool):
 
     def results(self, timeout: float) -> list[WorkResult]:
         """Return the results since the last call. Raises UserError when the cluster is lost for longer than ``patience``."""
-        found = self._ask(lambda brokers: brokers.results(timeout, self._patience))
-        return [_unpacked(result) for result in found]
+        return [_unpacked(result) for result in self.arrived(timeout)]
+
+    def arrived(self, timeout: float) -> list[messages.Result]:
+        """Return :meth:`results` as they came, with payloads in bytes."""
+        found: list[messages.Result] = self._ask(lambda brokers: brokers.results(timeout, self._patience))
+        return found
 
     def facts(self) -> dict[str, Any]:
         """Return ``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, and the ``broker`` that this pool uses."""
@@ -97,7 +100,7 @@ class BrokerPool(Pool):
         return self._loop.call(work(self._submitter))
 
     def _packed(self, task: WorkUnit) -> messages.Task:
-        payload = json.dumps(task.payload).encode()
+        payload = task.data
         if len(payload) > self._limit:
             raise UserError(f"task {task.id}: its payload has {len(payload)} bytes, security.message_bytes allows {self._limit}")
         return messages.Task(run=self.run, id=task.id, kind=task.kind, payload=payload, timeout_seconds=self._timeout)
@@ -114,7 +117,10 @@ async def _connected(nameserver: str, run: str, token: bytes, security: Security
 
 
 def _unpacked(result: messages.Result) -> WorkResult:
-    done = result.outcome == messages.DONE
-    payload: dict[str, Any] = json.loads(result.payload) if done else {}
-    error = "" if done else result.error or messages.Outcome.Name(result.outcome)
+    payload, error = payload_of(result.payload) if result.outcome == messages.DONE else ({}, error_of(result))
     return WorkResult(result.id, payload, error, result.worker, result.seconds)
+
+
+def error_of(result: messages.Result) -> str:
+    """Text of a result that is no DONE."""
+    return result.error or str(messages.Outcome.Name(result.outcome))

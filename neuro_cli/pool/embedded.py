@@ -1,40 +1,52 @@
 """Pool of a search on one machine: a cluster of its own, by the same processes as one of many machines."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from neuro_cli.broker.local_cluster import Cluster
+from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.worker.kinds import SEARCHING
+from neuro_cli.broker.worker.kinds import KINDS, SEARCHING
 from neuro_cli.core.checks import integer, number
-from neuro_cli.pool.base import WorkResult, WorkUnit
+from neuro_cli.pool.base import WorkUnit
 from neuro_cli.pool.broker import BrokerPool
 
 
 class EmbeddedPool(BrokerPool):
-    """Nameserver, broker and ``workers`` workers (None: the usable cores), which end with this process.
+    """Nameserver, broker and ``workers`` workers (None: as the usable cores allow), which end with this process.
 
     They take no connection without the certificate that was made for them, in a folder that this user alone can read.
     ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
+    ``ranks``: of the MPI job that each of a worker's processes is (``worker.ranks``). ``kinds``: the types of task that the
+    workers do, with their places; None: those of a search.
     """
 
     own_workers = True
 
-    def __init__(self, workers: int | None = None, memory: float | None = None, task_timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        workers: int | None = None,
+        memory: float | None = None,
+        task_timeout: float | None = None,
+        ranks: int = 1,
+        kinds: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, and certificates, once it has begun
-        cores = len(os.sched_getaffinity(0))
+        self._ranks = integer("pool.ranks", ranks, 1, 1024)
+        cores = max(1, len(os.sched_getaffinity(0)) // self._ranks)
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
         self._memory = None if memory is None else max(1, round(number("pool.memory", memory, above=0.0) * 1e9 / 2**20))
+        self._kinds = dict(kinds) if kinds is not None else {name: KINDS[name] for name in SEARCHING}
         self._cluster: Cluster | None = None
 
     def submit(self, tasks: Sequence[WorkUnit]) -> None:
         self._revive()
         super().submit(tasks)
 
-    def results(self, timeout: float) -> list[WorkResult]:
+    def arrived(self, timeout: float) -> list[messages.Result]:
         self._revive()
-        return super().results(timeout)
+        return super().arrived(timeout)
 
     def facts(self) -> dict[str, Any]:
         self._revive()
@@ -57,4 +69,6 @@ class EmbeddedPool(BrokerPool):
         self._nameserver = self._cluster.start_nameserver()
         self._cluster.start_broker("broker", peering=False)
         for count in range(self._workers):
-            self._cluster.start_worker(f"worker-{count + 1}", kinds=list(SEARCHING), memory=self._memory)
+            self._cluster.start_worker(
+                f"worker-{count + 1}", kinds=list(self._kinds), more_kinds=self._kinds, memory=self._memory
+            )

@@ -6,7 +6,6 @@ that is tried once more, in a new process, and then has an error for a result.
 """
 
 import asyncio
-import json
 import logging
 import os
 from collections import deque
@@ -20,7 +19,7 @@ from neuro_cli.broker.worker.kinds import KINDS, SEARCHING
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import headline
-from neuro_cli.pool.base import Pool, WorkResult, WorkUnit
+from neuro_cli.pool.base import Pool, WorkResult, WorkUnit, payload_of
 from neuro_cli.pool.loop import LoopThread
 
 log = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class LocalPool(Pool):
     def submit(self, tasks: Sequence[WorkUnit]) -> None:
         new = [task for task in tasks if task.id not in self._submitted]
         self._submitted.update(task.id for task in new)
-        self._loop.call(self._queue([LocalTask(task.id, task.kind, json.dumps(task.payload).encode()) for task in new]))
+        self._loop.call(self._queue([LocalTask(task.id, task.kind, task.data) for task in new]))
 
     def results(self, timeout: float) -> list[WorkResult]:
         return self._loop.call(self._take(timeout))
@@ -143,11 +142,5 @@ class LocalPool(Pool):
 
 
 def _result(task: LocalTask, attempt: Attempt, worker: str) -> WorkResult:
-    payload: dict[str, Any] = {}
-    error = attempt.error
-    if attempt.ending == Ending.DONE:
-        try:
-            payload = json.loads(attempt.payload)
-        except (ValueError, RecursionError):  # not what a child writes: the task did
-            error = "the task wrote into the pipe of its worker"
+    payload, error = payload_of(attempt.payload) if attempt.ending == Ending.DONE else ({}, attempt.error)
     return WorkResult(task.id, payload, error, worker, attempt.seconds)

@@ -13,14 +13,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.memory import give_back_memory, keep_freed_memory
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.seeds import seeded
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.runner.build import device_of
+from neuro_cli.search.slices import world_of_task
 from neuro_cli.search.training import Examples, scores, trained
+from neuro_cli.search.weights import packed
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification
 from neuro_cli.task.held_out import hold_out
@@ -31,7 +33,8 @@ PARTS = ("task", "model", "training.optimizer")
 def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     """Train the network of ``payload``: ``task``, ``model``, ``training`` as in `conf/search.yaml`, and a ``seed``.
 
-    Gives fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds. A network that
+    Gives fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds; the trained weights
+    too (`weights.packed`) where ``weights`` of the payload is true. A network that
     does not fit in memory, or diverges, gives ``error`` instead: one line. The same payload gives the same numbers on
     processors of one kind.
     Raises UserError for a payload that describes no training.
@@ -51,6 +54,8 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
         if not _no_memory(error):
             raise
         found = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
+        if world_of_task().size > 1:  # other ranks may have had room, and now wait for this one: it must not end well
+            raise UserError(found["error"]) from error
     if "error" in found:
         give_back_memory()  # the next candidate in this process must not find it in pieces
     return {**found, "seconds": time.perf_counter() - begun}
@@ -78,6 +83,7 @@ def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.de
         ACCURACY.name: test_accuracy,
         LOSS.name: test_loss,
         "parameters": parameters,
+        **(packed(model) if payload.get("weights") is True else {}),
     }
 
 

@@ -11,6 +11,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.trust import refuse_untrusted
+from neuro_cli.launch.launcher import world_launcher
 from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.log import is_written, log_to
@@ -29,6 +30,8 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
     role = one_of("role", config.get("role"), ROLES)
     check(config)
     pool = make(config, "pool", Pool)
+    if config["pool"].get("ranks", 1) != 1:
+        world_launcher()  # raises UserError where there is none
     if role == "model" and pool.own_workers:
         raise ConfigError("role", role, "its candidates are trained by the workers of a cluster: it needs pool=broker")
     config = completed(config)

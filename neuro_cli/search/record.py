@@ -16,9 +16,10 @@ from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_a
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.runner.options import make_logger
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.settings import identity_of
+from neuro_cli.search.settings import identity_of, keep_of, network_of
+from neuro_cli.search.weights import ALL, BEST, WeightsFolder, unpacked
 from neuro_cli.strategy.outcome import TrainingOutcome
-from neuro_cli.strategy.space import text_of
+from neuro_cli.strategy.space import Module, text_of
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class SearchRecord:
     def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
         self.run, self.config, self.name = run, config, name
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+        self._weights = WeightsFolder(run)
         chosen = make_logger(config)
         self._loggers: list[Logger] = [chosen] if isinstance(chosen, CsvLogger) else [CsvLogger(), chosen]
         for logger in self._loggers:
@@ -62,6 +64,22 @@ class SearchRecord:
             log.warning("candidate %d (%s) failed: %s", number, text_of(outcome.module), headline(outcome.error))
         self.save(engine, seconds)
         self.candidates(engine, tested=False)
+
+    def weights(self, engine: Engine, module: Module, result: dict[str, Any]) -> None:
+        """Keep the weights of a candidate that were asked for, before the checkpoint that says it is done."""
+        keep = keep_of(self.config)
+        best = [engine.archive.started[outcome.module] for outcome in engine.best(self.config["best"])]
+        number = engine.archive.started[module]
+        wanted = keep == ALL or (keep == BEST and number in best)
+        if wanted and "weights" in result:
+            try:
+                self._weights.write(number, unpacked(result["weights"], network_of(self.config, module)))
+            except UserError as error:
+                log.warning("candidate %d (%s): its weights are not kept: %s", number, text_of(module), error)
+        elif wanted and "weights_error" in result:
+            log.warning("candidate %d (%s): its weights are not kept: %.200s", number, text_of(module), result["weights_error"])
+        if keep == BEST:
+            self._weights.keep(best)
 
     def save(self, engine: Engine, seconds: float) -> None:
         """Save a checkpoint: the outcomes in their order are all that a search is."""
@@ -112,7 +130,7 @@ class SearchRecord:
 
         best = engine.best(self.config["best"])
         self.candidates(engine, tested=True)
-        self._export(best)
+        self._export(engine, best)
         summary = self._summary(engine, best, seconds, workers)
         write_summary(self.run / "summary.json", summary)
         plot_search(self.run / CANDIDATES, self.run / "curves.png")
@@ -149,7 +167,7 @@ class SearchRecord:
             },
         }
 
-    def _export(self, best: list[TrainingOutcome]) -> None:
+    def _export(self, engine: Engine, best: list[TrainingOutcome]) -> None:
         """``best/best_1.yaml`` and on: options of the group `model`, the fittest first."""
         folder = self.run / "best"
         folder.mkdir(exist_ok=True)
@@ -157,6 +175,8 @@ class SearchRecord:
         for place, outcome in enumerate(best, 1):
             model = {**self.config["model"], "module": list(outcome.module)}
             comment = f"# {outcome.parameters:,} parameters, validation accuracy {outcome.fitness:.4f} after {epochs} epochs"
+            weights = self._weights.path(engine.archive.started[outcome.module])
+            comment += f"; weights: {weights.relative_to(self.run)}" if weights.exists() else ""
             lines = [f"{key}: {json.dumps(value)}" for key, value in model.items()]  # JSON is YAML
             _write(folder / f"best_{place}.yaml", "\n".join([comment, *lines]) + "\n")
 

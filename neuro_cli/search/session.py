@@ -106,6 +106,7 @@ class _Session:
         now = time.perf_counter()
         if self._record.generation(engine, now - self._row_at):  # before the checkpoint: resume drops rows, but makes none again
             self._row_at = now
+        self._record.weights(engine, outcome.module, result.payload)
         self._record.outcome(engine, outcome, self._seconds())
         self._refuse_hopeless()
         self._submit(fresh)

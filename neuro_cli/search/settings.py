@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from neuro_cli.algo.optimizer import ScheduledOptimizer
-from neuro_cli.core.checks import integer, number
+from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.core.seeds import text_seed
@@ -23,6 +23,7 @@ from neuro_cli.runner.options import Options
 from neuro_cli.search.candidate import examples_of
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.training import OPTIMIZER, SCHEDULE
+from neuro_cli.search.weights import KEEP, NONE
 from neuro_cli.strategy.base import Strategy
 from neuro_cli.strategy.space import Module, Space, text_of
 
@@ -45,7 +46,9 @@ def check(config: dict[str, Any]) -> None:
     """Check all that can be checked without data. Raises UserError."""
     for key, (low, high) in INTEGERS.items():
         integer(key, value_of(config, key), low, high)
+    keep_of(config)
     number("training.validation", value_of(config, "training.validation"), above=0.0, high=0.9)
+    integer("training.slices", config["training"].get("slices", 1), 1, config["training"]["batch_size"])
     if value_of(config, "time_limit") is not None:
         number("time_limit", config["time_limit"], above=0.0)
     if value_of(config, "layers") is not None:
@@ -99,7 +102,19 @@ def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:
         "model": {**config["model"], "module": list(module)},
         "training": config["training"],
         "seed": training_seed(config["seed"], module),
+        **({} if keep_of(config) == NONE else {"weights": True}),
     }
+
+
+def network_of(config: dict[str, Any], module: Module) -> ModuleCNN:
+    """Make the network of a candidate without values (on the device ``meta``)."""
+    with torch.device("meta"):
+        return make(_described(config, module), "model", ModuleCNN)
+
+
+def keep_of(config: dict[str, Any]) -> str:
+    """Choose the trained weights that are kept; none in a search that was saved before there was a choice. Raises ConfigError."""
+    return one_of("keep_weights", config.get("keep_weights", NONE), KEEP)
 
 
 def training_seed(seed: int, module: Module) -> int:

@@ -8,8 +8,10 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.algo.optimizer import ScheduledOptimizer
+from neuro_cli.core.checks import integer
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.schedule import Schedule
+from neuro_cli.search.slices import SlicedBatch, world_of_task
 from neuro_cli.task.classification import Classification, Data, Split
 
 OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # their keys in errors
@@ -30,6 +32,7 @@ def trained(
     """Train ``model`` in place for ``training.epochs``; the mean loss of the last epoch.
 
     The order of the examples is a function of ``seed``; what is left of an epoch after its last whole batch begins the next.
+    Several ranks share the ``training.slices`` of a batch. Raises ConfigError for more slices than a batch has examples.
     """
     device = next(model.parameters()).device
     batch_size = min(training["batch_size"], len(examples.training.targets))
@@ -40,10 +43,11 @@ def trained(
     schedule = Schedule(**training["lr_schedule"], key=SCHEDULE, generations=steps)
     stepper = ScheduledOptimizer(optimizer, schedule, list(model.parameters()), OPTIMIZER)
     model.train()
+    slices = integer("training.slices", training.get("slices", 1), 1, batch_size)
+    batches = SlicedBatch(model, task, slices, world_of_task())
     total = 0.0
     for step in range(steps):
-        loss = task.loss(model, task.batch(step, 0, batch_size))
-        loss.backward()
+        loss = batches.backward(step, batch_size)
         stepper.step(step)
         total += loss.item() if step >= steps - per_epoch else 0.0
     return total / per_epoch

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from neuro_cli.core.checks import integer, number
+from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.strategy.base import Archive, Brood, Strategy
-from neuro_cli.strategy.space import Module, Space
+from neuro_cli.strategy.space import CROSSOVERS, UNIFORM, Module, Space
 
 ATTEMPTS = 20  # to breed what was not trained before, until a random module takes the place
 
@@ -13,14 +13,16 @@ ATTEMPTS = 20  # to breed what was not trained before, until a random module tak
 class EvolutionaryStrategy(Strategy):
     """``mutation``: probability that a layer is appended. ``tournament``: members of whom the fittest becomes a parent.
 
-    ``initial_layers``: the most that a module of the first broods has.
+    ``initial_layers``: the most that a module of the first broods has. ``crossover``: split, which is the published one,
+    or uniform; configs that were saved before there was a choice say nothing and mean uniform.
     """
 
-    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int) -> None:
+    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, crossover: str = UNIFORM) -> None:
         super().__init__(population)
         self.mutation = number("strategy.mutation", mutation, low=0.0, high=1.0)
         self.tournament = integer("strategy.tournament", tournament, 1, population)
         self.initial_layers = integer("strategy.initial_layers", initial_layers, 1)
+        self.crossover = one_of("strategy.crossover", crossover, CROSSOVERS)
 
     def begin(self, space: Space, seed: int, archive: Archive) -> None:
         super().begin(space, seed, archive)
@@ -33,7 +35,7 @@ class EvolutionaryStrategy(Strategy):
         for attempt in range(ATTEMPTS):
             rng = self.random_numbers(number, attempt)
             first, second = self._parents(rng)
-            modules = list(dict.fromkeys(self.space.offspring(first, second, rng, self.mutation)))
+            modules = list(dict.fromkeys(self.space.offspring(first, second, rng, self.mutation, self.crossover)))
             if any(module not in self.archive.started for module in modules):
                 return Brood(number, modules, "crossover" if len(first) == len(second) else "mutation")
         return self._random(number, self.space.longest)

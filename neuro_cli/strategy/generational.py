@@ -6,11 +6,12 @@ The outcome is a function of config and seed alone: it does not matter who train
 from neuro_cli.strategy.base import Brood
 from neuro_cli.strategy.evolution import EvolutionaryStrategy
 from neuro_cli.strategy.outcome import TrainingOutcome
+from neuro_cli.strategy.space import UNIFORM
 
 
 class Generational(EvolutionaryStrategy):
-    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int) -> None:
-        super().__init__(population, mutation, tournament, initial_layers)
+    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, crossover: str = UNIFORM) -> None:
+        super().__init__(population, mutation, tournament, initial_layers, crossover)
         self._offspring: list[TrainingOutcome] = []
         self._bred = self._hatched = 0  # broods of the present generation
 

@@ -11,6 +11,9 @@ import numpy as np
 
 Module = tuple[str, ...]
 
+SPLIT, UNIFORM = "split", "uniform"
+CROSSOVERS = (SPLIT, UNIFORM)
+
 DRAWS = 1000  # random modules that are tried before the space is searched from its beginning
 
 
@@ -48,21 +51,40 @@ class Space:
             return (*module, self._layer(rng))
         return module
 
-    def offspring(self, first: Module, second: Module, rng: np.random.Generator, probability: float) -> list[Module]:
-        """Cross two parents (Algorithm 1) into the candidates for one offspring: the fitter of them, once trained, is it.
+    def offspring(
+        self, first: Module, second: Module, rng: np.random.Generator, probability: float, crossover: str = SPLIT
+    ) -> list[Module]:
+        """Breed from two parents (Algorithm 1) the candidates for one offspring: the fitter of them, once trained, is it.
 
-        Parents of one length are crossed, and the child mutated by ``probability``. Others cannot be crossed position by
-        position: both are mutated.
+        Parents of one length are crossed, and the first of the two new modules is mutated by ``probability``. Of parents of two
+        lengths both are mutated.
         """
-        if len(first) == len(second):
-            return [self.mutated(crossed(first, second, rng), rng, probability)]
-        return [self.mutated(first, rng, probability), self.mutated(second, rng, probability)]
+        if len(first) != len(second):
+            return [self.mutated(first, rng, probability), self.mutated(second, rng, probability)]
+        if crossover == UNIFORM:
+            return [self.mutated(crossed_uniformly(first, second, rng), rng, probability)]
+        return [self.mutated(crossed(first, second, rng, self.longest)[0], rng, probability)]
 
     def _layer(self, rng: np.random.Generator) -> str:
         return str(self.layers[int(rng.integers(len(self.layers)))])
 
 
-def crossed(first: Module, second: Module, rng: np.random.Generator) -> Module:
-    """Two modules of one length crossed at random positions: each layer is that of either parent, by even chances."""
+def crossed(first: Module, second: Module, rng: np.random.Generator, longest: int) -> tuple[Module, Module]:
+    """Split two modules of one length, each at a random position of its own, and recombine the parts into two new modules.
+
+    The first one begins as ``first`` does. No part is empty, and the second position is drawn from those with which neither
+    new module has more than ``longest`` layers. Modules of one layer cannot be split: they are returned as they are.
+    """
+    length = len(first)
+    if length < 2:
+        return first, second
+    slack = longest - length  # layers by which a new module may be longer than its parents
+    cut = int(rng.integers(1, length))
+    other = int(rng.integers(max(1, cut - slack), min(length - 1, cut + slack) + 1))
+    return first[:cut] + second[other:], second[:other] + first[cut:]
+
+
+def crossed_uniformly(first: Module, second: Module, rng: np.random.Generator) -> Module:
+    """Module that takes each layer from the same place of either parent, by even chances."""
     from_first = rng.random(len(first)) < 0.5
     return tuple(a if chosen else b for a, b, chosen in zip(first, second, from_first, strict=True))

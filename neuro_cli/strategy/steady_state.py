@@ -6,13 +6,22 @@ No worker waits for the slowest of a generation. In return the outcome depends o
 from neuro_cli.core.checks import integer
 from neuro_cli.strategy.base import Brood
 from neuro_cli.strategy.evolution import EvolutionaryStrategy
+from neuro_cli.strategy.space import UNIFORM
 
 
 class SteadyState(EvolutionaryStrategy):
     """``outstanding``: candidates that are trained or wait at once; as many as there are workers keep all of them busy."""
 
-    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, outstanding: int) -> None:
-        super().__init__(population, mutation, tournament, initial_layers)
+    def __init__(
+        self,
+        population: int,
+        mutation: float,
+        tournament: int,
+        initial_layers: int,
+        outstanding: int,
+        crossover: str = UNIFORM,
+    ) -> None:
+        super().__init__(population, mutation, tournament, initial_layers, crossover)
         self.outstanding = integer("strategy.outstanding", outstanding, 1)
         self._hatched = 0
 

@@ -6,6 +6,7 @@ import json
 import pytest
 from inside import neuro_inside, one_line
 from waits import all_results
+from worlds import needs_mpi
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.nameserver import client
@@ -35,6 +36,19 @@ def test_jobs_run_on_workers_and_a_failed_one_is_reported(cluster, tmp_path):
     rows = rows_of(tmp_path / "sweep" / "sweep.csv")
     assert [(row["run"], row["population"], row["state"]) for row in rows] == [("0", "4", "finished"), ("1", "5", "failed")]
     assert json.loads((tmp_path / "sweep" / "0" / "summary.json").read_text())["generations"] == 1
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_a_job_of_several_ranks_is_an_mpi_job_on_its_worker(cluster, tmp_path):
+    """Worlds by MPI inside a worker, RPC between workers."""
+    cluster.start_broker("broker")
+    cluster.start_worker("worker", kinds=["hydra_job"], folders=[str(tmp_path)])
+    swept = ("seed=1,2", "ranks=2", "distribution=chromosome_updates", "hydra.sweep.dir=sweep", *launcher(cluster))
+    done = neuro_inside("train", "-m", "hydra/launcher=broker", *TINY, *swept, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summaries = [json.loads((tmp_path / "sweep" / job / "summary.json").read_text()) for job in "01"]
+    assert [(summary["ranks"], summary["generations"]) for summary in summaries] == [(2, 1), (2, 1)]
 
 
 def launcher(cluster: Cluster) -> tuple[str, str]:

@@ -122,15 +122,18 @@ def test_a_silent_broker_is_dropped_and_told_to_register_again(tmp_path, clock):
     assert [entry.broker_id for entry in registry.living()] == [number]
 
 
-def test_a_new_nameserver_learns_its_brokers_from_heartbeats(tmp_path, clock):
+def test_a_nameserver_that_was_started_again_tells_every_broker_to_register(tmp_path, clock):
     first = Ids(tmp_path)
     Registry(first, 5.0, clock).register("127.0.0.1:7001", 0, "t")
     first._lock.close()
     registry = Registry(Ids(tmp_path), 5.0, clock)
+    for number in (1, 2):  # one that was given, and one that was not
+        with pytest.raises(UnknownError):
+            registry.heartbeat(beat(number))
+    assert registry.living() == []
+    assert registry.register("127.0.0.1:7001", 1, "t") == 1  # it keeps its id
     registry.heartbeat(beat(1))
     assert [entry.broker_id for entry in registry.living()] == [1]
-    with pytest.raises(UnknownError):
-        registry.heartbeat(beat(2))  # an id that was never given
     assert registry.register("127.0.0.1:7002", 0, "u") == 2
 
 

@@ -1,11 +1,14 @@
 """How modules come from others."""
 
+from itertools import product
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.model.module_cnn import LAYERS
-from neuro_cli.strategy.space import Space, crossed
+from neuro_cli.strategy.space import CROSSOVERS, UNIFORM, Space, crossed, crossed_uniformly
 
 SPACE = Space(tuple(LAYERS), 5)
 MODULES = st.lists(st.sampled_from(SPACE.layers), min_size=1, max_size=SPACE.longest).map(tuple)
@@ -27,30 +30,63 @@ def test_mutation_by_certainty_and_by_none(module, rng):
     assert len(SPACE.mutated(module, rng, 1.0)) == min(len(module) + 1, SPACE.longest)
 
 
-@given(st.data(), SEEDS)
-def test_crossover_takes_every_layer_from_the_same_place_of_either_parent(data, rng):
+def of_length(length: int) -> st.SearchStrategy:
+    return st.lists(st.sampled_from(SPACE.layers), min_size=length, max_size=length).map(tuple)
+
+
+@given(st.data(), SEEDS, st.integers(0, 3))
+def test_crossover_recombines_two_parents_each_split_at_one_place(data, rng, slack):
     first = data.draw(MODULES)
-    second = data.draw(st.lists(st.sampled_from(SPACE.layers), min_size=len(first), max_size=len(first)).map(tuple))
-    child = crossed(first, second, rng)
+    second = data.draw(of_length(len(first)))
+    longest = len(first) + slack
+    children = crossed(first, second, rng, longest)
+    assert sorted(children[0] + children[1]) == sorted(first + second)  # nothing is lost, nothing comes from elsewhere
+    assert all(1 <= len(child) <= longest for child in children)
+    assert children in recombined(first, second, longest)
+
+
+def recombined(first: tuple[str, ...], second: tuple[str, ...], longest: int) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Every outcome, by a list of all pairs of places."""
+    if len(first) == 1:
+        return {(first, second)}
+    places = list(product(range(1, len(first)), repeat=2))
+    pairs = {(first[:one] + second[other:], second[:other] + first[one:]) for one, other in places}
+    return {pair for pair in pairs if max(map(len, pair)) <= longest}
+
+
+@pytest.mark.parametrize("longest", [4, 5, 9])
+def test_crossover_splits_at_any_two_places_that_the_maximum_allows(longest):
+    first, second = tuple("abcd"), tuple("ABCD")
+    found = {crossed(first, second, np.random.default_rng(seed), longest) for seed in range(300)}
+    assert found == recombined(first, second, longest)
+    assert len(found) == {4: 3, 5: 7, 9: 9}[longest]
+
+
+@given(st.data(), SEEDS)
+def test_uniform_crossover_takes_every_layer_from_the_same_place_of_either_parent(data, rng):
+    first = data.draw(MODULES)
+    second = data.draw(of_length(len(first)))
+    child = crossed_uniformly(first, second, rng)
     assert len(child) == len(first)
     assert all(layer in pair for layer, pair in zip(child, zip(first, second, strict=True), strict=True))
 
 
-def test_crossover_takes_any_set_of_places():
-    children = {crossed(("1x1",) * 3, ("5x5",) * 3, np.random.default_rng(seed)) for seed in range(200)}
+def test_uniform_crossover_takes_any_set_of_places():
+    children = {crossed_uniformly(("1x1",) * 3, ("5x5",) * 3, np.random.default_rng(seed)) for seed in range(200)}
     assert len(children) == 2**3
 
 
-@given(MODULES, MODULES, SEEDS, st.floats(0, 1))
-def test_parents_of_one_length_have_a_child_and_others_two_mutants(first, second, rng, probability):
-    """Algorithm 1."""
-    children = SPACE.offspring(first, second, rng, probability)
+@given(st.data(), st.integers(0, 2**63 - 1), st.sampled_from(CROSSOVERS))
+def test_parents_of_one_length_have_a_child_and_others_two_mutants(data, seed, crossover):
+    """Algorithm 1: of the two new modules the first, mutated; with parents of two lengths, both of them mutated."""
+    first, second = data.draw(MODULES), data.draw(MODULES)
+    children = SPACE.offspring(first, second, np.random.default_rng(seed), 1.0, crossover)
+    parents = [first, second]
     if len(first) == len(second):
-        (child,) = children
-        assert len(child) - len(first) in (0, 1)
-        assert all(layer in pair for layer, pair in zip(child, zip(first, second, strict=True), strict=False))
-    else:
-        assert [child[: len(parent)] for child, parent in zip(children, (first, second), strict=True)] == [first, second]
+        rng = np.random.default_rng(seed)
+        parents = [crossed_uniformly(first, second, rng) if crossover == UNIFORM else crossed(first, second, rng, 5)[0]]
+    assert [child[: len(parent)] for child, parent in zip(children, parents, strict=True)] == parents
+    assert [len(child) for child in children] == [min(len(parent) + 1, 5) for parent in parents]
 
 
 @settings(max_examples=20, deadline=None)

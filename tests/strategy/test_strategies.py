@@ -21,8 +21,9 @@ from neuro_cli.strategy.steady_state import SteadyState
 SPACE = Space(tuple(LAYERS), 5)
 GAIN = {"1x1": 0, "3x3": 2, "3x1-1x3": 1, "5x5": 3, "5x1-1x5": 2}
 MAKERS: dict[str, Callable[[], Strategy]] = {
-    "generational": lambda: Generational(6, 0.5, 2, 2),
-    "steady_state": lambda: SteadyState(6, 0.5, 2, 2, 3),
+    "generational": lambda: Generational(6, 0.5, 2, 2, "split"),
+    "uniform": lambda: Generational(6, 0.5, 2, 2, "uniform"),
+    "steady_state": lambda: SteadyState(6, 0.5, 2, 2, 3, "split"),
     "random": lambda: RandomSearch(6, 3),
 }
 ALL = pytest.mark.parametrize("kind", MAKERS)
@@ -68,7 +69,7 @@ def test_a_search_trains_as_many_as_asked_for_and_none_twice(kind, seed, order, 
         assert engine.strategy.members[0] == engine.best(1)[0]
 
 
-@pytest.mark.parametrize("kind", ["generational", "random"])
+@pytest.mark.parametrize("kind", ["generational", "uniform", "random"])
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**63 - 1), orders=st.tuples(st.integers(0, 1000), st.integers(0, 1000)))
 def test_the_order_of_arrival_changes_nothing(kind, seed, orders):
@@ -161,7 +162,18 @@ def test_evolution_climbs_higher_than_random_search():
     def mean(kind: str) -> float:
         return sum(searched(kind, seed, 48).best(1)[0].fitness for seed in range(20)) / 20
 
-    assert min(mean("generational"), mean("steady_state")) > mean("random") + 0.05
+    assert min(map(mean, ("generational", "uniform", "steady_state"))) > mean("random") + 0.05
+
+
+def test_a_config_that_was_saved_without_a_crossover_means_the_one_of_then():
+    before, now = (Engine(make(), SPACE, 3, 40) for make in (lambda: Generational(6, 0.5, 2, 2), MAKERS["uniform"]))
+    for engine in (before, now):
+        waiting = engine.ask()
+        while not engine.finished:
+            engine.tell(judged(waiting.pop(0)))
+            waiting += engine.ask()
+    assert found(before) == found(now)
+    assert found(now) != found(searched("generational", 3))
 
 
 def test_equal_accuracies_are_settled_by_the_loss():
@@ -191,6 +203,7 @@ def test_a_result_that_nobody_asked_for_is_refused():
         (lambda: Generational(8, 0.5, 9, 2), "strategy.tournament=9: must be an integer from 1 to 8"),
         (lambda: Generational(8, 0.5, 2, 0), "strategy.initial_layers=0: must be an integer >= 1"),
         (lambda: SteadyState(8, 0.5, 2, 2, 0), "strategy.outstanding=0: must be an integer >= 1"),
+        (lambda: Generational(8, 0.5, 2, 2, "both"), "strategy.crossover=both: must be one of split, uniform"),
         (lambda: RandomSearch(8, 0), "strategy.outstanding=0: must be an integer >= 1"),
         (lambda: Engine(Generational(8, 0.5, 2, 2), Space(("1x1",), 3), 1, 9), "strategy.population=8: there are 3 modules"),
         (

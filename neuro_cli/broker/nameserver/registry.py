@@ -90,7 +90,6 @@ class Registry:
     def __init__(self, ids: Ids, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._ids, self._timeout, self._clock = ids, timeout, clock
         self._entries: dict[int, BrokerEntry] = {}
-        self._trusts_until = clock() + 2 * timeout  # brokers of a nameserver that crashed are still sending heartbeats
 
     def register(self, address: str, asked: int, token: str) -> int:
         """Id of a broker: the one it has, or a new one if it has none or one that is far out of range. Raises TakenError."""
@@ -107,11 +106,10 @@ class Registry:
         return broker_id
 
     def heartbeat(self, beat: BrokerEntry) -> None:
-        """Note that a broker lives. Raises UnknownError: it must register again."""
+        """Note that a broker lives. Raises UnknownError: it must register again, as all must after a restart."""
         self._drop_silent()
         known = self._entries.get(beat.broker_id)
-        rebuilt = self._clock() < self._trusts_until and 0 < beat.broker_id < self._ids.next
-        if (known is None and not rebuilt) or (known is not None and known.token != beat.token):
+        if known is None or known.token != beat.token:
             raise UnknownError(f"broker {beat.broker_id} is not known")
         beat.heard = self._clock()
         self._entries[beat.broker_id] = beat

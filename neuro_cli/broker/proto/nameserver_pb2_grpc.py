@@ -69,7 +69,7 @@ class NameserverServicer:
 
     def Heartbeat(self, request, context):
         """A broker says, every heartbeat_seconds, that it lives and what it has to do. NOT_FOUND: it was dropped; register again.
-        A nameserver that has just started takes heartbeats of brokers it does not know: so its registry is rebuilt.
+        A nameserver that was started again knows no broker: it answers so to each, and its registry is rebuilt by that.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

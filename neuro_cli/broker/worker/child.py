@@ -1,9 +1,11 @@
 """Process in which tasks run, one after the other: tasks on its standard input, what became of them on its standard output.
 
-python -m neuro_cli.broker.worker.child '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000}'
+    python -m neuro_cli.broker.worker.child \\
+        '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000, "ranks": 1}'
 
-One program for a worker of a cluster and for `pool=local`. ``process.TaskProcess`` is its owner's side, ``frames`` what passes
-between them. It ends with its input, and with its owner.
+With more ranks a launcher starts it on each of them, and rank 0 reads and writes (``launch.task_world``). One program for a
+worker of a cluster and for `pool=local`. ``process.TaskProcess`` is its owner's side, ``frames`` what passes between them. It
+ends with its input, and with its owner.
 """
 
 import faulthandler
@@ -14,14 +16,18 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from neuro_cli.broker.worker.attempt import Attempt, Ending, failed
 from neuro_cli.broker.worker.frames import framed, read_frame
-from neuro_cli.broker.worker.kinds import function_of
+from neuro_cli.broker.worker.kinds import process_task
 from neuro_cli.core.errors import UserError
 from neuro_cli.factory.own_code import let_import
+
+if TYPE_CHECKING:
+    from neuro_cli.broker.worker.world import TaskWorld
 
 
 def main() -> None:
@@ -35,12 +41,30 @@ def main() -> None:
     # what a task reads and prints must not be taken for messages
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    while (frame := read_frame(tasks)) is not None:
-        head, payload = frame
-        attempt = run(head["kind"], payload, settings["kinds"], settings["payload_limit"])
-        with suppress(BrokenPipeError):  # the owner has ended, and so does the input
-            results.write(framed(*attempt.frame()))
-            results.flush()
+    world = _world(settings["ranks"])
+    while True:
+        frame = read_frame(tasks) if world is None or world.answers else None
+        frame = frame if world is None else world.shared(frame)
+        if frame is None:
+            return
+        work = partial(run, frame[0]["kind"], frame[1], settings["kinds"], settings["payload_limit"])
+        attempt = work() if world is None else world.run(work)
+        if world is None or world.answers:
+            with suppress(BrokenPipeError):  # the owner has ended, and so does the input
+                results.write(framed(*attempt.frame()))
+                results.flush()
+
+
+def _world(ranks: int) -> "TaskWorld | None":
+    """World of the ranks that do tasks together, where there are several: only then is MPI imported."""
+    if ranks == 1:
+        return None
+    from neuro_cli.broker.worker.world import TaskWorld
+
+    try:
+        return TaskWorld(ranks)
+    except UserError as error:
+        sys.exit(str(error))
 
 
 def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int) -> Attempt:
@@ -51,8 +75,7 @@ def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int)
         return failed(ending, error, time.perf_counter() - began)
 
     try:
-        answer = function_of(kind, kinds)(_data(payload))
-        text = json.dumps(answer, allow_nan=True).encode()
+        text = process_task(kind, payload, kinds)
     except UserError as error:
         return ended(Ending.RAISED if kind in kinds else Ending.UNKNOWN_KIND, " ".join(str(error).split()))
     except MemoryError:
@@ -62,13 +85,6 @@ def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int)
     if len(text) > payload_limit:
         return ended(Ending.TOO_LARGE, f"the result has {len(text)} bytes, {payload_limit} are allowed")
     return Attempt(Ending.DONE, text, seconds=time.perf_counter() - began)
-
-
-def _data(payload: bytes) -> dict[str, Any]:
-    data = json.loads(payload or b"{}")
-    if not isinstance(data, dict):
-        raise UserError(f"the task's payload must be a JSON object, not {type(data).__name__}")
-    return data
 
 
 def _be_killed_first() -> None:

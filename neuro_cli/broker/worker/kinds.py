@@ -1,13 +1,20 @@
-"""Registry of task kinds: a name is a function from JSON data to JSON data, found without running anything a message says."""
+"""Registry of task kinds: a name is a function or a class at a place that this process's owner gave; no message names one."""
 
 import importlib
+import importlib.util
+import json
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from neuro_cli.broker.task import BaseTask
 from neuro_cli.core.errors import UserError
 
 OWNER_VARIABLE = "NEURO_WORKER_ALLOWS"  # set for the processes of a worker's tasks, JSON: what its owner allows a `hydra_job`
+RESULT_VARIABLE = "NEURO_RESULT_BYTES"  # set for them too: the most that a result may have
 KINDS = {
     "noop": "neuro_cli.broker.worker.kinds:noop",
     "candidate": "neuro_cli.search.candidate:train_candidate",
@@ -17,18 +24,66 @@ SEARCHING = ("noop", "candidate")  # what the processes of a search of its own d
 ON_REQUEST = ("hydra_job",)  # done by a worker with worker.kinds that names it only: a job's overrides may name much
 
 
-def function_of(kind: str, kinds: Mapping[str, str] = KINDS) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return the function of a kind of task, of those in ``kinds``.
+def process_task(kind: str, payload: bytes, kinds: Mapping[str, str] = KINDS) -> bytes:
+    """Do one task of a kind in ``kinds``, and return the bytes of its result.
 
-    Raises UserError for a kind that is not registered, or has no function here.
+    A class derived from `BaseTask` is made of ``payload`` and run; a function takes a JSON object and returns JSON.
+    Raises UserError for a kind that is not registered, or has nothing here, and for bytes that do not fit.
     """
+    found = _found(kind, kinds)
+    if isinstance(found, type) and issubclass(found, BaseTask):
+        return found.result_to_bytes(found.from_bytes(payload).run())
+    return json.dumps(found(_data(payload)), allow_nan=True).encode()
+
+
+def _data(payload: bytes) -> dict[str, Any]:
+    data = json.loads(payload or b"{}")
+    if not isinstance(data, dict):
+        raise UserError(f"the task's payload must be a JSON object, not {type(data).__name__}")
+    return data
+
+
+def _found(kind: str, kinds: Mapping[str, str]) -> Any:
     if kind not in kinds:
         raise UserError(f"the task's type {kind!r} is unknown to this worker; it knows {', '.join(sorted(kinds))}")
-    module, _, name = kinds[kind].partition(":")
+    home, _, name = kinds[kind].rpartition(":")
     try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        return getattr(_module(home), name)
+    except (ImportError, AttributeError, OSError) as error:
         raise UserError(f"the task's type {kind!r}: there is no {kinds[kind]} here ({error})") from error
+
+
+@cache
+def _module(home: str) -> Any:
+    """Import ``package.module``, or the file ``folder/module.py``, beside which it finds others as a script does."""
+    if not home.endswith(".py"):
+        return importlib.import_module(home)
+    path = Path(home).resolve()
+    spec = importlib.util.spec_from_file_location(f"neuro_task_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{home} is no Python file")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last: what is installed comes first
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return module
+
+
+def place_of(task: type[BaseTask]) -> str:
+    """Place of a class for workers on this machine: its module, or its file where it is of a script or beside one.
+
+    Raises UserError for a class that no other process can find.
+    """
+    if "." in task.__module__:
+        return f"{task.__module__}:{task.__qualname__}"
+    file = getattr(sys.modules[task.__module__], "__file__", None)
+    if file is None or "<" in task.__qualname__:
+        raise UserError(f"task {task.kind}: a worker's process must find its class: write it at the top of a file")
+    return f"{Path(file).resolve()}:{task.__qualname__}"
 
 
 def noop(payload: dict[str, Any]) -> dict[str, Any]:

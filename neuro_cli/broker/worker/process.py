@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of, failed
 from neuro_cli.broker.worker.frames import FrameError, framed, next_frame
-from neuro_cli.broker.worker.kinds import OWNER_VARIABLE
+from neuro_cli.broker.worker.kinds import OWNER_VARIABLE, RESULT_VARIABLE
 from neuro_cli.broker.worker.tail import Tail
 from neuro_cli.core.process import ended_with_us, exit_text, kill_group, resident_bytes
 
@@ -48,7 +48,7 @@ class TaskProcess(Generic[T]):
     """Process that runs one task at a time, and ends with its owner.
 
     ``memory``: what a task and the processes it starts may take, None for no limit. ``threads``: of its numerical libraries.
-    ``allows``: what its owner allows a `hydra_job`.
+    ``allows``: what its owner allows a `hydra_job`. ``ranks``: of the MPI job that it is, 1 for a plain process.
     """
 
     def __init__(
@@ -58,8 +58,10 @@ class TaskProcess(Generic[T]):
         memory: MemoryLimit | None,
         threads: int = 1,
         allows: Mapping[str, Sequence[str]] | None = None,
+        ranks: int = 1,
     ) -> None:
-        self._settings = json.dumps({"kinds": dict(kinds), "payload_limit": payload_limit})
+        self._settings = json.dumps({"kinds": dict(kinds), "payload_limit": payload_limit, "ranks": ranks})
+        self._program = ["neuro_cli.broker.worker.child"] if ranks == 1 else ["neuro_cli.launch.task_world", str(ranks)]
         self._allows = json.dumps({name: list(values) for name, values in (allows or {}).items()})
         self._payload_limit, self._memory, self._threads = payload_limit, memory, threads
         self._process: asyncio.subprocess.Process | None = None
@@ -142,8 +144,9 @@ class TaskProcess(Generic[T]):
         if self._process is not None and self._process.returncode is None:
             return self._process
         await self.close()
-        command = [sys.executable, "-P", "-m", "neuro_cli.broker.worker.child", self._settings]
-        environment = os.environ | {name: str(self._threads) for name in THREADS} | {OWNER_VARIABLE: self._allows}
+        command = [sys.executable, "-P", "-m", *self._program, self._settings]
+        told = {OWNER_VARIABLE: self._allows, RESULT_VARIABLE: str(self._payload_limit)}
+        environment = os.environ | {name: str(self._threads) for name in THREADS} | told
         pipe = asyncio.subprocess.PIPE
         self._tail = Tail()
         errors = await self._tail.open()

@@ -45,7 +45,7 @@ class TaskWorker:
         allows = {"trust": settings.trust, "folders": settings.folders}
         memory = settings.memory and MemoryLimit(settings.memory * 2**20, f"worker.memory={settings.memory} MiB")
         self._processes = [
-            TaskProcess[messages.Task](settings.kinds, limit, memory or None, settings.threads, allows)
+            TaskProcess[messages.Task](settings.kinds, limit, memory or None, settings.threads, allows, settings.ranks)
             for _ in range(settings.children)
         ]
         self._pending: deque[messages.Task] = deque()

@@ -1,0 +1,79 @@
+"""Trained weights of candidates: on their way from a worker as bounded text, in the run folder as safetensors.
+
+The paper's workers lose them, because a message is bounded, or save them to a distributed file system. Here they travel with the
+result where they fit into it: no worker needs a place to write to.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
+from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder.checkpoint import write_atomically
+
+NONE, BEST, ALL = "none", "best", "all"
+KEEP = (NONE, BEST, ALL)
+FOLDER = "weights"
+ROOM = 16384  # bytes that the other fields of a result take at most
+
+
+def packed(model: nn.Module) -> dict[str, str]:
+    """Fields of a result: ``weights``, or ``weights_error`` where they are too large for the worker's messages."""
+    state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    text = base64.b64encode(save(state)).decode()
+    limit = int(os.environ.get(RESULT_VARIABLE, 0)) - ROOM
+    if RESULT_VARIABLE in os.environ and len(text) > limit:
+        return {"weights_error": f"they take {len(text)} bytes, {limit} fit into a result (security.message_bytes)"}
+    return {"weights": text}
+
+
+def unpacked(text: object, model: nn.Module) -> bytes:
+    """Bytes of a safetensors file from the field ``weights``, once they are found to be those of ``model``'s architecture.
+
+    Raises UserError for anything else: they came over a network.
+    """
+    try:
+        data = base64.b64decode(text if isinstance(text, str) else "", validate=True)
+        found = load(data)
+    except (binascii.Error, ValueError, SafetensorError) as error:
+        raise UserError(f"they are no safetensors ({' '.join(str(error).split())[:120]})") from error
+    if _described(found) != _described(model.state_dict()):
+        raise UserError("they are of another architecture")
+    return data
+
+
+def _described(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (value.shape, value.dtype) for name, value in state.items()}
+
+
+class WeightsFolder:
+    """Files ``weights/candidate_N.safetensors`` of a run."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / FOLDER
+
+    def path(self, number: int) -> Path:
+        return self._folder / f"candidate_{number}.safetensors"
+
+    def write(self, number: int, data: bytes) -> None:
+        """Raises UserError."""
+        try:
+            self._folder.mkdir(exist_ok=True)
+            write_atomically(self.path(number), data)
+        except OSError as error:
+            raise UserError(f"{self.path(number)}: cannot be written: {error.strerror}") from error
+
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Remove the files of all other candidates."""
+        kept = {self.path(number) for number in numbers}
+        for path in self._folder.glob("candidate_*.safetensors"):
+            if path not in kept:
+                path.unlink()

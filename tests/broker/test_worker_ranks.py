@@ -1,0 +1,144 @@
+"""``worker.ranks``: a task as an MPI job, whatever becomes of its ranks. "Individual clusters become the workers"."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+from made_tasks import Ranks
+from worlds import alive, descendants, needs_mpi
+
+from neuro_cli.broker.local_cluster import cluster_config
+from neuro_cli.broker.settings import worker_settings
+from neuro_cli.broker.worker.attempt import Attempt, Ending
+from neuro_cli.broker.worker.kinds import place_of
+from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
+from neuro_cli.core.errors import ConfigError
+
+pytestmark = needs_mpi
+
+
+@dataclass(frozen=True)
+class Given:
+    """A task of the tests."""
+
+    payload: bytes
+    kind: str = "Ranks"
+    timeout_seconds: float = 120.0
+
+
+def run_all(work: Callable[[TaskProcess[Given]], Awaitable[None]], memory: MemoryLimit | None = None) -> None:
+    """Run ``work`` with a process of two ranks, which is closed at the end."""
+
+    async def whole() -> None:
+        process = TaskProcess[Given]({"Ranks": place_of(Ranks)}, 10**6, memory, ranks=2)
+        try:
+            async with asyncio.timeout(300):
+                await work(process)
+        finally:
+            await process.close()
+
+    asyncio.run(whole())
+
+
+async def attempt(process: TaskProcess[Given], *what: object) -> Attempt:
+    made = await process.run(Given(Ranks(*what).to_bytes()))  # type: ignore[arg-type]
+    assert made is not None
+    return made
+
+
+async def gone(pids: list[int]) -> None:
+    deadline = time.monotonic() + 60
+    while any(map(alive, pids)):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+def test_a_task_runs_on_all_ranks_of_one_mpi_job_and_rank_0_answers():
+    async def work(process: TaskProcess[Given]) -> None:
+        first, second = [Ranks.result_from_bytes((await attempt(process, "together")).payload) for _ in range(2)]
+        assert first["size"] == 2
+        assert len(set(first["pids"])) == 2
+        assert first["pids"] == second["pids"]  # the job lives on
+        assert first["text"] == "x\n\0\xff" * 50_000
+        assert process.pid is not None
+        assert set(first["pids"]) < set(descendants(process.pid))
+        both = await attempt(process, "fail", -1)
+        assert both.ending == Ending.RAISED
+        assert "all ranks have failed" in both.error
+        assert (await attempt(process, "alone")).ending == Ending.DONE
+        await process.close()
+        await gone(first["pids"])
+
+    run_all(work)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("what", ["fail", "crash"])
+def test_a_rank_that_is_lost_while_another_waits_for_it_costs_the_task_alone(rank, what):
+    async def work(process: TaskProcess[Given]) -> None:
+        pids = Ranks.result_from_bytes((await attempt(process, "together")).payload)["pids"]
+        lost = await attempt(process, what, rank)
+        assert lost.ending == Ending.CRASHED
+        assert what == "crash" or f"rank {rank}: Traceback" in lost.error
+        await gone(pids)
+        assert (await attempt(process, "together")).ending == Ending.DONE
+
+    run_all(work)
+
+
+@pytest.mark.slow
+def test_a_task_that_is_abandoned_leaves_no_rank():
+    async def work(process: TaskProcess[Given]) -> None:
+        pids = Ranks.result_from_bytes((await attempt(process, "together")).payload)["pids"]
+        process.abandon()
+        await gone(pids)
+
+    run_all(work)
+
+
+@pytest.mark.slow
+def test_the_ranks_end_with_a_killed_worker():
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, place_of(Ranks)], stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    pids = [int(pid) for pid in owner.stdout.readline().split()]
+    assert len(pids) == 2
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    asyncio.run(gone(pids))
+
+
+OWNER = """
+import asyncio, json, sys
+from dataclasses import dataclass
+from neuro_cli.broker.worker.process import TaskProcess
+
+@dataclass(frozen=True)
+class Given:
+    payload: bytes
+    kind: str = "Ranks"
+    timeout_seconds: float = 0.0
+
+async def work():
+    process = TaskProcess({"Ranks": sys.argv[1]}, 10**6, None, ranks=2)
+    attempt = await process.run(Given(b'{"what": "together"}'))
+    print(*json.loads(attempt.payload)["pids"], flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(work())
+"""
+
+
+def test_a_worker_of_several_ranks_does_no_jobs_of_sweeps():
+    config = cluster_config()
+    config["worker"] |= {"ranks": 2, "kinds": ["noop", "hydra_job"]}
+    with pytest.raises(ConfigError, match=r"^worker.ranks=2: a hydra_job starts ranks of its own"):
+        worker_settings(config)
+    config["worker"] |= {"ranks": 0, "kinds": None}
+    with pytest.raises(ConfigError, match=r"^worker.ranks=0: must be an integer from 1"):
+        worker_settings(config)

@@ -12,7 +12,7 @@ from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import UNSUPPORTED
 from neuro_cli.scoring.episodes import EpisodeScorer
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.perturbed import Unsupported
+from neuro_cli.scoring.operators import Unsupported
 
 log = logging.getLogger(__name__)
 

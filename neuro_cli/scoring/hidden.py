@@ -1,0 +1,87 @@
+"""The members as a hidden dimension, as torch.vmap makes it: tensors in their real form and back, and parameters' values.
+
+A custom function, torch's own way from one form to the other inside a map, costs a quarter of a millisecond a call.
+
+Legend: S sides, D directions, B = S D members, e examples.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.sampler.base import Operator, Perturbation
+from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.uses import Use, Uses, span
+
+EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
+
+
+class HiddenMembers:
+    """The members of ``noise``, hidden by the map that begins with :meth:`begin`.
+
+    ``largest``: values of one row in the largest tensor that was met.
+    """
+
+    def __init__(self, uses: Uses, noise: Perturbation) -> None:
+        self.uses, self.noise, self.rows = uses, noise, noise.rows
+        self.count = len(self.rows.scales) * self.rows.directions
+        self.largest = 0
+        self._level = 0
+
+    def begin(self) -> None:
+        self._level = _functorch.current_level()
+
+    def show(self, x: Tensor) -> Tensor:
+        """``x`` as it is, (B, *shape); one that all members share is repeated without a copy.
+
+        Raises Unsupported inside a further map.
+        """
+        if _functorch.current_level() != self._level:
+            raise Unsupported("the module uses torch.vmap itself")
+        if not _functorch.is_batchedtensor(x):
+            return x.expand(self.count, *x.shape)
+        return _functorch.get_unwrapped(x).movedim(_functorch.maybe_get_bdim(x), 0)
+
+    def hide(self, x: Tensor) -> Tensor:
+        """``x`` (B, *shape) as a tensor of ``shape``, of every member its own."""
+        self.met(x[0].numel())
+        return _functorch._add_batch_dim(x, 0, self._level)
+
+    def met(self, values: int) -> None:
+        """Note a tensor of ``values`` of one member."""
+        self.largest = max(self.largest, values // self.rows.examples)
+
+    def value(self, value: Any, user: str) -> Any:
+        """A parameter's values of every member, in their shape as a view; whatever else, as it is.
+
+        Raises Unsupported for a parameter of more than EXPANDED values, which the function ``user`` needs.
+        """
+        use = self.uses.get(value)
+        if use is None:
+            return value
+        parameter, size = use.parameter, use.parameter.numel()
+        if size > EXPANDED:
+            raise Unsupported(f"{user} uses parameter {use.place.name} of {size:,} values: at most {EXPANDED:,} in such a use")
+        values = (parameter + self.scales(parameter, parameter.dim() + 1) * self.noise.values(use.place)).flatten(0, 1)
+        if not use.whole:
+            # as the parameter lies in memory, for a view is an offset and strides there
+            inside = values.new_empty(len(values), span(parameter))
+            inside.as_strided(values.shape, (inside.shape[1], *parameter.stride())).copy_(values)
+            values = inside.as_strided((len(values), *use.tensor.shape), (inside.shape[1], *use.tensor.stride()), use.offset)
+        return self.hide(values)
+
+    def scales(self, like: Tensor, dims: int) -> Tensor:
+        """The scales of the sides, (S, 1, .., 1) with ``dims`` dimensions of one."""
+        return torch.tensor(self.rows.scales, dtype=like.dtype, device=like.device).view(-1, *[1] * dims)
+
+    def perturbed(self, use: Use, operator: Operator, x: Tensor, y: Tensor) -> Tensor:
+        """``y`` plus what the noise of a weight adds to ``operator`` on ``x``, rows (B k, ..) with k of each member."""
+        with self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count)):
+            return self.noise.apply(use.place, x, y, operator)
+
+    def by_side(self, x: Tensor) -> Tensor:
+        """(B, ..) as (S, D, ..)."""
+        return x.unflatten(0, (len(self.rows.scales), -1))

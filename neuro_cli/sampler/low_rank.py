@@ -98,7 +98,7 @@ class LowRank(Structured):
 
 
 class LowRankPerturbation(StructuredPerturbation):
-    """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs; a first where it is transposed."""
+    """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs; a first if transposed."""
 
     sampler: LowRank
 

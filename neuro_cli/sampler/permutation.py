@@ -113,8 +113,9 @@ class Permutation(NoiseReusing):
             cube = cube[None]
         if inputs is None:
             return cube
+        cube = cube.expand(len(inputs), -1, -1, -1)
         noise = cube.new_zeros(len(inputs), cube.shape[1], block.inner, block.spatial)
-        return noise.scatter_(2, inputs.long()[:, None, :, None].expand(-1, *cube.shape[1:]), cube.expand(len(inputs), -1, -1, -1))
+        return noise.scatter_(2, inputs.long()[:, None, :, None].expand(cube.shape), cube)
 
     def _sources(self, block: Block, rows: Tensor | None, count: int) -> Tensor:
         """E's row that lies in each row of the weight, -1 where none does: (D or 1, rows) int64."""
@@ -195,7 +196,7 @@ class Permutation(NoiseReusing):
 
 
 class PlacedPerturbation(StructuredPerturbation):
-    """x (P E Q)^T: inputs picked in Q's order, the layer with E, outputs put in P's. The other way round where it is transposed."""
+    """x (P E Q)^T: inputs picked in Q's order, the layer with E, outputs put in P's; the other way round if transposed."""
 
     sampler: Permutation
 

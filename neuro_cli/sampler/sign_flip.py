@@ -117,7 +117,7 @@ class SignFlip(NoiseReusing):
 
 
 class FlippedPerturbation(StructuredPerturbation):
-    """x (A E B)^T = ((x B) E^T) A: the layer with E, between two changes of sign; x A E B where it is transposed."""
+    """x (A E B)^T = ((x B) E^T) A: the layer with E, between two changes of sign; x A E B if transposed."""
 
     sampler: SignFlip
 

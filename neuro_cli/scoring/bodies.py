@@ -5,14 +5,14 @@ with the mode on, hands over the operations it consists of.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from types import FunctionType
 from typing import Any
 
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 
-@lru_cache(maxsize=None)
+@cache
 def body(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """``function`` without its check; None where it has none."""
     if not isinstance(function, FunctionType) or not set(CHECKS) & set(function.__code__.co_names):

@@ -5,6 +5,9 @@ A custom function, torch's own way from one form to the other inside a map, cost
 Legend: S sides, D directions, B = S D members, e examples.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,6 +20,25 @@ from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.uses import Use, Uses, span
 
 EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
+
+
+_lock, _maps = threading.Lock(), [0]  # maps in progress, of all threads
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Context in which a map does not warn, in 300 letters, of each operation that torch cannot map and so repeats."""
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+
+
+def _count(step: int) -> None:
+    with _lock:
+        _maps[0] += step
+        _functorch._set_vmap_fallback_warning_enabled(_maps[0] == 0)  # type: ignore[attr-defined]
 
 
 class HiddenMembers:
@@ -77,10 +99,14 @@ class HiddenMembers:
         """The scales of the sides, (S, 1, .., 1) with ``dims`` dimensions of one."""
         return torch.tensor(self.rows.scales, dtype=like.dtype, device=like.device).view(-1, *[1] * dims)
 
-    def perturbed(self, use: Use, operator: Operator, x: Tensor, y: Tensor) -> Tensor:
-        """``y`` plus what the noise of a weight adds to ``operator`` on ``x``, rows (B k, ..) with k of each member."""
+    def perturbed(self, use: Use, operator: Operator, x: Tensor, y: Tensor, bias: Use | None = None) -> Tensor:
+        """``y`` plus what the noise of a weight adds to ``operator`` on ``x``, rows (B k, ..) with k of each member.
+
+        And the noise of ``bias``, a whole parameter. May write to ``y``.
+        """
         with self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count)):
-            return self.noise.apply(use.place, x, y, operator)
+            y = self.noise.apply(use.place, x, y, operator)
+            return y if bias is None else self.noise.rows.add_vectors(y, self.noise.vectors(bias.place), operator.channel)
 
     def by_side(self, x: Tensor) -> Tensor:
         """(B, ..) as (S, D, ..)."""

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.bodies import body
-from neuro_cli.scoring.hidden import HiddenMembers
+from neuro_cli.scoring.hidden import HiddenMembers, quiet
 from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.products import HANDLERS
 from neuro_cli.scoring.uses import Use, Uses
@@ -86,7 +86,10 @@ class MappedForward(TorchFunctionMode):
 
         self._inside = True
         try:
-            made = torch.func.vmap(member, randomness="different")(*[self._by_member(given[place]) for place in own])
+            # what a module draws by chance is the same for all members, as with one seed
+            mapped = torch.func.vmap(member, randomness="same")
+            with quiet():
+                made = mapped(*[self._by_member(given[place]) for place in own])
         finally:
             self._inside = False
         return tree_map(lambda x: x.flatten(0, 1) if isinstance(x, Tensor) else x, made)

@@ -61,10 +61,10 @@ def geometry_of(weight: Tensor, stride: Any, padding: Any, dilation: Any, groups
     """Geometry of a convolution with ``weight``; over one dimension that of an image of height 1."""
     count = weight.dim() - 2
     gaps = numbers(dilation, count)
-    sizes = [numbers(stride, count), _padding(padding, weight.shape[2:], gaps), gaps]
+    steps, zeros = numbers(stride, count), _padding(padding, weight.shape[2:], gaps)
     if count == 1:
-        sizes = [(plain, *size) for plain, size in zip((1, 0, 1), sizes, strict=True)]
-    return Geometry(*sizes, groups)
+        return Geometry((1, *steps), (0, *zeros), (1, *gaps), groups)
+    return Geometry(steps, zeros, gaps, groups)
 
 
 def numbers(value: Any, count: int) -> tuple[int, ...]:

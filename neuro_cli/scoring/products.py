@@ -22,14 +22,17 @@ def linear(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor |
     piece = None if use is None else use.piece()
     if use is None or piece is None or input.shape[-1] != weight.shape[1]:
         return NotImplemented
-    made = members.hide(_linear(members, use, piece, members.show(input)))
-    return made if bias is None else made.add_(members.value(bias, "linear"))
+    shift = members.uses.get(bias)
+    if shift is None or not shift.whole or weight.numel() < use.parameter.numel():
+        made = members.hide(_linear(members, use, piece, members.show(input), None))
+        return made if bias is None else made.add_(members.value(bias, "linear"))
+    return members.hide(_linear(members, use, piece, members.show(input), shift))
 
 
-def _linear(members: HiddenMembers, use: Use, piece: Piece, x: Tensor) -> Tensor:
-    """Product of x (B, .., inputs) and a piece of a weight."""
+def _linear(members: HiddenMembers, use: Use, piece: Piece, x: Tensor, bias: Use | None) -> Tensor:
+    """Product of x (B, .., inputs) and a piece of a weight, and a bias."""
     points = x.reshape(len(x), -1, x.shape[-1]).contiguous()
-    y = F.linear(points, use.tensor)
+    y = F.linear(points, use.tensor, None if bias is None else bias.tensor)
     operator = LinearOperator(piece.transposed)
     rows, inner = use.parameter.shape[:2]
     read, written = ((piece.first, piece.last, inner), (piece.low, piece.high, rows))
@@ -41,7 +44,7 @@ def _linear(members: HiddenMembers, use: Use, piece: Piece, x: Tensor) -> Tensor
         step = members.perturbed(use, operator, points, y.new_zeros(*y.shape[:2], written[2]))
         y = y + step[..., written[0] : written[1]]
     else:
-        y = members.perturbed(use, operator, points, y)
+        y = members.perturbed(use, operator, points, y, bias)
     return y.view(*x.shape[:-1], y.shape[-1])
 
 
@@ -66,7 +69,8 @@ def addmm(members: HiddenMembers, input: Tensor, a: Tensor, b: Tensor, *, beta: 
     return made if made is NotImplemented else made + members.value(input, "addmm")
 
 
-def _view(members: HiddenMembers, use: Use, view: Tensor) -> Tensor:
+def _view(members: HiddenMembers, use: Use | None, view: Tensor) -> Tensor:
+    assert use is not None
     members.uses.follow(view, [use])
     return view
 
@@ -144,11 +148,14 @@ def embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Any:  # fmt: skip
-    rows = embedding(members, weight, input) if input.dim() == 2 and (offsets, max_norm, padding_idx) == (None,) * 3 else NotImplemented
-    if rows is NotImplemented:
-        if members.uses.get(weight) is not None:
-            raise Unsupported("an EmbeddingBag with offsets, max_norm or padding_idx")
+    use = members.uses.get(weight)
+    if use is None:
         return NotImplemented
+    rows = NotImplemented
+    if input.dim() == 2 and offsets is None and max_norm is None and padding_idx is None:
+        rows = embedding(members, weight, input)
+    if rows is NotImplemented:
+        raise Unsupported(f"an embedding bag of {use.place.name} with offsets, max_norm or padding_idx")
     if per_sample_weights is not None:
         rows = rows * members.value(per_sample_weights, "embedding_bag").unsqueeze(-1)
     return {"max": rows.amax, "mean": rows.mean, "sum": rows.sum}[mode](1)
@@ -192,7 +199,7 @@ def attention(
         mask = members.show(mask.reshape(shape))
         if dims > 3:
             mask = mask.expand(*examples, *mask.shape[-3:]).flatten(0, dims - 3)
-    made = F.scaled_dot_product_attention(*folded, mask, *rest, **named)
+    made = F.scaled_dot_product_attention(folded[0], folded[1], folded[2], mask, *rest, **named)
     return members.hide(made.unflatten(0, examples) if dims > 3 else made)
 
 

@@ -84,9 +84,7 @@ def _direction(
     return torch.stack(outputs[::-1] if backwards else outputs), state
 
 
-def one_step(
-    linear: Linear, cell: Cell, input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
-) -> Any:
+def one_step(linear: Linear, cell: Cell, input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """What ``torch.gru_cell`` and its like give."""
     state = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
     made = cell(linear(input, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)

@@ -33,7 +33,7 @@ class Use:
 
     @property
     def offset(self) -> int:
-        return self.tensor.storage_offset() - self.parameter.storage_offset()
+        return int(self.tensor.storage_offset() - self.parameter.storage_offset())
 
     def piece(self) -> Piece | None:
         """The piece of a matrix that a two-dimensional view is, None for other views and other parameters."""
@@ -59,7 +59,8 @@ class Uses:
     def __init__(self, module: nn.Module, layout: ParameterLayout) -> None:
         parameters = dict(module.named_parameters())
         # by identity: equality of tensors compares numbers. A view is held, so that no other tensor gets its identity
-        self._known = {id(parameters[place.name]): Use(*[parameters[place.name]] * 2, place) for place in layout.places}
+        own = [(parameters[place.name], place) for place in layout.places]
+        self._known = {id(parameter): Use(parameter, parameter, place) for parameter, place in own}
 
     def get(self, value: Any) -> Use | None:
         return self._known.get(id(value))
@@ -86,7 +87,7 @@ def _within(view: Tensor, whole: Tensor) -> bool:
     """Whether ``view`` lies in the memory of ``whole``."""
     if view.dtype != whole.dtype or view.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
         return False
-    return whole.storage_offset() <= view.storage_offset() < whole.storage_offset() + span(whole)
+    return 0 <= int(view.storage_offset() - whole.storage_offset()) < span(whole)
 
 
 def span(x: Tensor) -> int:

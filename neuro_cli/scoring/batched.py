@@ -32,7 +32,8 @@ NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without 
 class BatchedScorer(Scorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
 
-    Raises Unsupported where the module cannot be scored so, or not with the same outcome.
+    ``slower``: than single members, as far as can be foreseen. Raises Unsupported where the module cannot be scored so, or not
+    with the same outcome.
     """
 
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
@@ -44,7 +45,7 @@ class BatchedScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._single: MemberScorer | None = None
-        self._way, largest = chosen_way(settings, centre)
+        self._way, largest, self.slower = chosen_way(settings, centre)
         self._length = self._chunk_length(largest)
         log.info(
             "scoring: %d members in one forward pass on %s, %d threads, %s, %s",

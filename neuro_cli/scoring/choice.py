@@ -38,10 +38,14 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
     if settings.device.type == "cpu" and not few:
         return MemberScorer(settings, centre)
     try:
-        return BatchedScorer(settings, centre)
+        batched = BatchedScorer(settings, centre)
     except (Unsupported, *UNSUPPORTED) as error:
         settings.warn(f"members are scored one by one, slower: {brief(error)}")
         return MemberScorer(settings, centre)
+    if batched.slower:
+        log.info("one forward pass for many members would be slower here: a member has many products for each of its weights")
+        return MemberScorer(settings, centre)
+    return batched
 
 
 def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:

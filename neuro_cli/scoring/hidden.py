@@ -44,13 +44,14 @@ def _count(step: int) -> None:
 class HiddenMembers:
     """The members of ``noise``, hidden by the map that begins with :meth:`begin`.
 
-    ``largest``: values of one row in the largest tensor that was met.
+    ``largest``: values of one row in the largest tensor that was met; ``products``: of a number and a weight,
+    for one member.
     """
 
     def __init__(self, uses: Uses, noise: Perturbation) -> None:
         self.uses, self.noise, self.rows = uses, noise, noise.rows
         self.count = len(self.rows.scales) * self.rows.directions
-        self.largest = 0
+        self.largest = self.products = 0
         self._level = 0
 
     def begin(self) -> None:
@@ -104,6 +105,8 @@ class HiddenMembers:
 
         And the noise of ``bias``, a whole parameter. May write to ``y``.
         """
+        read = x if operator.transposed else y
+        self.products += read.numel() // self.count * (use.parameter.numel() // read.shape[operator.channel])
         with self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count)):
             y = self.noise.apply(use.place, x, y, operator)
             return y if bias is None else self.noise.rows.add_vectors(y, self.noise.vectors(bias.place), operator.channel)

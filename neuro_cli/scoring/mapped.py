@@ -56,6 +56,11 @@ class MappedForward(TorchFunctionMode):
         """Values of one row in the largest tensor that was met."""
         return self._members.largest
 
+    @property
+    def products(self) -> int:
+        """Products of a number and a weight for one row."""
+        return self._members.products // self._rows.examples
+
     def __enter__(self) -> "MappedForward":
         self._module.forward = self._answer
         super().__enter__()

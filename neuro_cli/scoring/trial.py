@@ -7,7 +7,7 @@ does, and would hide a mistake.
 import copy
 import logging
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -82,7 +82,7 @@ def is_slower(settings: ScoringSettings, products: int) -> bool:
 
 
 class Trial:
-    """Outputs (S D e, ..) of single members of two directions on a few examples, in ``dtype``."""
+    """Outputs ``wanted`` (S D e, ..) of single members of two directions on a few examples, in ``dtype``."""
 
     def __init__(self, settings: ScoringSettings, centre: Tensor, dtype: torch.dtype) -> None:
         sampler = settings.sampler
@@ -93,7 +93,7 @@ class Trial:
         self._inputs = settings.task.batch(0, 0, examples).to(dtype).inputs
         self._module = scoring_mode(copy.deepcopy(settings.module).to(dtype))
         with torch.no_grad():
-            self._wanted = torch.cat([self._single(scale, d) for scale in self._rows.scales for d in range(directions)])
+            self.wanted = torch.cat([self._single(scale, d) for scale in self._rows.scales for d in range(directions)])
 
     def _single(self, scale: float, direction: int) -> Tensor:
         exact = torch.float64 if self._dtype == torch.float64 else torch.float32
@@ -107,18 +107,22 @@ class Trial:
 
     def passed(self, way: Way) -> PerturbedForward | MappedForward:
         """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
+        made = self.outputs(way)
+        same_shape = isinstance(made, Tensor) and made.shape == self.wanted.shape
+        error = (made - self.wanted).abs().max() if same_shape else torch.tensor(torch.inf)
+        allowed = TOLERANCE.get(self._dtype, 0.1) * self.wanted.abs().max()
+        if not error <= allowed:  # so that an error that is no number fails too
+            raise Unsupported("many members in one forward pass do not give what single members give")
+        return self._forward
+
+    def outputs(self, way: Way) -> Any:
+        """What the module gives for all members in one pass."""
         settings, rows = self._settings, self._rows
         perturbation = settings.sampler.perturbation(0, 0, rows, self._dtype)
         self._put(self._centre)
         inputs = repeated(self._inputs, rows.directions * (len(rows.scales) if way.repeats_sides else 1))
-        with torch.no_grad(), way.forward(self._module, settings.layout, perturbation) as forward:
-            made = self._module(inputs)
-        same_shape = isinstance(made, Tensor) and made.shape == self._wanted.shape
-        error = (made - self._wanted).abs().max() if same_shape else torch.tensor(torch.inf)
-        allowed = TOLERANCE.get(self._dtype, 0.1) * self._wanted.abs().max()
-        if not error <= allowed:  # so that an error that is no number fails too
-            raise Unsupported("many members in one forward pass do not give what single members give")
-        return forward
+        with torch.no_grad(), way.forward(self._module, settings.layout, perturbation) as self._forward:
+            return self._module(inputs)
 
 
 def repeated(x: Tensor, times: int) -> Tensor:

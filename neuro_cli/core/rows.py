@@ -60,11 +60,11 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Geometry of a two-dimensional convolution: (vertical, horizontal) each, and the groups of channels."""
+    """Geometry of a convolution: a number for each dimension (two: vertical, horizontal), and the groups of channels."""
 
-    stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int] = (0, 0)
-    dilation: tuple[int, int] = (1, 1)
+    stride: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    dilation: tuple[int, ...] = (1, 1)
     groups: int = 1
 
 
@@ -162,20 +162,17 @@ class MemberBatch:
         return y
 
     def filtered(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
-        """Images (n, C, H, W) filtered by each direction's ``filters`` (D, R, C / groups, kh, kw): (n, groups * R, H', W')."""
-        kernels = gpu.row_kernels(x)
+        """Images (n, C, H, W) filtered by each direction's ``filters`` (D, R, C / groups, kh, kw): (n, groups * R, H', W').
+
+        Volumes (n, C, T, H, W) too.
+        """
+        kernels = gpu.row_kernels(x) if x.dim() == 4 else None
         if kernels is not None:
             return kernels.filtered(x, filters, self._rows(), geometry)
-        rank, inner, height, width = filters.shape[1:]
         source = _images(x)
         if source is None:
-            # one grouped convolution: every row of the batch is a group with filters of its own
-            bank = self._repeated(filters)
-            weight = bank[:, None].expand(-1, geometry.groups, -1, -1, -1, -1).reshape(-1, inner, height, width)
-            merged = x.reshape(1, -1, *x.shape[2:])
-            groups = self.count * geometry.groups
-            made = F.conv2d(merged, weight, None, geometry.stride, geometry.padding, geometry.dilation, groups)
-            return made.view(self.count, geometry.groups * rank, *made.shape[2:])
+            return self._filtered_by_torch(x, filters, geometry)
+        rank, inner, height, width = filters.shape[1:]
         sizes = [
             (side + 2 * pad - gap * (kernel - 1) - 1) // step + 1
             for side, pad, gap, kernel, step in zip(
@@ -186,13 +183,23 @@ class MemberBatch:
         options = (geometry.stride, geometry.padding, geometry.dilation)
         if geometry.groups == 1 and inner > 1:
             # all taps of all pixels by one matrix product a row, and then what each pixel of the result needs of them
-            bank = self._repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
+            bank = self.repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
             taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
             row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())
         else:
             bank = filters.permute(0, 1, 3, 4, 2).contiguous()
             row_kernels.filtered(source, bank.numpy(), self.examples, *options, geometry.groups, out.numpy())
         return out.permute(0, 3, 1, 2)
+
+    def _filtered_by_torch(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
+        """One grouped convolution: every row of the batch is a group with filters of its own."""
+        rank, inner, *kernel = filters.shape[1:]
+        weight = self.repeated(filters).repeat_interleave(geometry.groups, 0).reshape(-1, inner, *kernel)
+        merged = x.reshape(1, -1, *x.shape[2:])
+        convolved = F.conv2d if x.dim() == 4 else F.conv3d
+        groups = self.count * geometry.groups
+        made = convolved(merged, weight, None, geometry.stride, geometry.padding, geometry.dilation, groups)
+        return made.view(self.count, geometry.groups * rank, *made.shape[2:])
 
     def projected(self, x: Tensor, filters: Tensor) -> Tensor:
         """Features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""
@@ -204,7 +211,7 @@ class MemberBatch:
             out = x.new_empty(self.count, flat.shape[1], filters.shape[1])
             row_kernels.projected(flat.contiguous().numpy(), filters.contiguous().numpy(), self.examples, out.numpy())
         else:
-            out = torch.bmm(flat, self._repeated(filters).transpose(1, 2))
+            out = torch.bmm(flat, self.repeated(filters).transpose(1, 2))
         return out.view(*x.shape[:-1], -1)
 
     def add_outer(self, y: Tensor, maps: Tensor, factors: Tensor, channel: int, groups: int = 1) -> Tensor:
@@ -220,7 +227,7 @@ class MemberBatch:
             rank, each = factors.shape[1], y.shape[channel] // groups
             last = maps.movedim(channel, -1)
             split = last.reshape(*last.shape[:-1], groups, 1, rank)
-            by_row = self._repeated(factors).view(self.count, rank, groups, each).permute(0, 2, 3, 1)
+            by_row = self.repeated(factors).view(self.count, rank, groups, each).permute(0, 2, 3, 1)
             by_row = by_row.view(self.count, *[1] * (y.dim() - 2), groups, each, rank)
             return self.add(y, (split * by_row).sum(-1).flatten(-2).movedim(-1, channel))
         row_kernels.add_outer(target, source, factors.contiguous().numpy(), self.examples, self._scales(y.dtype), groups)
@@ -240,7 +247,7 @@ class MemberBatch:
     def _scales(self, dtype: torch.dtype) -> np.ndarray:
         return np.array(self.scales, np.float32 if dtype == torch.float32 else np.float64)
 
-    def _repeated(self, factors: Tensor) -> Tensor:
+    def repeated(self, factors: Tensor) -> Tensor:
         """Factors (D, ..) repeated for every row: (n, ..)."""
         shape = (len(self.scales), self.directions, self.examples, *factors.shape[1:])
         return factors[None, :, None].expand(shape).reshape(self.count, *factors.shape[1:])
@@ -249,7 +256,7 @@ class MemberBatch:
         """Index (D, r) repeated for every row: (n, 1, .., r, .., 1) of ``dims`` dimensions."""
         shape = [self.count] + [1] * (dims - 1)
         shape[channel] = index.shape[1]
-        return self._repeated(index.to(torch.int64)).view(shape)
+        return self.repeated(index.to(torch.int64)).view(shape)
 
     def by_direction(self, x: Tensor, values: Tensor, channel: int, operation: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """``operation`` of each row and its direction's ``values`` (D, C)."""
@@ -273,5 +280,7 @@ def _pixels(x: Tensor, channel: int) -> np.ndarray:
 
 def _images(x: Tensor) -> np.ndarray | None:
     """View (n, H, W, C) for the compiled loops, or None where they cannot serve."""
+    if x.dim() != 4:
+        return None
     moved = x.permute(0, 2, 3, 1)
     return moved.numpy() if x.device.type == "cpu" and x.dtype in COMPILED and moved.is_contiguous() else None

@@ -18,7 +18,7 @@ from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.perturbed import Unsupported
+from neuro_cli.scoring.operators import Unsupported
 
 log = logging.getLogger(__name__)
 

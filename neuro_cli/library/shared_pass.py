@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.scoring.perturbed import Unsupported
+from neuro_cli.scoring.operators import Unsupported
 
 
 class _Reached(BaseException):  # no Exception: the user's code must not catch it

@@ -36,10 +36,14 @@ class Unit:
 
 
 class Operator(Protocol):
-    """A linear layer or a convolution without its bias. ``geometry`` is None for a linear layer."""
+    """A linear layer or a convolution without its bias. ``geometry`` is None for a linear layer.
+
+    ``transposed``: it reads the channels that are the weight's rows and writes the others.
+    """
 
     geometry: Geometry | None
     channel: int  # the dimension of the activations' channels
+    transposed: bool
 
     def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
         """The layer with another weight, and with other groups when they are given."""
@@ -65,7 +69,15 @@ class Perturbation(ABC):
 
     @abstractmethod
     def vectors(self, place: Place) -> Tensor:
-        """The noise of a small parameter (bias, scale of a norm) itself: (D, values)."""
+        """The noise of a small parameter (bias, scale of a norm) itself, in the order of the flat vector: (D, values)."""
+
+    @abstractmethod
+    def values(self, place: Place) -> Tensor:
+        """The noise of a parameter itself, (D, *shape)."""
+
+    @abstractmethod
+    def lines(self, place: Place, index: Tensor) -> Tensor:
+        """The noise of the parameter's rows index[direction] (D, k), (D, k, *shape[1:])."""
 
 
 class Sampler(ABC):

@@ -19,11 +19,12 @@ class DensePerturbation(Perturbation):
         self._noise, self.rows = noise, rows
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
-        rows, weights = self.rows, self._of(place)
+        rows, weights = self.rows, self.values(place)
         sides, directions, examples = len(rows.scales), rows.directions, rows.examples
         if operator.geometry is None:
             split = x.reshape(sides, directions, -1, x.shape[-1]).transpose(0, 1).reshape(directions, -1, x.shape[-1])
-            made = torch.bmm(split, weights.transpose(1, 2))
+            weights = weights.flatten(2)
+            made = torch.bmm(split, weights if operator.transposed else weights.transpose(1, 2))
             made = made.view(directions, sides, -1, made.shape[-1]).transpose(0, 1).reshape(*x.shape[:-1], -1)
             return rows.add(y, made)
         # one grouped convolution for all directions: a direction is a group of channels
@@ -36,8 +37,10 @@ class DensePerturbation(Perturbation):
     def vectors(self, place: Place) -> Tensor:
         return self._noise[:, place.start : place.stop]
 
-    def _of(self, place: Place) -> Tensor:
-        """The noise of one parameter, (D, *shape)."""
+    def lines(self, place: Place, index: Tensor) -> Tensor:
+        return self.values(place)[torch.arange(len(index), device=index.device)[:, None], index]
+
+    def values(self, place: Place) -> Tensor:
         if self._noise.device.type != "cpu":  # views, where a stack would launch a copy for thousands of directions
             piece = self._noise[:, place.start : place.stop]
             if len(place.shape) == 4 and place.channels_last:

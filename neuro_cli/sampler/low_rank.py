@@ -47,11 +47,18 @@ class LowRank(Structured):
         rows, columns = part[:, :middle], part[:, middle:]
         return rows.unflatten(1, (self.rank, -1)) / math.sqrt(self.rank), columns.unflatten(1, (self.rank, -1))
 
-    def block_noise(self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype) -> Tensor:
+    def block_noise(
+        self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype, lines: Tensor | None = None
+    ) -> Tensor:
         if block.vector:
-            return factors[0, block.first : block.first + block.rows].to(dtype)[:, None, None]
+            values = factors[:, block.first : block.first + block.rows].to(dtype)
+            return (values if lines is None else values.gather(1, lines))[:, :, None, None]
         rows, columns = self.vectors_of(block, factors, dtype)
-        return block.cube((rows[0].T @ columns[0]).flatten())
+        if lines is not None:
+            rows = rows.gather(2, lines[:, None].expand(-1, self.rank, -1))
+        # one direction by a plain product, as ever: a batch of one may round otherwise
+        product = (rows[0].T @ columns[0])[None] if len(rows) == 1 else rows.transpose(1, 2) @ columns
+        return block.cube(product.flatten(1))
 
     def perturb_block(
         self, block: Block, factors: Tensor, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
@@ -91,7 +98,7 @@ class LowRank(Structured):
 
 
 class LowRankPerturbation(StructuredPerturbation):
-    """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs."""
+    """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs; a first if transposed."""
 
     sampler: LowRank
 
@@ -99,10 +106,24 @@ class LowRankPerturbation(StructuredPerturbation):
         block = self.block(place)
         rows, columns = self.sampler.vectors_of(block, self.factors, self.dtype)
         if operator.geometry is None:
-            return self.rows.add_outer(y, self.rows.projected(x, columns), rows, operator.channel)
-        filters = block.cube(columns)[..., 0, :, :].reshape(*columns.shape[:2], *place.shape[1:])
+            read, written = (rows, columns) if operator.transposed else (columns, rows)
+            return self.rows.add_outer(y, self.rows.projected(x, read), written, operator.channel)
+        # a convolution over one dimension is done as one over two
+        kernel = (1, *place.shape[2:]) if len(place.shape) == 3 else place.shape[2:]
+        filters = block.cube(columns)[..., 0, :, :].reshape(*columns.shape[:2], -1, *kernel)
+        if operator.transposed:
+            return self._spread(x, y, operator, rows, filters, operator.geometry.groups)
         maps = self.rows.filtered(x, filters, operator.geometry)
         return self.rows.add_outer(y, maps, rows, operator.channel, operator.geometry.groups)
+
+    def _spread(self, x: Tensor, y: Tensor, operator: Operator, rows: Tensor, filters: Tensor, groups: int) -> Tensor:
+        """A transposed convolution: the sum of each group's channels by a, spread by b; rows (D, R, C), filters (D, R, ..)."""
+        count, by_row = self.rows.count, self.rows.repeated(rows).unflatten(2, (groups, -1)).transpose(1, 2)
+        maps = by_row @ x.reshape(count, groups, by_row.shape[-1], -1)
+        # every row of the batch, and every group of it, is a group with filters of its own
+        bank = self.rows.repeated(filters).repeat_interleave(groups, 0).flatten(0, 1)
+        made = operator(maps.reshape(1, -1, *x.shape[2:]), bank, count * groups)
+        return self.rows.add(y, made.reshape(y.shape))
 
     def vector_noise(self, block: Block) -> Tensor:
         return self.factors[:, block.first : block.first + block.rows].to(self.dtype)

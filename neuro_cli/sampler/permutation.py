@@ -100,14 +100,30 @@ class Permutation(NoiseReusing):
         rows, inner, _ = self.shape(block)
         return block.cube(self.shared.flat(address)[block.columns])[:rows, :inner]
 
-    def block_noise(self, block: Block, factors: Factors, address: Address, dtype: torch.dtype) -> Tensor:
-        cube = self.shared_cube(block, address).to(dtype)
-        noise = cube.new_zeros(block.rows, block.inner, block.spatial)
+    def block_noise(
+        self, block: Block, factors: Factors, address: Address, dtype: torch.dtype, lines: Tensor | None = None
+    ) -> Tensor:
+        cube = self.shared_cube(block, address).to(dtype) * self.shape(block)[2]
         rows, inputs, _ = factors[block.place.name]
-        lines = torch.arange(len(cube), device=cube.device) if rows is None else rows[0].long()
-        columns = torch.arange(cube.shape[1], device=cube.device) if inputs is None else inputs[0].long()
-        noise[lines[:, None], columns] = cube * self.shape(block)[2]
-        return noise
+        if rows is not None or lines is not None:
+            found = self._sources(block, rows, len(cube))
+            found = found if lines is None else found.expand(len(lines), -1).gather(1, lines)
+            cube = cube[found.clamp(min=0)].masked_fill(found[:, :, None, None] < 0, 0.0)
+        else:
+            cube = cube[None]
+        if inputs is None:
+            return cube
+        cube = cube.expand(len(inputs), -1, -1, -1)
+        noise = cube.new_zeros(len(inputs), cube.shape[1], block.inner, block.spatial)
+        return noise.scatter_(2, inputs.long()[:, None, :, None].expand(cube.shape), cube)
+
+    def _sources(self, block: Block, rows: Tensor | None, count: int) -> Tensor:
+        """E's row that lies in each row of the weight, -1 where none does: (D or 1, rows) int64."""
+        order = torch.arange(count, device=self.noise.device)
+        if rows is None:
+            return order[None]
+        found = torch.full((len(rows), block.rows), -1, device=rows.device)
+        return found.scatter_(1, rows.long(), order.expand(len(rows), -1))
 
     def perturb_block(
         self, block: Block, factors: Factors, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
@@ -180,7 +196,7 @@ class Permutation(NoiseReusing):
 
 
 class PlacedPerturbation(StructuredPerturbation):
-    """x (P E Q)^T: inputs picked in Q's order, the layer with E, outputs put in P's."""
+    """x (P E Q)^T: inputs picked in Q's order, the layer with E, outputs put in P's; the other way round if transposed."""
 
     sampler: Permutation
 
@@ -189,10 +205,11 @@ class PlacedPerturbation(StructuredPerturbation):
         plan, (_, _, factor) = self.sampler.plan(block), self.sampler.shape(block)
         rows, inputs, channels = self.factors[block.place.name]
         picked = inputs if channels is None else channels
-        x = x if picked is None else self.rows.gather(x, picked, operator.channel)
+        read, written = (rows, picked) if operator.transposed else (picked, rows)
+        x = x if read is None else self.rows.gather(x, read, operator.channel)
         made = operator(x, self._weight(block), plan.groups or None)
         scaled = self.rows.scaled(factor)
-        return scaled.add(y, made) if rows is None else scaled.add_scattered(y, made, rows, operator.channel)
+        return scaled.add(y, made) if written is None else scaled.add_scattered(y, made, written, operator.channel)
 
     def _weight(self, block: Block) -> Tensor:
         """E in the shape of a weight with fewer outputs or inputs, in the memory format of the layer's own."""

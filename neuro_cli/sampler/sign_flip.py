@@ -59,13 +59,17 @@ class SignFlip(NoiseReusing):
         last = middle + inputs * _words(block.inner)
         return (factors[:, block.first : middle] if outputs else None), (factors[:, middle:last] if inputs else None)
 
-    def block_noise(self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype) -> Tensor:
+    def block_noise(
+        self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype, lines: Tensor | None = None
+    ) -> Tensor:
         noise = block.cube(self.shared.flat(address)[block.columns]).to(dtype)
+        noise = noise[None] if lines is None else noise[lines]
         outputs, inputs = self.words_of(block, factors)
         if outputs is not None:
-            noise = noise * random_signs(outputs, block.rows, dtype)[0, :, None, None]
+            signs = random_signs(outputs, block.rows, dtype)
+            noise = noise * (signs if lines is None else signs.gather(1, lines))[:, :, None, None]
         if inputs is not None:
-            noise = noise * random_signs(inputs, block.inner, dtype)[0, :, None]
+            noise = noise * random_signs(inputs, block.inner, dtype)[:, None, :, None]
         return noise
 
     def perturb_block(
@@ -113,18 +117,21 @@ class SignFlip(NoiseReusing):
 
 
 class FlippedPerturbation(StructuredPerturbation):
-    """x (A E B)^T = ((x B) E^T) A: the layer with E, between two changes of sign."""
+    """x (A E B)^T = ((x B) E^T) A: the layer with E, between two changes of sign; x A E B if transposed."""
 
     sampler: SignFlip
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
         outputs, inputs = self.sampler.words_of(block, self.factors)
-        flipped = x if inputs is None else self._flipped(x, inputs, block, operator.channel)
+        channel = operator.channel
+        if operator.transposed:
+            flipped = x if outputs is None else self.rows.flip(x, outputs, channel)
+            made = operator(flipped, self._shared(place))
+            return self.rows.add(y, made if inputs is None else self._flipped(made, inputs, block, channel))
+        flipped = x if inputs is None else self._flipped(x, inputs, block, channel)
         made = operator(flipped, self._shared(place))
-        if outputs is None:
-            return self.rows.add(y, made)
-        return self.rows.add_flipped(y, made, outputs, operator.channel)
+        return self.rows.add(y, made) if outputs is None else self.rows.add_flipped(y, made, outputs, channel)
 
     def _shared(self, place: Place) -> Tensor:
         make = lambda flat: place.view(flat).to(self.dtype)  # noqa: E731

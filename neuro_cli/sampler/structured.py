@@ -26,8 +26,13 @@ class Structured(BlockSums):
     reuses_noise = True
 
     @abstractmethod
-    def block_noise(self, block: Block, factors: Any, address: Address, dtype: torch.dtype) -> Tensor:
-        """The noise (rows, inner, spatial) of the only direction of ``factors``, in plain torch operations."""
+    def block_noise(
+        self, block: Block, factors: Any, address: Address, dtype: torch.dtype, lines: Tensor | None = None
+    ) -> Tensor:
+        """The noise (D, rows, inner, spatial) of the directions of ``factors``, in plain torch operations.
+
+        ``lines`` (D, k): rows that are asked for, None for all.
+        """
 
     @abstractmethod
     def perturb_block(
@@ -41,7 +46,7 @@ class Structured(BlockSums):
 
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
         factors, address = self.factors(generation, [direction]), self.address_of(generation, direction)
-        return torch.cat([b.flat(self.block_noise(b, factors, address, dtype)) for b in self.blocks.values()])
+        return torch.cat([b.flat(self.block_noise(b, factors, address, dtype)[0]) for b in self.blocks.values()])
 
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
@@ -65,7 +70,7 @@ class StructuredPerturbation(Perturbation):
     """The factors of directions [first, first + D) and the sampler they belong to."""
 
     def __init__(self, sampler: Any, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> None:
-        self.sampler, self.rows, self.dtype, self.first = sampler, rows, dtype, first
+        self.sampler, self.rows, self.dtype = sampler, rows, dtype
         self.address = sampler.address_of(generation, first)
         assert self.address == sampler.address_of(generation, first + rows.directions - 1)
         self.factors = sampler.factors(generation, range(first, first + rows.directions))
@@ -80,9 +85,14 @@ class StructuredPerturbation(Perturbation):
 
     def vectors(self, place: Place) -> Tensor:
         block = self.block(place)
-        if block.vector:
-            return self.vector_noise(block)
-        # the scale of a norm over several dimensions: rare, so that whole directions may be made for it
-        directions = range(self.first, self.first + self.rows.directions)
-        explicit = [self.sampler.explicit(self.address.generation, direction, self.dtype) for direction in directions]
-        return torch.stack([noise[block.columns] for noise in explicit])
+        return self.vector_noise(block) if block.vector else block.flat(self._cubes(block)).flatten(1)
+
+    def values(self, place: Place) -> Tensor:
+        return self._cubes(self.block(place)).reshape(-1, *place.shape)
+
+    def lines(self, place: Place, index: Tensor) -> Tensor:
+        return self._cubes(self.block(place), index).reshape(*index.shape, *place.shape[1:])
+
+    def _cubes(self, block: Block, lines: Tensor | None = None) -> Tensor:
+        made: Tensor = self.sampler.block_noise(block, self.factors, self.address, self.dtype, lines)
+        return made

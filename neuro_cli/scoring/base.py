@@ -5,8 +5,9 @@ Which scorer serves a run is chosen in :mod:`neuro_cli.scoring.choice`.
 Legend: n members, C score columns, M parameters, B examples.
 """
 
+import logging
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from neuro_cli.core.threads import Threads
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.task.base import Batch, Task
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,22 @@ class ScoringSettings:
     clock: Clock
     batch_size: int
     per_example: bool
+    said: set[str] = field(default_factory=set)  # warnings, each given once
 
     @property
     def examples(self) -> int:
         """Examples that one member is scored on."""
         return self.batch_size // self.sampler.directions if self.per_example else self.batch_size
 
+    def warn(self, message: str) -> None:
+        """Log a warning, the first time."""
+        if message not in self.said:
+            self.said.add(message)
+            log.warning("%s", message)
+
     def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
         """A copy of the module for parameters of its own, or for those of ``shared``."""
-        return Candidate(self.module, self.layout, self.precision, self.device, blocked, shared)
+        return Candidate(self.module, self.layout, self.precision, self.device, self.warn if blocked else None, shared)
 
 
 class Scorer(ABC):

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.scoring.base import Scorer, ScoringSettings
-from neuro_cli.scoring.candidate import UNSUPPORTED
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.perturbed import PerturbedForward, Unsupported
+from neuro_cli.scoring.trial import chosen_way, repeated
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -28,13 +27,13 @@ ACTIVATION = {"cpu": 2**21, "cuda": 2**27}
 ROWS = {"cpu": (32, 512), "cuda": (256, 2**17)}  # least and most rows of a chunk
 CHUNKS = {"cpu": 2, "cuda": 1}  # at least, so that two threads have something to share
 NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
-TRIAL_SCALE = 0.1
 
 
 class BatchedScorer(Scorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
 
-    Raises Unsupported where the module cannot be scored so, or not with the same outcome.
+    ``slower``: than single members, as far as can be foreseen. Raises Unsupported where the module cannot be scored so, or not
+    with the same outcome.
     """
 
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
@@ -46,15 +45,7 @@ class BatchedScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._single: MemberScorer | None = None
-        self._repeats_sides = False
-        try:
-            largest = self._trial(centre)
-        except (Unsupported, *UNSUPPORTED) as error:
-            if self._sides == 1:
-                raise
-            log.info("the sides of a pair share no layer: %s", " ".join(str(error).split())[:200])
-            self._repeats_sides = True
-            largest = self._trial(centre)
+        self._way, largest, self.slower = chosen_way(settings, centre)
         self._length = self._chunk_length(largest)
         log.info(
             "scoring: %d members in one forward pass on %s, %d threads, %s, %s",
@@ -77,38 +68,6 @@ class BatchedScorer(Scorer):
             # a divisor: a chunk that crossed the border of two periods would need the noise of both
             length = max(divisor for divisor in range(1, min(length, period) + 1) if period % divisor == 0)
         return length
-
-    def _trial(self, centre: Tensor) -> int:
-        """Values of the largest activation of an example. Raises Unsupported unless single members give the same outputs."""
-        settings, sampler = self.settings, self.settings.sampler
-        count = min(2, sampler.directions, sampler.noise_period or 2)
-        examples = min(self.examples, 4)
-        rows = MemberBatch([TRIAL_SCALE, -TRIAL_SCALE][: self._sides], count, examples)
-        inputs = self.task.batch(0, 0, examples).inputs.to(settings.precision)
-        self._centre.flat.copy_(centre)
-        self._centre.ready()
-        with torch.no_grad():
-            forward = PerturbedForward(self._centre.module, settings.layout, sampler.perturbation(0, 0, rows, settings.precision))
-            with forward:
-                outputs = self._centre.module(repeated(inputs, count * (self._sides if self._repeats_sides else 1)))
-            wanted = self._one_by_one(centre, inputs, count)
-        error = (outputs - wanted).abs().max() if outputs.shape == wanted.shape else torch.tensor(torch.inf)
-        tolerance = (1e-3 if settings.precision == torch.float32 else 0.1) * wanted.abs().max()
-        if not error <= tolerance:  # so that an error that is no number fails too
-            raise Unsupported("many members in one forward pass do not give what single members give")
-        return forward.largest
-
-    def _one_by_one(self, centre: Tensor, inputs: Tensor, count: int) -> Tensor:
-        """Outputs (S D e, ..) for ``inputs`` of single members: of both sides of the first ``count`` directions."""
-        candidate = self.settings.candidate()
-        scale = torch.tensor([TRIAL_SCALE], device=self.settings.device)
-        outputs = []
-        for side in range(self._sides):
-            for direction in range(count):
-                sides = (candidate.flat, None) if side == 0 else (None, candidate.flat)
-                self.settings.sampler.perturb(centre, scale, 0, direction, *sides)
-                outputs.append(candidate.ready()(inputs))
-        return torch.cat(outputs)
 
     def refuses(self, proposal: Proposal) -> str | None:
         """Reason for which the proposal cannot be scored so, or None."""
@@ -155,15 +114,14 @@ class BatchedScorer(Scorer):
         rows = MemberBatch([sigma, -sigma][: self._sides], high - low, self.examples)
         perturbation = settings.sampler.perturbation(generation, low, rows, settings.precision)
         drawn = time.perf_counter()
-        batch = shared or self.task.batch(generation, low * self.examples, high * self.examples)
+        batch = (shared or self.task.batch(generation, low * self.examples, high * self.examples)).to(settings.precision)
         times = rows.count // len(batch.targets)
-        inputs = batch.inputs.to(settings.precision)
         # without repetition the sides share their input, and the first layers work on it once
-        inputs = repeated(inputs, times if self._repeats_sides else times // self._sides)
-        batch = Batch(inputs, batch.targets.repeat(times))
+        inputs = repeated(batch.inputs, times if self._way.repeats_sides else times // self._sides)
+        batch = Batch(inputs, repeated(batch.targets, times))
         module = self._modules.get()
         try:
-            with torch.no_grad(), PerturbedForward(module, settings.layout, perturbation):
+            with torch.no_grad(), self._way.forward(module, settings.layout, perturbation):
                 scores = self.task.example_scores(module, batch)
         finally:
             self._modules.put(module)
@@ -185,8 +143,3 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
 def dense_directions(size: int, device: torch.device) -> int:
     """Directions of ``size`` numbers each that a chunk may hold."""
     return max(1, NOISE[device.type] // size)
-
-
-def repeated(x: Tensor, times: int) -> Tensor:
-    """``x`` (B, ..) one after the other, (times B, ..), in its memory format."""
-    return x if times == 1 else torch.cat([x] * times)

@@ -1,7 +1,7 @@
 """Candidates: modules with views of a flat vector as parameters, so that writing there makes another candidate."""
 
 import copy
-import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,13 +11,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from neuro_cli.core import gpu
 from neuro_cli.core.layout import ParameterLayout
 
-log = logging.getLogger(__name__)
-
 
 class Candidate:
     """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
-    ``shared``: another candidate, with a vector that this one views too.
+    ``blocked``: on activations in blocked layout, with a function that warns. ``shared``: another candidate, with a vector that
+    this one views too.
     """
 
     def __init__(
@@ -26,7 +25,7 @@ class Candidate:
         layout: ParameterLayout,
         precision: torch.dtype,
         device: torch.device,
-        blocked: bool = False,
+        blocked: Callable[[str], None] | None = None,
         shared: "Candidate | None" = None,
     ) -> None:
         gpu.keep_float32(device, precision)
@@ -35,7 +34,7 @@ class Candidate:
         rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
         layout.attach(inner, self._rounded)
-        self.module = Blocked(inner) if blocked else inner
+        self.module = Blocked(inner, blocked) if blocked else inner
 
     def ready(self) -> nn.Module:
         """The module with the parameters that ``flat`` holds now."""
@@ -46,15 +45,21 @@ class Candidate:
 
 # raised by layers without a blocked kernel, and by Python code that reads a tensor's numbers
 UNSUPPORTED = (RuntimeError, AttributeError, TypeError)
+LONGEST = 160  # letters of an error that are quoted
+
+
+def brief(error: Exception) -> str:
+    """The first sentence of an error, in one short line: torch's go on with all that its dispatcher knows."""
+    first = " ".join(str(error).strip().partition("\n")[0].split()).partition(". ")[0]
+    return first if len(first) <= LONGEST else first[: LONGEST - 2] + ".."
 
 
 class Blocked(nn.Module):
     """Module on activations in oneDNN's own blocked layout: no reordering between layers of a CPU."""
 
-    def __init__(self, inner: nn.Module) -> None:
+    def __init__(self, inner: nn.Module, warn: Callable[[str], None]) -> None:
         super().__init__()
-        self.inner = inner
-        self._warned = False
+        self.inner, self._warn = inner, warn
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -62,16 +67,18 @@ class Blocked(nn.Module):
         except AttributeError:
             return getattr(super().__getattr__("inner"), name)  # a fitness may call methods of the user's module
 
+    def blocked(self, inputs: Tensor) -> Tensor:
+        """The outputs. Raises one of UNSUPPORTED where a layer takes no blocked activations."""
+        outputs: Tensor = self.inner(inputs.to_mkldnn())
+        return outputs.to_dense()
+
     def forward(self, inputs: Tensor) -> Tensor:
         try:
-            outputs: Tensor = self.inner(inputs.to_mkldnn())
-            return outputs.to_dense()
+            return self.blocked(inputs)
         except UNSUPPORTED as error:
             # a branch that the trial at the start did not take; if the module itself fails, it fails again below.
             # Tried anew for every member: a score must not depend on the member that this thread scored before.
-            if not self._warned:
-                log.warning("a layer takes no blocked activations, such members are scored without: %s", error)
-            self._warned = True
+            self._warn(f"{type(self.inner).__name__}: a layer takes no blocked activations, it is done without: {brief(error)}")
             plain: Tensor = self.inner(inputs)
             return plain
 

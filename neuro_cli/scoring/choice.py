@@ -2,17 +2,22 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.core.checks import one_of
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
-from neuro_cli.scoring.candidate import UNSUPPORTED
+from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.episodes import EpisodeScorer
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.perturbed import Unsupported
+from neuro_cli.scoring.operators import Unsupported
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +33,41 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
     """
     if any(isinstance(part, _DropoutNd) for part in settings.module.modules()):
         log.info("the model's dropout is off while candidates are scored")
+    _refuse_lone_values(settings, centre)
     few = settings.sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
     if settings.device.type == "cpu" and not few:
         return MemberScorer(settings, centre)
     try:
-        return BatchedScorer(settings, centre)
+        batched = BatchedScorer(settings, centre)
     except (Unsupported, *UNSUPPORTED) as error:
-        log.warning("members are scored one by one, slower: %s", " ".join(str(error).split())[:200])
+        settings.warn(f"members are scored one by one, slower: {brief(error)}")
         return MemberScorer(settings, centre)
+    if batched.slower:
+        log.info("one forward pass for many members would be slower here: a member has many products for each of its weights")
+        return MemberScorer(settings, centre)
+    return batched
+
+
+def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
+    """Raise ConfigError where batch norm has a single value for each channel of a member: there is nothing to normalise by."""
+    if settings.examples > 1 or not any(isinstance(part, _BatchNorm) for part in settings.module.modules()):
+        return
+    candidate, lone = settings.candidate(), list[str]()
+    candidate.flat.copy_(centre)
+    module = candidate.ready()
+
+    def note(name: str, _: nn.Module, inputs: tuple[Tensor]) -> None:
+        if inputs[0].numel() == inputs[0].shape[1]:
+            lone.append(name)
+
+    for name, part in module.named_modules():
+        if isinstance(part, _BatchNorm):
+            part.register_forward_pre_hook(partial(note, name))
+    with torch.no_grad(), suppress(ValueError):  # which torch raises then
+        module(settings.task.batch(0, 0, 1).to(settings.precision).inputs)
+    if lone:
+        reason = f"batch norm {lone[0]} needs more than one example for each member, it has one value for each channel"
+        raise ConfigError(settings.task.batch_key, settings.batch_size, reason)
 
 
 # by what a task says of itself in ``Task.scored_by``: it lies below this package and cannot name a class of it

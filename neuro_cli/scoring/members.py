@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.scoring.base import Scorer, ScoringSettings
-from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate
+from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.task.base import Batch
 
@@ -117,9 +117,11 @@ def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
             candidate = settings.candidate(blocked)
             candidate.flat.copy_(centre)
             try:
-                outputs.append(candidate.ready()(inputs))
+                module = candidate.ready()
+                # not by its forward, which would go on without
+                outputs.append(module.blocked(inputs) if isinstance(module, Blocked) else module(inputs))
             except UNSUPPORTED as error:
-                log.info("blocked activations are not for this model: %s", " ".join(str(error).split())[:200])
+                log.info("blocked activations are not for this model: %s", brief(error))
                 return False
     plain, other = outputs
     largest = float(plain.abs().max())

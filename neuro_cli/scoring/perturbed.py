@@ -17,38 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.base import Perturbation
-
-
-class Unsupported(UserError):  # noqa: N818 (it is no error where another way serves)
-    """The module uses a parameter in a way that is not done for many members at once."""
-
-
-class LinearOperator:
-    """A linear layer without its bias."""
-
-    geometry: Geometry | None = None
-    channel = -1
-
-    def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
-        return F.linear(x, weight)
-
-
-class ConvolutionOperator:
-    """A two-dimensional convolution without its bias."""
-
-    channel = 1
-
-    def __init__(self, geometry: Geometry) -> None:
-        self.geometry: Geometry | None = geometry
-        self._options = (geometry.stride, geometry.padding, geometry.dilation)
-        self._groups = geometry.groups
-
-    def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
-        return F.conv2d(x, weight, None, *self._options, groups or self._groups)
+from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of
 
 
 class PerturbedForward(TorchFunctionMode):
@@ -106,9 +77,9 @@ class PerturbedForward(TorchFunctionMode):
         place = self._place(weight)
         if place is not None and place.groups != groups:
             raise Unsupported(f"a convolution of {groups} groups with the weight of {place.groups}")
-        sizes = _pair(stride), _padding(padding, weight, _pair(dilation)), _pair(dilation)
-        made = F.conv2d(input, weight, bias, *sizes, groups)
-        return self._layer(ConvolutionOperator(Geometry(*sizes, groups)), made, input, weight, bias)
+        geometry = geometry_of(weight, stride, padding, dilation, groups)
+        made = F.conv2d(input, weight, bias, geometry.stride, geometry.padding, geometry.dilation, groups)
+        return self._layer(ConvolutionOperator(geometry), made, input, weight, bias)
 
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         self.largest = max(self.largest, y[0].numel(), x[0].numel())
@@ -194,25 +165,6 @@ class PerturbedForward(TorchFunctionMode):
 
 def _has_tensor(made: Any) -> bool:
     return isinstance(made, Tensor) or any(isinstance(part, Tensor) for part in made)
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    if isinstance(value, int):
-        return value, value
-    first, *rest = value
-    return first, rest[0] if rest else first
-
-
-def _padding(padding: Any, weight: Tensor, dilation: tuple[int, int]) -> tuple[int, int]:
-    """Zeros on either side. Raises Unsupported where ``same`` needs more of them on one side."""
-    if not isinstance(padding, str):
-        return _pair(padding)
-    if padding == "valid":
-        return 0, 0
-    both = [gap * (kernel - 1) for gap, kernel in zip(dilation, weight.shape[2:], strict=True)]
-    if any(total % 2 for total in both):
-        raise Unsupported("padding=same of an even kernel")
-    return both[0] // 2, both[1] // 2
 
 
 # functions by which modules of torch.nn call these operations

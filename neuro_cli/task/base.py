@@ -28,13 +28,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples of one generation: ``inputs`` ``(B, *input_shape)`` float, ``targets`` (B, ...): classes are int64."""
+    """Examples: ``inputs`` ``(B, *input_shape)``, float or numbers of words; ``targets`` (B, ..), classes int64."""
 
     inputs: Tensor
     targets: Tensor
 
     def to(self, dtype: torch.dtype) -> "Batch":
-        return Batch(self.inputs.to(dtype), self.targets)
+        """Inputs in ``dtype``; the numbers of words, int32 or int64, stay."""
+        return Batch(self.inputs if self.inputs.dtype in (torch.int32, torch.int64) else self.inputs.to(dtype), self.targets)
 
 
 class Task(ABC):

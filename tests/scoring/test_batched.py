@@ -1,17 +1,22 @@
 """Scores of many members in one pass: equal to members one by one, on any share of the members, or a log line why not."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from configs import SAMPLERS, composed, reuses_noise
 from torch import Tensor, nn
+from torchvision.models import VisionTransformer
 
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
 from neuro_cli.scoring import batched
+from neuro_cli.scoring.choice import scorer_of
+from neuro_cli.scoring.trial import Trial, chosen_way
 
 SETTING = ("layout=per_example", "population=24", "batch_size=24", "model=MNIST_10K", "threads=2", "algo.sigma=0.05")
 
@@ -59,10 +64,12 @@ def test_runs_of_directions_with_noise_of_their_own(monkeypatch):
     np.testing.assert_allclose(together, scores(parts_of(*options), range(30)), rtol=1e-4, atol=1e-4)
 
 
-class Mixing(nn.Module):
-    """What an example gets depends on the others: members in one batch would disturb each other."""
-
+class Image(nn.Module):
     input_shape = (1, 28, 28)
+
+
+class Mixing(Image):
+    """What an example gets depends on the others of its member."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,25 +80,152 @@ class Mixing(nn.Module):
         return logits - logits.mean(0)
 
 
-class ByAttribute(nn.Module):
-    """Uses its weight in a way that no layer function sees."""
-
-    input_shape = (1, 28, 28)
+class ByAttribute(Image):
+    """Uses its weights in ways that no layer does."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(784, 10))
+        self.weight, self.scale = nn.Parameter(torch.zeros(784, 10)), nn.Parameter(torch.ones(10))
 
     def forward(self, images: Tensor) -> Tensor:
-        return images.flatten(1) @ self.weight
+        return images.flatten(1) @ self.weight * self.scale
 
 
-@pytest.mark.parametrize("kind", [Mixing, ByAttribute])
-def test_a_module_that_cannot_be_batched_is_scored_one_by_one_and_says_so(kind, caplog):
+class Vision(Image):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = VisionTransformer(28, 14, 1, 2, 16, 16, num_classes=10)
+        nn.init.normal_(self.inner.heads.head.weight, std=0.3)  # zero at first
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.inner(images.expand(-1, 3, -1, -1))
+
+
+class Recurrent(Image):
+    """Reads an image line by line."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.inner, self.head = getattr(nn, kind)(28, 12, batch_first=True), nn.Linear(12, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.inner(images[:, 0, ::4])[0][:, -1])
+
+
+class Residual(Image):
+    """Batch norm over a map of one pixel, as in the last layers of torchvision's ResNet-18 on small images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(1, 16, 7, 4, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(6))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)) for _ in range(6)
+        )
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.first(images)
+        for block in self.blocks:
+            x = torch.relu(block(x) + x)
+        return self.head(x.flatten(1))
+
+
+def model(kind: type[nn.Module]) -> str:
+    return f"model._target_={__name__}.{kind.__name__}"
+
+
+@pytest.mark.parametrize("kind", [Mixing, ByAttribute, Vision, Recurrent, Residual])
+@pytest.mark.parametrize("sampler", ["sign_flip", "low_rank"])
+def test_other_networks_share_a_pass_too_and_nothing_is_said(kind, sampler, monkeypatch, caplog, recwarn):
+    options = [f"sampler={sampler}", model(kind), "batch_size=24", *(["+model.kind=GRU"] if kind is Recurrent else [])]
+    with caplog.at_level(logging.INFO):
+        together = scores(parts_of(*options), range(24))
+    assert "members in one forward pass" in caplog.text
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert not [warning for warning in recwarn if "batching rule" in str(warning.message)]
+    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
+    single = scores(parts_of(*options), range(24))
+    if kind is not Residual:  # where two values are normalised, rounding decides between plus and minus one
+        np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-4)
+    assert np.isfinite(together).all()
+
+
+def test_a_trial_in_float64_tells_rounding_from_a_mistake():
+    parts = parts_of("sampler=sign_flip", model(Residual), "algo.sigma=0.05")
+    settings = parts.distribution.job.scorer.settings
+    centre = parts.algo.ask(0).bases[0]
+    way = chosen_way(settings, centre).way
+    errors = [
+        float((trial.outputs(way) - trial.wanted).abs().max())
+        for trial in (Trial(settings, centre, dtype) for dtype in (torch.float32, torch.float64))
+    ]
+    assert errors[1] < 1e-9 < errors[0]
+
+
+def test_single_members_are_taken_where_they_are_faster(monkeypatch, caplog):
+    monkeypatch.setattr("neuro_cli.scoring.trial.MANY", 1000)
+    monkeypatch.setattr("neuro_cli.scoring.trial.PER_WEIGHT", 6)
+    with caplog.at_level(logging.INFO):
+        parts_of("sampler=sign_flip", model(Recurrent), "+model.kind=LSTM")  # 7 steps
+        assert "would be slower here" in caplog.text
+        caplog.clear()
+        parts_of("sampler=sign_flip", model(ByAttribute))  # a product for each weight
+    assert "would be slower here" not in caplog.text
+
+
+class Reading(Image):
+    """Reads a number of a parameter, which is another for each member."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.gain = nn.Linear(784, 10), nn.Parameter(torch.ones(1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        # neither does a blocked activation have strides
+        return self.layer(images.expand(-1, 1, -1, -1).flatten(1)) * self.gain.item()
+
+
+def test_a_module_that_cannot_be_batched_is_scored_one_by_one_and_says_so_once_and_shortly(caplog):
     with caplog.at_level(logging.WARNING):
-        parts = parts_of("sampler=sign_flip", f"model._target_={__name__}.{kind.__name__}")
-    assert "members are scored one by one, slower" in caplog.text
-    assert np.isfinite(scores(parts, range(24))).all()
+        parts = parts_of("sampler=sign_flip", model(Reading))
+        for _ in range(3):
+            assert np.isfinite(scores(parts, range(24))).all()
+        scorer_of(replace(parts.distribution.job.scorer.settings, batch_size=48), parts.algo.ask(0).bases[0])
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == "members are scored one by one, slower: Reading: item reads parameter gain"
+
+
+class Later(Image):
+    """Takes blocked activations at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.calls = nn.Linear(784, 10), 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls += 1
+        return self.layer((images if self.calls < 2 else images.as_strided(images.shape, images.stride())).flatten(1))
+
+
+def test_a_layer_that_takes_no_blocked_activations_is_said_once_in_one_line(monkeypatch, caplog):
+    """Torch's own message of it has 6,000 letters, and came with each module of each generation."""
+    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
+    with caplog.at_level(logging.WARNING):
+        for kind in (Reading, Later):
+            parts = parts_of("sampler=sign_flip", model(kind))
+            for _ in range(3):
+                assert np.isfinite(scores(parts, range(24))).all()
+    said = {record.getMessage() for record in caplog.records}
+    assert len(caplog.records) == len(said) == 1
+    (line,) = said
+    assert line.startswith("Later: a layer takes no blocked activations, it is done without: ")
+    assert len(line) < 250
+    assert "\n" not in line
+
+
+def test_batch_norm_of_a_single_value_is_refused_by_name():
+    with pytest.raises(ConfigError, match=r"^batch_size=12: batch norm blocks.0.1 needs more than one example for each member"):
+        parts_of("sampler=sign_flip", model(Residual), "batch_size=12")
 
 
 def test_step_sizes_for_every_parameter_are_scored_one_by_one(caplog):
@@ -102,7 +236,5 @@ def test_step_sizes_for_every_parameter_are_scored_one_by_one(caplog):
 
 
 def test_pair_shaping_needs_pairs():
-    from neuro_cli.core.errors import ConfigError
-
     with pytest.raises(ConfigError, match=r"sampler.antithetic=False: the algorithm compares the members of pairs"):
         parts_of("sampler=iid", "algo.shaping=pair_rank")

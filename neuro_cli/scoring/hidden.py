@@ -1,0 +1,116 @@
+"""The members as a hidden dimension, as torch.vmap makes it: tensors in their real form and back, and parameters' values.
+
+A custom function, torch's own way from one form to the other inside a map, costs a quarter of a millisecond a call.
+
+Legend: S sides, D directions, B = S D members, e examples.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.sampler.base import Operator, Perturbation
+from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.uses import Use, Uses, span
+
+EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
+
+
+_lock, _maps = threading.Lock(), [0]  # maps in progress, of all threads
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Context in which a map does not warn, in 300 letters, of each operation that torch cannot map and so repeats."""
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+
+
+def _count(step: int) -> None:
+    with _lock:
+        _maps[0] += step
+        _functorch._set_vmap_fallback_warning_enabled(_maps[0] == 0)  # type: ignore[attr-defined]
+
+
+class HiddenMembers:
+    """The members of ``noise``, hidden by the map that begins with :meth:`begin`.
+
+    ``largest``: values of one row in the largest tensor that was met; ``products``: of a number and a weight,
+    for one member.
+    """
+
+    def __init__(self, uses: Uses, noise: Perturbation) -> None:
+        self.uses, self.noise, self.rows = uses, noise, noise.rows
+        self.count = len(self.rows.scales) * self.rows.directions
+        self.largest = self.products = 0
+        self._level = 0
+
+    def begin(self) -> None:
+        self._level = _functorch.current_level()
+
+    def show(self, x: Tensor) -> Tensor:
+        """``x`` as it is, (B, *shape); one that all members share is repeated without a copy.
+
+        Raises Unsupported inside a further map.
+        """
+        if _functorch.current_level() != self._level:
+            raise Unsupported("the module uses torch.vmap itself")
+        if not _functorch.is_batchedtensor(x):
+            return x.expand(self.count, *x.shape)
+        return _functorch.get_unwrapped(x).movedim(_functorch.maybe_get_bdim(x), 0)
+
+    def hide(self, x: Tensor) -> Tensor:
+        """``x`` (B, *shape) as a tensor of ``shape``, of every member its own."""
+        self.met(x[0].numel())
+        return _functorch._add_batch_dim(x, 0, self._level)
+
+    def met(self, values: int) -> None:
+        """Note a tensor of ``values`` of one member."""
+        self.largest = max(self.largest, values // self.rows.examples)
+
+    def value(self, value: Any, user: str) -> Any:
+        """A parameter's values of every member, in their shape as a view; whatever else, as it is.
+
+        Raises Unsupported for a parameter of more than EXPANDED values, which the function ``user`` needs.
+        """
+        use = self.uses.get(value)
+        if use is None:
+            return value
+        parameter, size = use.parameter, use.parameter.numel()
+        if size > EXPANDED:
+            raise Unsupported(f"{user} uses parameter {use.place.name} of {size:,} values: at most {EXPANDED:,} in such a use")
+        values = (parameter + self.scales(parameter, parameter.dim() + 1) * self.noise.values(use.place)).flatten(0, 1)
+        if not use.whole:
+            # as the parameter lies in memory, for a view is an offset and strides there
+            inside = values.new_empty(len(values), span(parameter))
+            inside.as_strided(values.shape, (inside.shape[1], *parameter.stride())).copy_(values)
+            values = inside.as_strided((len(values), *use.tensor.shape), (inside.shape[1], *use.tensor.stride()), use.offset)
+        return self.hide(values)
+
+    def scales(self, like: Tensor, dims: int) -> Tensor:
+        """The scales of the sides, (S, 1, .., 1) with ``dims`` dimensions of one."""
+        return torch.tensor(self.rows.scales, dtype=like.dtype, device=like.device).view(-1, *[1] * dims)
+
+    def perturbed(self, use: Use, operator: Operator, x: Tensor, y: Tensor, bias: Use | None = None) -> Tensor:
+        """``y`` plus what the noise of a weight adds to ``operator`` on ``x``, rows (B k, ..) with k of each member.
+
+        And the noise of ``bias``, a whole parameter. May write to ``y``.
+        """
+        read = x if operator.transposed else y
+        self.products += read.numel() // self.count * (use.parameter.numel() // read.shape[operator.channel])
+        with self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count)):
+            y = self.noise.apply(use.place, x, y, operator)
+            return y if bias is None else self.noise.rows.add_vectors(y, self.noise.vectors(bias.place), operator.channel)
+
+    def by_side(self, x: Tensor) -> Tensor:
+        """(B, ..) as (S, D, ..)."""
+        return x.unflatten(0, (len(self.rows.scales), -1))

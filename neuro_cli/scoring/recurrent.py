@@ -1,0 +1,91 @@
+"""RNN, LSTM and GRU step by step, in terms of linear layers: torch's own are one operation each, weights included.
+
+Legend: T steps, e examples, H values of a state.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from neuro_cli.scoring.operators import Unsupported
+
+Linear = Callable[[Tensor, Any, Any], Tensor]
+State = tuple[Tensor, ...]
+
+
+def gru(gates: Tensor, own: Tensor, state: State) -> State:
+    """New state (h,) from what the input (.., 3 H) and the old state (.., 3 H) add to the gates."""
+    (reset_in, update_in, new_in), (reset, update, new) = gates.chunk(3, -1), own.chunk(3, -1)
+    held = torch.sigmoid(update_in + update)
+    made = torch.tanh(new_in + torch.sigmoid(reset_in + reset) * new)
+    return (made + held * (state[0] - made),)
+
+
+def lstm(gates: Tensor, own: Tensor, state: State) -> State:
+    """New state (h, c); gates (.., 4 H)."""
+    taken, kept, new, shown = (gates + own).chunk(4, -1)
+    cell = torch.sigmoid(kept) * state[1] + torch.sigmoid(taken) * torch.tanh(new)
+    return torch.sigmoid(shown) * torch.tanh(cell), cell
+
+
+def rnn_tanh(gates: Tensor, own: Tensor, state: State) -> State:
+    return (torch.tanh(gates + own),)
+
+
+def rnn_relu(gates: Tensor, own: Tensor, state: State) -> State:
+    return (torch.relu(gates + own),)
+
+
+Cell = Callable[[Tensor, Tensor, State], State]
+
+
+def layers(
+    linear: Linear, cell: Cell, input: Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
+    train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """What ``torch.gru`` and its like give: outputs and last states. Raises Unsupported for packed sequences."""
+    if isinstance(params, Tensor) or not isinstance(params, list | tuple):
+        raise Unsupported("a packed sequence")
+    x = input.transpose(0, 1) if batch_first else input
+    first = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
+    runs = num_layers * (1 + bidirectional)
+    weights = [params[run * len(params) // runs : (run + 1) * len(params) // runs] for run in range(runs)]
+    last: list[State] = []
+    for layer in range(num_layers):
+        outputs = []
+        for backwards in range(1 + bidirectional):
+            state = tuple(part[len(last)] for part in first)
+            made, state = _direction(linear, cell, x, state, weights[len(last)], has_biases, bool(backwards))
+            outputs.append(made)
+            last.append(state)
+        x = torch.cat(outputs, -1) if bidirectional else outputs[0]
+        if layer < num_layers - 1:
+            x = F.dropout(x, dropout, train)
+    states = [torch.stack(part) for part in zip(*last, strict=True)]
+    return (x.transpose(0, 1) if batch_first else x, *states)
+
+
+def _direction(
+    linear: Linear, cell: Cell, x: Tensor, state: State, weights: Sequence[Any], has_biases: bool, backwards: bool
+) -> tuple[Tensor, State]:
+    """One layer in one direction: outputs (T, e, H) and the last state."""
+    of_input, of_state, *rest = weights
+    biases = [rest.pop(0), rest.pop(0)] if has_biases else [None, None]
+    gates = linear(x, of_input, biases[0])
+    outputs: list[Tensor] = []
+    for step in reversed(range(len(gates))) if backwards else range(len(gates)):
+        state = cell(gates[step], linear(state[0], of_state, biases[1]), state)
+        if rest:  # an LSTM with a projected state
+            state = (linear(state[0], rest[0], None), *state[1:])
+        outputs.append(state[0])
+    return torch.stack(outputs[::-1] if backwards else outputs), state
+
+
+def one_step(linear: Linear, cell: Cell, input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """What ``torch.gru_cell`` and its like give."""
+    state = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
+    made = cell(linear(input, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)
+    return made if len(made) > 1 else made[0]

@@ -59,7 +59,7 @@ class Dispatch:
                 node.election.tick()
         elif not is_member:
             return  # not a member as far as we know; it sends this again
-        elif kind == "report":
+        elif kind in ("report", "sequence"):
             node.leader.take(peer, report_of(peer, message, node.limits))
         else:
             node.heartbeat.progress[peer] = message["next"]

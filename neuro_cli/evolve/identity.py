@@ -13,7 +13,9 @@ HISTORY = "neuro evolve 1"  # of committed records: runs of earlier versions can
 
 def cluster_identity(config: dict[str, Any], initial: str) -> dict[str, Any]:
     """Identity as keys and values; ``initial``: SHA-256 of the initial parameters."""
+    local = config["cluster"].get("local_iterations", 1)
     return {
+        **({} if local == 1 else {"cluster.local_iterations": local}),
         "protocol": HISTORY,
         "noise": LAW,
         **identity_of(config),

@@ -13,7 +13,7 @@ from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
-from neuro_cli.evolve.model import check_model, first_member, snapshot_of, steps_of
+from neuro_cli.evolve.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
@@ -50,7 +50,7 @@ class Peer:
 
     def _node(self, election: Election, listener: socket, address: str, secret: str) -> Node:
         parts, config, run = self.parts, self._config, self._run
-        check_model(parts)
+        check_model(parts, self._selection)
         steps = steps_of(parts)
         identity = cluster_identity(config, parameters_sha256(steps.centre))
         steps.head = origin(canonical(identity))
@@ -107,6 +107,8 @@ def limits_of(parts: Parts, initial: Snapshot) -> Limits:
         tensors=shapes_of(initial.tensors),
         tensor_bytes=sum(tensor.numel() * tensor.element_size() for tensor in initial.tensors.values()),
         first_member=lambda peer, iteration: first_member(peer, iteration, parts),
+        local_iterations=local_iterations(parts),
+        stride=stride(parts),
     )
 
 

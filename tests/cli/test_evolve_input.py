@@ -16,6 +16,8 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.join=somewhere",), "cluster.join=somewhere: must be HOST:PORT"),
         (("cluster.late=never",), "cluster.late=never: must be one of drop, count"),
         (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
+        (("cluster.local_iterations=0",), "cluster.local_iterations=0: must be an integer from 1 to 256"),
+        (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
         (("cluster.local_peers=0",), "cluster.local_peers=0: must be an integer from 1 to 256"),
         (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
         (("cluster.from_run=there",), "cluster.from_run=there: its cluster may live on: join it, or found a new one"),

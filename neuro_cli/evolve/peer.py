@@ -116,7 +116,7 @@ def settings_of(config: dict[str, Any], address: str) -> Settings:
     cluster = config["cluster"]
     return Settings(
         address, cluster["join"], cluster["grace"], cluster["deadline"], cluster["late"], cluster["join_timeout"],
-        config["generations"], cluster["local_peers"],
+        config["generations"], cluster["local_peers"], cluster["bind"],
     )  # fmt: skip
 
 

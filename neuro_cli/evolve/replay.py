@@ -25,6 +25,8 @@ from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
+PUBLISHED = "neuro_cli.election.takeover.FirstToFinish"
+
 
 def newest_snapshot(run: Path) -> Snapshot | None:
     """Newest checkpoint of the run folder as a snapshot, None without one."""
@@ -46,7 +48,10 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
     """
     ledger = read_ledger(run)
     if ledger.base == 0 and ledger.head_at(0) != start:
-        raise ConfigError("cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, ...)")
+        other = "it is of another config (task, model, seed, sampler, selection, election, ...)"
+        if parts.config.plain["election"]["_target_"] == PUBLISHED:
+            other += "; what earlier versions called election=takeover is election=succession now"
+        raise ConfigError("cluster.from_run", run, other)
     snapshot = None if from_start else newest_snapshot(run)
     if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
         restore_snapshot(parts, snapshot)

@@ -112,6 +112,9 @@ class Listener:
                 return  # joining ourselves: ask again
             channel.send({"k": "cluster", "cluster": node.cluster})
             await serve(channel, node.ledger, hello["next"], hello["head"], node.limits.origin, node.snapshot)
+        elif purpose == "leader":
+            word = node.election.word() if node.entered.is_set() else None
+            channel.send({"k": "leader", "leader": None} if word is None else {"k": "word", "peer": node.me, "m": word})
         elif purpose == "status":
             channel.send({"k": "status", **status_of(node), "head": node.ledger.head, "cluster": node.cluster})
         else:
@@ -131,7 +134,7 @@ class Listener:
             return None
         if peer.partition("@")[0] != channel.identifier:
             return "it speaks under the name of another: its key is not that of the name"
-        if purpose == "link":
+        if purpose in ("link", "leader"):
             if hello["cluster"] != node.cluster:
                 return "it belongs to another cluster"
             election = node.election

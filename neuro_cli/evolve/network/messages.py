@@ -96,12 +96,14 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "hello for enter": _HELLO | {"peer": _NAME, "identity": _CONFIG},
     "hello for leave": _HELLO | {"peer": _NAME, "identity": _CONFIG},
     "hello for fetch": _HELLO | {"peer": _NAME, "identity": _CONFIG, "next": _ITERATION, "head": _bytes(HEAD, HEAD)},
+    "hello for leader": _HELLO | {"peer": _NAME},
     "hello for status": _HELLO | {"peer": _text(400)},
     # the answer to it
     "refused": {"refused": _text(2000)},
     "ok": {},
     "cluster": {"cluster": _CLUSTER},
     "leader": {"leader": _or_none(_NAME)},
+    "word": {"peer": _NAME, "m": Field(lambda value: type(value) is dict, "a message of the election")},
     "members": {"members": _several(_NAME, 1, MOST_MEMBERS), "term": _TERM},
     "status": {
         "me": _NAME, "members": _several(_NAME, 1, MOST_MEMBERS), "leader": _or_none(_NAME), "term": _TERM,

@@ -38,7 +38,17 @@ PUBLISHED = {
         "64 channels at 32x32, permutation (NESgpu)": 2.51,
         "64 channels at 32x32, permutation 10 % (NESgpu)": 2.19,
     },
-    "distributed_evolution_table": {"LunarLander to 200, seed passing": 0.67},
+    "distributed_evolution_table": {
+        f"{environment}, {column}": minutes
+        for environment, cells in {
+            "LunarLander": (0.67, 5.67, 45),
+            "BipedalWalker": (9.5, 47, 240),
+            "Ant": (70, 778, 406),
+            "HalfCheetah": (326, 672, 762),
+            "Hopper": (68, 302, 278),
+        }.items()
+        for column, minutes in zip(("DisES", "ES", "DDPG"), cells, strict=True)
+    },
     "ensemble_figure": {"logits for 20 examples of 10 classes": 200, "logits, Wide ResNet 28-12": 200},
 }
 PAPERS = {

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.collector import report_of
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.leader import Leader
+from neuro_cli.evolve.members.heartbeat import Heartbeat
+from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import ON_A_LINK, Limits, checked
-from neuro_cli.evolve.removal import RemovalDetector
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.leader_port import LeaderPort, Words
 from neuro_cli.evolve.peer_ledger import PeerLedger
-from neuro_cli.evolve.removal import RemovalDetector
 
 
 class HostNode(Protocol):

@@ -17,13 +17,14 @@ from typing import Any
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.dispatch import Dispatch
 from neuro_cli.evolve.events import Committed, Failed, Reset
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.host import ElectionHost
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import LedgerRecord
-from neuro_cli.evolve.membership import Membership
+from neuro_cli.evolve.members.heartbeat import Heartbeat
+from neuro_cli.evolve.members.membership import Membership
+from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.channel import ChannelTraffic
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.leader_port import LeaderPort
@@ -31,7 +32,6 @@ from neuro_cli.evolve.network.listener import Listener
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.peer_ledger import PeerLedger
-from neuro_cli.evolve.removal import RemovalDetector
 from neuro_cli.evolve.reporter import Reporter
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer

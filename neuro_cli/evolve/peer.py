@@ -13,15 +13,15 @@ from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
-from neuro_cli.evolve.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.replay import newest_snapshot, restore_run
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
-from neuro_cli.evolve.worker import PeerWorker, SeedPassing
+from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
+from neuro_cli.evolve.training.replay import newest_snapshot, restore_run
+from neuro_cli.evolve.training.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.record import RunRecord

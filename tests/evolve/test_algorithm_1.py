@@ -11,10 +11,10 @@ from torch.nn.functional import cross_entropy
 
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.record import decoded
-from neuro_cli.evolve.model import apply, first_member, steps_of, stride
 from neuro_cli.evolve.network.secret import new_secret
 from neuro_cli.evolve.peer import Peer
-from neuro_cli.evolve.replay import restore_run
+from neuro_cli.evolve.training.model import apply, first_member, steps_of, stride
+from neuro_cli.evolve.training.replay import restore_run
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.centre import centre_module

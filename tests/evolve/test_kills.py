@@ -13,7 +13,7 @@ from node_lab import free_port
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.ledger import origin
 from neuro_cli.evolve.ledger.record import decoded
-from neuro_cli.evolve.model import apply, steps_of
+from neuro_cli.evolve.training.model import apply, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build

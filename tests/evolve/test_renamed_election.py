@@ -8,8 +8,8 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.file import LedgerFile
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
-from neuro_cli.evolve.model import steps_of
-from neuro_cli.evolve.replay import restore_run
+from neuro_cli.evolve.training.model import steps_of
+from neuro_cli.evolve.training.replay import restore_run
 from neuro_cli.run_folder.identity import renamed
 from neuro_cli.run_folder.summary import parameters_sha256
 

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.dispatch import Dispatch
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.identity import FORMAT, difference
 from neuro_cli.evolve.ledger.ledger import Ledger
+from neuro_cli.evolve.members.heartbeat import Heartbeat
+from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.network.admission import Admission
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic
 from neuro_cli.evolve.network.messages import PURPOSES, Limits, MalformedError, checked, printable, shown
@@ -19,7 +20,6 @@ from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 from neuro_cli.evolve.network.tls import Credentials
 from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.evolve.state_transfer import Snapshot, serve
-from neuro_cli.evolve.status import status_of
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.events import Committed, Failed, Reset
-from neuro_cli.evolve.model import apply, restore_snapshot, steps_of
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.state_transfer import Snapshot
-from neuro_cli.evolve.tries import tries
+from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
+from neuro_cli.evolve.training.tries import tries
 from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining

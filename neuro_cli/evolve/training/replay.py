@@ -13,8 +13,8 @@ from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
-from neuro_cli.evolve.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore, write_atomically
 from neuro_cli.run_folder.summary import parameters_sha256

@@ -19,7 +19,7 @@ from neuro_cli.election.messages import InvalidMessageError, checked
 log = logging.getLogger(__name__)
 
 SHORTEST, LONGEST = 0.5, 600.0  # seconds, of the wait that the time of an iteration gives
-SETTLING = 3.0  # seconds in which a new leader hears from those that it is connected with how far they are
+SETTLING = 10.0  # seconds in which a new leader hears from those that it is connected with how far they are
 
 
 class PortHost(Host, Protocol):

@@ -1,5 +1,8 @@
 """``neuro bench reinforcement``: minutes to a mean return, by seed passing, evolution strategies over MPI, and DDPG.
 
+Columns: ``dises`` is Algorithm 1 of "Distributed Evolution", ``evolve`` seed passing by linear combinations, ``openai_es`` and
+``ars`` run over MPI, ``ddpg`` is that of stable-baselines3. The curve of every trial is kept beside the results.
+
 Every trial (task, column, seed) is a command of its own under one stopwatch (:mod:`neuro_cli.bench.stopwatch`). The goal is
 reached at the first evaluation with such a mean over test episodes; afterwards the policy plays as many other episodes (its
 fresh return), since a first passage favours lucky evaluations.
@@ -21,15 +24,18 @@ from typing import Any
 
 from neuro_cli.bench.ddpg_worker import FRESH, load_library
 from neuro_cli.bench.returns import fresh_return
-from neuro_cli.bench.stopwatch import Timed, timed
+from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
 from neuro_cli.bench.table import machine, show
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import RETURN
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
-COLUMNS = ("evolve", "openai_es", "ars", "ddpg")
+COLUMNS = ("dises", "evolve", "openai_es", "ars", "ddpg")
+SEED_PASSING = ("dises", "evolve")
+SETTINGS, THRESHOLDS = ("tuned", "common"), ("ours", "registered")
 IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "command")
+CURVE = (*IDENTITY, "minute", "steps", "mean_return")
 FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
 NEVER = 1_000_000  # generations: the budget ends a run
 
@@ -65,11 +71,15 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
         if _key(cell.identity) in done:
             continue
         print(f"neuro: cell {number_} of {len(planned)}: {cell.task}, {cell.column}, seed {cell.seed}", flush=True)
-        row = _play(cell, run / f"{cell.task}_{cell.column}_{cell.seed}") | {"machine": machine(threads)}
-        _append(results, row)
+        row, seen = _play(cell, run / f"{cell.task}_{cell.column}_{cell.seed}")
+        for look in seen:
+            values = (f"{look.minutes:.3f}", round(look.steps), look.value)
+            _append(curves_of(results), cell.identity | dict(zip(CURVE[len(IDENTITY) :], map(str, values), strict=True)), CURVE)
+        row |= {"machine": machine(threads)}
+        _append(results, row, FIELDS)
         done[_key(row)] = row
     rows = [done[_key(cell.identity)] for cell in planned]
-    published = {task: settings.get("published") for task, settings in node["tasks"].items()}
+    published = {task: settings["published"] for task, settings in node["tasks"].items()}
     title = (
         f"minutes to a mean return over {node['episodes']} fresh episodes, {threads} workers; median over seeds (least to most)"
     )
@@ -84,11 +94,9 @@ def plan(node: dict[str, Any]) -> list[Trial]:
     cells = []
     for task in tasks:
         one_of("reinforcement.only", task, tuple(node["tasks"]))
-        settings, key = node["tasks"][task], f"reinforcement.tasks.{task}"
-        goal = number(f"{key}.goal", settings["goal"])
-        minutes = number(f"{key}.minutes", settings["minutes"], above=0.0)
+        goal, minutes = _goal(node, task), _budget(node, task)
         for column in columns:
-            if settings.get(column) is None:
+            if settings_of(node, task).get(column) is None:
                 continue
             programs = [_program(node, task, column, seed, goal) for seed in seeds]
             cells += [
@@ -100,6 +108,25 @@ def plan(node: dict[str, Any]) -> list[Trial]:
     return cells
 
 
+def settings_of(node: dict[str, Any], task: str) -> dict[str, Any]:
+    """Settings of each column for ``task``: its own, or those that all tasks have in common. Raises ConfigError."""
+    tuned = one_of("reinforcement.setting", node["setting"], SETTINGS) == "tuned"
+    chosen: dict[str, Any] = node["tasks"][task] if tuned else node["common"]
+    return chosen
+
+
+def _goal(node: dict[str, Any], task: str) -> float:
+    ours = one_of("reinforcement.threshold", node["threshold"], THRESHOLDS) == "ours"
+    name = "goal" if ours else "registered"
+    return number(f"reinforcement.tasks.{task}.{name}", node["tasks"][task][name])
+
+
+def _budget(node: dict[str, Any], task: str) -> float:
+    if node["minutes"] is not None:
+        return number("reinforcement.minutes", node["minutes"], above=0.0)
+    return number(f"reinforcement.tasks.{task}.minutes", node["tasks"][task]["minutes"], above=0.0)
+
+
 def _list(node: dict[str, Any], key: str) -> list[Any]:
     if not isinstance(node[key], list) or not node[key]:
         raise ConfigError(f"reinforcement.{key}", node[key], "must be a list of at least one")
@@ -108,10 +135,11 @@ def _list(node: dict[str, Any], key: str) -> list[Any]:
 
 def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: float) -> tuple[str, ...]:
     """Command of a trial without the Python and the run folder."""
-    settings, workers = node["tasks"][task], node["workers"]
+    settings, workers = settings_of(node, task), node["workers"]
     if column == "ddpg":
+        options = {**settings[column].get("options", {}), **node["tasks"][task].get("continuous", {})}
         setting = {
-            "task": {**settings["task"], "options": settings[column].get("options", {})},
+            "task": {**node["tasks"][task]["task"], "options": options},
             "ddpg": node["ddpg"] | {key: value for key, value in settings[column].items() if key != "options"},
             "seed": seed,
             "goal": goal,
@@ -120,10 +148,11 @@ def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: floa
         }
         return ("neuro_cli.bench.ddpg_worker", json.dumps(setting))
     common = (f"seed={seed}", f"task.evaluation_episodes={node['episodes']}", f"stop.metric={RETURN.name}", f"stop.at={goal:g}")
-    if column == "evolve":
+    place = () if any(str(text).startswith(("task=", "experiment=")) for text in settings[column]) else (f"task={task}",)
+    if column in SEED_PASSING:
         world: tuple[str, ...] = ("evolve", f"task={task}", f"cluster.local_peers={workers}")
     else:
-        world = ("train", f"ranks={workers}", "distribution=replicated")
+        world = ("train", f"ranks={workers}", "distribution=replicated", *place)
     return ("neuro_cli", *world, f"generations={NEVER}", f"checkpoint.every={NEVER}", *map(str, settings[column]), *common)
 
 
@@ -131,19 +160,20 @@ def _check_packages(columns: set[str]) -> None:
     """Raise UserError for missing packages before the first trial runs, not after hours."""
     if "ddpg" in columns:
         load_library()
-    if "evolve" in columns and importlib.util.find_spec("msgpack") is None:
-        raise UserError("reinforcement.columns=[evolve]: msgpack is not installed: pip install 'neuro-cli[evolve]'")
+    if columns.intersection(SEED_PASSING) and importlib.util.find_spec("msgpack") is None:
+        column = min(columns.intersection(SEED_PASSING))
+        raise UserError(f"reinforcement.columns=[{column}]: msgpack is not installed: pip install 'neuro-cli[evolve]'")
     if importlib.util.find_spec("gymnasium") is None:
         raise UserError("what=reinforcement: gymnasium is not installed: pip install 'neuro-cli[rl]'")
 
 
-def _play(cell: Trial, folder: Path) -> dict[str, str]:
-    """Run a trial and return its row."""
+def _play(cell: Trial, folder: Path) -> tuple[dict[str, str], list[Evaluation]]:
+    """Run a trial and return its row and its evaluations."""
     last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
     best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
     values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
-    return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False))
+    return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False)), seen.evaluations
 
 
 def _minutes(seen: Timed) -> float:
@@ -174,11 +204,16 @@ def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
         return {_key(row): row for row in reader if row["machine"]}  # a torn last line has none
 
 
-def _append(results: Path, row: dict[str, str]) -> None:
+def curves_of(results: Path) -> Path:
+    """File of the evaluations of all trials, beside that of the results."""
+    return results.with_name(f"{results.stem}_curves.csv")
+
+
+def _append(results: Path, row: dict[str, str], fields: Sequence[str]) -> None:
     new = not results.exists()
     results.parent.mkdir(parents=True, exist_ok=True)
     with results.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
+        writer = csv.DictWriter(file, fields)
         if new:
             writer.writeheader()
         writer.writerow(row)
@@ -187,14 +222,17 @@ def _append(results: Path, row: dict[str, str]) -> None:
 HEAD = ("task", "column", "reached", "minutes", "best look", "fresh return", "million steps", "published")
 
 
-def table(rows: Sequence[dict[str, str]], published: dict[str, float | None]) -> list[tuple[str, ...]]:
-    """Table with one line per task and column. A seed that did not reach the goal counts as slower than any that did."""
+def table(rows: Sequence[dict[str, str]], published: dict[str, dict[str, float]]) -> list[tuple[str, ...]]:
+    """Table with one line per task and column. ``published``: minutes by task and column.
+
+    A seed that did not reach the goal counts as slower than any that did.
+    """
     lines = []
     for task, column in dict.fromkeys((row["task"], row["column"]) for row in rows):
         own = [row for row in rows if (row["task"], row["column"]) == (task, column)]
         minutes = [float(row["minutes"]) if row["ended"] == "goal" else math.inf for row in own]
         reached = sum(map(math.isfinite, minutes))
-        note = published.get(task) if column == "evolve" else None
+        note = published.get(task, {}).get(column)
         lines.append(
             (
                 f"{task} to {float(own[0]['goal']):g}",

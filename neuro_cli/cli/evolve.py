@@ -39,7 +39,7 @@ def _evolve(config: dict[str, Any], run: Path, choices: dict[str, str | None]) -
 
 def export_verb(arguments: list[str]) -> int:
     from neuro_cli.evolve.evolve import check_packages
-    from neuro_cli.evolve.replay import export
+    from neuro_cli.evolve.training.replay import export
 
     options = run_arguments("evolve export", arguments)
     file, trust, from_start = None, [], False

@@ -94,6 +94,13 @@ class Election(ABC):
     def remove(self, peer: str, done: Callable[[bool], None]) -> None:
         """Leader: remove ``peer``."""
 
+    def word(self) -> dict[str, Any] | None:
+        """Message by which a leader answers who asks at its leader port; None: this peer does not lead, or has no such port."""
+        return None
+
+    def finished(self) -> None:  # noqa: B027 (most elections have clocks of their own)
+        """Note that this peer has finished its own iteration and reports to the leader."""
+
     @abstractmethod
     def resign(self) -> None:
         """Leader: hand over to another member, as far as that is possible."""

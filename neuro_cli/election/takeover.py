@@ -1,196 +1,189 @@
-"""Takeover: the first peer that notices the loss of the leader takes its place. For machines that trust their network.
+"""Takeover as published for trusted systems ("Distributed Evolution", section 2.2): no heartbeats, one predefined leader port.
 
-The leader commits without asking, so that a cluster works down to its last survivor. The price: a network that splits has a
-leader on each side, and when it is whole again the longer history stands and the other side's iterations are undone.
-A leader therefore keeps sending to peers that it has removed, since one that only slept may still lead when it wakes.
+Whoever completes its own iteration tries to reach the leader; the first that finds nobody at the leader port opens it and leads.
+A peer that waits for the leader tries again each time that its own iteration took. On one machine one process holds the port, so
+there is one leader at most. On several machines it is tried on the hosts of all members, and two of them may open theirs at
+once: then the rule of :mod:`neuro_cli.election.longest_history` says which of them stays.
 """
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
-from neuro_cli.core import checks
+from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.election.base import Election, Host
-from neuro_cli.election.messages import Check, checked, content, head, members, name, number
+from neuro_cli.election.base import Host
+from neuro_cli.election.longest_history import FIELDS, LongestHistory
+from neuro_cli.election.messages import InvalidMessageError, checked
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = 64  # peers that are not members and still get messages
-FIELDS: dict[str, dict[str, Check]] = {
-    "beat": {"term": number, "position": number, "head": head, "members": members},
-    "commit": {"term": number, "content": content},
-    "here": {},
-    "ahead": {"position": number, "head": head},
-    "led": {"leader": name},
-}
+SHORTEST, LONGEST = 0.5, 600.0  # seconds, of the wait that the time of an iteration gives
+SETTLING = 10.0  # seconds in which a new leader hears from those that it is connected with how far they are
 
 
-class Takeover(Election):
-    """``heartbeat``, ``timeout_min``, ``timeout_max``: seconds; a leader without a heartbeat for the timeout is replaced."""
+class PortHost(Host, Protocol):
+    """Peer with a leader port."""
+
+    def open_port(self, port: int) -> str:
+        """Listen at ``port`` of this machine too. Returns why that is not possible, "" when it is done."""
+
+    def close_port(self) -> None:
+        """Close the port, if it is open."""
+
+    def knock(self, port: int, peers: list[str], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
+        """Try ``port`` on the hosts of ``peers`` and our own; ``answered`` takes name and word of each leader there."""
+
+
+class FirstToFinish(LongestHistory):
+    """``port``: the leader's, the same on every machine."""
 
     name = "takeover"
+    fields: ClassVar = {**FIELDS, "level": {}}
+    host: PortHost
 
-    def __init__(self, heartbeat: float, timeout_min: float, timeout_max: float) -> None:
+    def __init__(self, port: int) -> None:
         super().__init__()
-        self._heartbeat = checks.number("election.heartbeat", heartbeat, above=0.0)
-        self._shortest = checks.number("election.timeout_min", timeout_min, above=heartbeat)
-        self._longest = checks.number("election.timeout_max", timeout_max)
-        if self._longest <= self._shortest:
-            raise ConfigError("election.timeout_max", timeout_max, f"must be > timeout_min={timeout_min:g}")
+        self._port = integer("election.port", port, 1, 65535)
+        self._started = False
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
+        self._connected: set[str] = set()
+        self._since, self._cycle = host.now(), SHORTEST  # when this iteration began; what our last one took
+        self._due = float("inf")  # time to try the port: never while our own iteration is under way
+        self._knocks = self._resigned = self._warned = False
+        self._started = True
+        self._unheard: set[str] = set()  # peers that have not said how far they are since we took the place
+        self._lacks, self._settled_at = 0, 0.0
         super().start(host, me, members, term, newcomer)
-        self._members: set[str] = set()
-        self._others: list[str] = []  # the last peers that were removed, or lead others
-        self._term = term
-        self._leader: str | None = None
-        self._beaten = self._deadline = 0.0  # time of the leader's last own message; time at which it may be replaced
-        self._postpone()
-        self._replace_members({me, *members})
         if self._members == {me}:
-            self._take()
-
-    @property
-    def leader(self) -> str | None:
-        return self._leader
-
-    @property
-    def term(self) -> int:
-        return self._term
-
-    @property
-    def members(self) -> list[str]:
-        return sorted(self._members)
+            trouble = self._open()
+            if trouble:
+                raise ConfigError("election.port", self._port, f"the leader port cannot be opened: {trouble}")
 
     @property
     def can_commit(self) -> bool:
-        return self._leader == self.me
-
-    @property
-    def needed(self) -> int:
-        return 1
+        """Whether this peer leads, and has what those have that it could ask when it took the place."""
+        if not self.leads:
+            return False
+        return self.host.now() >= self._settled_at or (not self._unheard and self.host.position()[0] >= self._lacks)
 
     def propose(self, content: bytes) -> None:
         if self.can_commit:
-            self._tell({"type": "commit", "term": self._term, "content": content}, self._members)
-            self.host.commit(content)
+            self._tell({"type": "commit", "term": self._term, "content": content}, {*self._members, *self._others})
+            self._commit(content)
 
-    def add(self, peer: str, done: Callable[[bool], None]) -> None:
-        self._change(self._members | {peer}, done)
+    def _commit(self, content: bytes) -> None:
+        """Commit; a record that does not follow, or came twice, ends no iteration of ours."""
+        before = self.host.position()[0]
+        self.host.commit(content)
+        if self.host.position()[0] > before:
+            self._since, self._due = self.host.now(), float("inf")
 
-    def remove(self, peer: str, done: Callable[[bool], None]) -> None:
-        self._change(self._members - {peer}, done)
+    def word(self) -> dict[str, Any] | None:
+        return self._word() if self._started and self.leads else None
 
-    def _change(self, members: set[str], done: Callable[[bool], None]) -> None:
-        if not self.can_commit:
-            done(False)
-            return
-        self._replace_members(members)
-        self._beat()
-        done(True)
-
-    def _replace_members(self, members: set[str]) -> None:
-        if members == self._members:
-            return
-        gone = [*self._others, *sorted(self._members - members)]
-        self._others = [peer for peer in gone if peer not in members][-REMEMBERED:]
-        self._members = members
-        self.host.wanted(sorted({*members, *self._others}))
-
-    def _remember(self, peer: str) -> None:
-        """Stay connected with a peer that is not a member: it may lead others."""
-        if peer not in self._members and peer not in self._others:
-            self._others = [*self._others, peer][-REMEMBERED:]
-            self.host.wanted(sorted({*self._members, *self._others}))
-
-    def resign(self) -> None:
-        """Stop the heartbeats, and do not lead again."""
-        if self.can_commit:
-            self._leader, self._deadline = None, float("inf")
+    def finished(self) -> None:
+        now = self.host.now()
+        self._cycle = min(max(now - self._since, SHORTEST), LONGEST)
+        self._due = now + (self._cycle if self.leads or self._leader in self._connected else 0.0)
 
     def connected(self, peer: str, there: bool) -> None:
-        if peer == self._leader and not there:
-            self._deadline = min(self._deadline, self.host.now() + self.draw.uniform(0.0, self._heartbeat))
+        (self._connected.add if there else self._connected.discard)(peer)
+        if there and self.leads:
+            self.host.send(peer, self._word())
+        elif not there:
+            self._unheard.discard(peer)
+            if peer == self._leader and self._due < float("inf"):
+                self._due = self.host.now()
 
     def tick(self) -> None:
         now = self.host.now()
-        if self.can_commit:
-            if now - self._beaten >= self._heartbeat:
-                self._beat()
-        elif now > self._deadline:
+        if now < self._due or self._resigned:
+            return
+        self._due = now + self._cycle
+        if self.leads:
+            self._speak()  # what we wait for may be a peer that does not know of us
+        elif not self._knocks:
+            self._knocks = True
+            self.host.knock(self._port, sorted({*self._members, *self._others}), self._knocked)
+
+    def _knocked(self, words: list[tuple[str, dict[str, Any]]]) -> None:
+        """Follow who has answered at the leader port; nobody there: take the place, unless the iteration came meanwhile."""
+        self._knocks = False
+        if self.leads or self._resigned:
+            return
+        if self._leader not in [peer for peer, _ in words]:
+            self._leader = None
+        for peer, word in words:
+            try:
+                self._receive(peer, checked(word, {"beat": FIELDS["beat"]}, self._term))
+            except InvalidMessageError as error:
+                log.warning("%s at the leader port: %s", peer, error)
+        if not words and self._due < float("inf"):
             self._take()
-        elif now - self._beaten >= self._longest and self._leader is not None:
-            self._beaten = now  # its leader may not know of those who are no members, nor they of it
-            self._tell({"type": "led", "leader": self._leader}, set(self._others))
+
+    def resign(self) -> None:
+        """Close the port, and do not lead again."""
+        self._resigned = True
+        if self.leads:
+            self._leader = None
+            self.host.close_port()
 
     def stop(self) -> None:
-        """Stop sending; the others notice the silence."""
+        """Close the port; the others find it closed."""
+        self._resigned = True
+        if self._started:
+            self.host.close_port()
 
     def _take(self) -> None:
-        self._term, self._leader = self._term + 1, self.me
-        log.info("takes the leader's place in term %d", self._term)
-        self._beat()
+        trouble = self._open()
+        if trouble and not self._warned:
+            self._warned = True
+            log.warning("nobody answers at the leader port %d, and it cannot be opened here: %s", self._port, trouble)
 
-    def _beat(self) -> None:
-        self._beaten = self.host.now()
-        position, head = self.host.position()
-        word = {"type": "beat", "term": self._term, "position": position, "head": head, "members": self.members}
-        self._tell(word, {*self._members, *self._others})
-
-    def _tell(self, message: dict[str, Any], peers: set[str]) -> None:
-        for peer in sorted(peers - {self.me}):
-            self.host.send(peer, message)
+    def _open(self) -> str:
+        trouble = self.host.open_port(self._port)
+        if not trouble:
+            self._term, self._leader, self._warned = self._term + 1, self.me, False
+            self._unheard = set(self._connected)
+            self._lacks, self._settled_at = 0, self.host.now() + SETTLING
+            log.info("found nobody at the leader port %d: leads in term %d", self._port, self._term)
+            self._speak()
+        return trouble
 
     def _postpone(self) -> None:
-        self._deadline = self.host.now() + self.draw.uniform(self._shortest, self._longest)
+        """Wait on for the leader's commit, if our own iteration is finished: a word is none."""
+        if self._due < float("inf"):
+            self._due = self.host.now() + self._cycle
 
-    def receive(self, peer: str, message: dict[str, Any]) -> None:
-        message = checked(message, FIELDS, self._term)
+    def _receive(self, peer: str, message: dict[str, Any]) -> None:
         kind = message["type"]
-        if kind == "beat":
-            self._hear(peer, message["term"], message["position"], message["head"], set(message["members"]))
-        elif kind == "commit" and peer == self._leader and message["term"] == self._term:
-            self._postpone()
-            self.host.commit(message["content"])
-        elif kind == "ahead" and self.can_commit and message["position"] > self.host.position()[0]:
-            self.host.fall_back(message["position"], message["head"], peer)
-        elif kind == "led":
-            self._remember(message["leader"])
-        elif kind == "here" and self.can_commit and peer not in self._members:
-            self._change(self._members | {peer}, lambda _: None)
+        if kind in ("level", "ahead"):
+            self._unheard.discard(peer)
+            self._lacks = max(self._lacks, message.get("position", 0))
+        if kind == "commit" and peer != self._leader:
+            self._send_on(peer)  # it leads others, or has slept
+        elif kind == "commit":  # of any term: the ledger knows whether it follows our history
+            self._commit(message["content"])
+        else:
+            super()._receive(peer, message)
+        if kind == "led" and self.leads:
+            self.host.send(message["leader"], self._word())
 
     def _hear(self, peer: str, term: int, position: int, head: bytes, members: set[str]) -> None:
-        """Take the heartbeat of a leader: the longer history leads, then the later term, then the lower name."""
-        mine, own_head = self.host.position()
-        self._remember(peer)
-        if peer != self._leader:
-            if position < mine and (self.can_commit or term > self._term):
-                # its history is shorter: a peer with the longer one takes its place, or reports that it leads
-                if self.can_commit and term < self._term:
-                    self._beat()
-                else:
-                    self._term = max(self._term, term)
-                    self._take()
-                return
-            # with the same term and length, the lower name leads
-            if self._leader is not None and (term, position, self._leader) < (self._term, mine, peer):
-                self._send_on(peer)
-                return
-            log.info("follows %s in term %d", peer, term)
-        self._term, self._leader = max(term, self._term if peer != self._leader else term), peer
-        self._postpone()
-        self._replace_members(members | {self.me})
-        if self.me not in members:
-            self.host.send(peer, {"type": "here"})
-        if position > mine or (position == mine and head != own_head):
-            self.host.fall_back(position, head, peer)
-        elif position < mine:  # an outdated heartbeat; or this peer joined with a longer history, which is to stand
-            self.host.send(peer, {"type": "ahead", "position": mine, "head": own_head})
+        led = self.leads
+        super()._hear(peer, term, position, head, members)
+        if self._leader == peer:
+            if led:
+                self.host.close_port()
+            if position >= self.host.position()[0]:
+                self.host.send(peer, {"type": "level"})
 
-    def _send_on(self, peer: str) -> None:
-        """Introduce a leader to the one that we follow: two leaders can settle only once they know of each other."""
-        if self.can_commit:
-            self._beat()
-        elif self._leader is not None:
-            self.host.send(peer, {"type": "led", "leader": self._leader})
+    def _outlives(self, term: int, position: int, mine: int) -> bool:
+        """A leader with the longer history stays; who follows takes part, and hands its longer history over."""
+        if not self.leads or position >= mine:
+            return False
+        self._term = max(self._term, term + (term >= self._term))
+        self._speak()
+        return True

@@ -14,7 +14,8 @@ REMEMBERED = 16  # iterations
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """Report of one peer on one iteration. ``members``: number that it scored (it may report the fitnesses of fewer).
+    """Report of one peer on one iteration. ``members``: number that it scored (it may report the fitnesses of fewer), in all
+    its local iterations.
 
     ``means`` (C,) float32: of every score column over all its members, the fitness first.
     """
@@ -118,7 +119,7 @@ class Collector:
 
 def message_of(report: ScoreReport) -> dict[str, Any]:
     scores = report.scores
-    return {
+    message = {
         "k": "report",
         "i": scores.iteration,
         "m": scores.first,
@@ -126,6 +127,7 @@ def message_of(report: ScoreReport) -> dict[str, Any]:
         "n": report.members,
         "a": report.means.astype("<f4").tobytes(),
     }
+    return message if not scores.path else message | {"k": "sequence", "p": list(scores.path)}
 
 
 def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport:
@@ -134,7 +136,8 @@ def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport
         fitness, means = finite(message["f"]), finite(message["a"])
     except InvalidRecordError as error:
         raise MalformedError(f"a report without scores: {error}") from error
-    report = ScoreReport(Scores(message["i"], message["m"], fitness), message["n"], means)
+    scores = Scores(message["i"], message["m"], fitness, tuple(message.get("p", ())))
+    report = ScoreReport(scores, message["n"], means)
     wrong = misfit(peer, report, limits)
     if wrong:
         raise MalformedError(f"a report {wrong}")
@@ -143,11 +146,16 @@ def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport
 
 def misfit(peer: str, report: ScoreReport, limits: Limits) -> str:
     """Reason why ``peer`` cannot have made ``report`` in this run; "" when it can."""
-    scores = report.scores
-    first = limits.first_member(peer, scores.iteration)
-    if report.members != limits.population:
-        return f"on {report.members} members, a peer scores {limits.population}"
-    if scores.first < first or scores.first + len(scores.fitness) > first + limits.population:
+    scores, own = report.scores, limits.population * limits.local_iterations
+    if report.members != own:
+        return f"on {report.members} members, a peer scores {own}"
+    if len(scores.path) != limits.local_iterations - 1:
+        return f"of {len(scores.path) + 1} local iterations, a peer makes {limits.local_iterations}"
+    for local, member in enumerate(scores.path):
+        if member not in limits.members(peer, scores.iteration, local):
+            return f"with member {member} in local iteration {local}, which is not its own"
+    mine = limits.members(peer, scores.iteration, len(scores.path))
+    if scores.first < mine.start or scores.first + len(scores.fitness) > mine.stop:
         return f"on members {scores.first} to {scores.first + len(scores.fitness) - 1}, which are not its own"
     if len(report.means) != limits.columns:
         return f"with {len(report.means)} score columns, this task has {limits.columns}"

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.collector import report_of
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.leader import Leader
+from neuro_cli.evolve.members.heartbeat import Heartbeat
+from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import ON_A_LINK, Limits, checked
-from neuro_cli.evolve.removal import RemovalDetector
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Dispatch:
                 node.election.tick()
         elif not is_member:
             return  # not a member as far as we know; it sends this again
-        elif kind == "report":
+        elif kind in ("report", "sequence"):
             node.leader.take(peer, report_of(peer, message, node.limits))
         else:
             node.heartbeat.progress[peer] = message["next"]

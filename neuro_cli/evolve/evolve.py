@@ -32,10 +32,13 @@ def check_packages() -> None:
 
 def check(config: dict[str, Any]) -> None:
     """Check the keys of ``cluster``. Raises ConfigError."""
+    from neuro_cli.evolve.network.messages import MOST_LOCAL
+
     cluster = config["cluster"]
     integer("cluster.local_peers", cluster["local_peers"], 1, 256)
     integer("cluster.port", cluster["port"], 0, 65535)
     integer("cluster.compact_every", cluster["compact_every"], 1)
+    integer("cluster.local_iterations", cluster["local_iterations"], 1, MOST_LOCAL)
     for key in ("grace", "deadline", "join_timeout"):
         number(f"cluster.{key}", cluster[key], above=0.0)
     for key in ("bind", "advertise"):

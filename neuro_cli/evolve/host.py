@@ -1,11 +1,13 @@
 """Host of a peer's election (:class:`neuro_cli.election.base.Host`): its network, clock, ledger and membership."""
 
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.connections import Connections
+from neuro_cli.evolve.network.leader_port import LeaderPort, Words
 from neuro_cli.evolve.peer_ledger import PeerLedger
-from neuro_cli.evolve.removal import RemovalDetector
 
 
 class HostNode(Protocol):
@@ -16,6 +18,7 @@ class HostNode(Protocol):
     connections: Connections
     peer_ledger: PeerLedger
     removal: RemovalDetector
+    leader_port: LeaderPort
 
 
 class ElectionHost:
@@ -50,3 +53,12 @@ class ElectionHost:
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         self._node.peer_ledger.fall_back(position, head, source)
+
+    def open_port(self, port: int) -> str:
+        return self._node.leader_port.open(port)
+
+    def close_port(self) -> None:
+        self._node.leader_port.close()
+
+    def knock(self, port: int, peers: list[str], answered: Callable[[Words], None]) -> None:
+        self._node.leader_port.knock(port, peers, answered)

@@ -8,17 +8,21 @@ from neuro_cli.evolve.network.messages import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 2"  # of messages between peers
+# names that elections had in the identities of earlier versions, which the hashes of their ledgers begin with
+FORMER = {"neuro_cli.election.succession.Succession": "neuro_cli.election.takeover.Takeover"}
 HISTORY = "neuro evolve 1"  # of committed records: runs of earlier versions can be read and continued
 
 
 def cluster_identity(config: dict[str, Any], initial: str) -> dict[str, Any]:
     """Identity as keys and values; ``initial``: SHA-256 of the initial parameters."""
+    local = config["cluster"].get("local_iterations", 1)
     return {
+        **({} if local == 1 else {"cluster.local_iterations": local}),
         "protocol": HISTORY,
         "noise": LAW,
         **identity_of(config),
         **flatten(config["selection"], "selection"),
-        "election": config["election"]["_target_"],
+        "election": FORMER.get(config["election"]["_target_"], config["election"]["_target_"]),
         "initial parameters": initial,
     }
 

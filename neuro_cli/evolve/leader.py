@@ -9,9 +9,9 @@ import numpy as np
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.collector import Collector, ScoreReport
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import InvalidRecordError, LedgerRecord, decoded, encoded
+from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog

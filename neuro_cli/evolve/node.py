@@ -17,20 +17,21 @@ from typing import Any
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.dispatch import Dispatch
 from neuro_cli.evolve.events import Committed, Failed, Reset
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.host import ElectionHost
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import LedgerRecord
-from neuro_cli.evolve.membership import Membership
+from neuro_cli.evolve.members.heartbeat import Heartbeat
+from neuro_cli.evolve.members.membership import Membership
+from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.channel import ChannelTraffic
 from neuro_cli.evolve.network.connections import Connections
+from neuro_cli.evolve.network.leader_port import LeaderPort
 from neuro_cli.evolve.network.listener import Listener
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.peer_ledger import PeerLedger
-from neuro_cli.evolve.removal import RemovalDetector
 from neuro_cli.evolve.reporter import Reporter
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
@@ -73,10 +74,11 @@ class Node:
         self.me = self._new_name()
         self.dispatch, self.removal = Dispatch(self), RemovalDetector(self)
         self.connections = Connections(
-            self.tls, self.traffic, lambda: self._hello("link"), self.dispatch.connection_changed, self.removal.refused
+            self.tls, self.traffic, lambda: self.greeting("link"), self.dispatch.connection_changed, self.removal.refused
         )
         self.peer_ledger = PeerLedger(self, run, ledger)
         self.heartbeat, self.listener = Heartbeat(self), Listener(self)
+        self.leader_port = LeaderPort(self, self.listener.accept)
         self.leader, self.reporter = Leader(self, selection, sigma), Reporter(self)
         self.state_transfer, self.membership = StateTransfer(self), Membership(self)
 
@@ -180,9 +182,10 @@ class Node:
 
     def hello(self, purpose: str) -> dict[str, Any]:
         """First message of a connection that we open for ``purpose``, with the identity of our run."""
-        return self._hello(purpose) | {"identity": self.identity}
+        return self.greeting(purpose) | {"identity": self.identity}
 
-    def _hello(self, purpose: str) -> dict[str, Any]:
+    def greeting(self, purpose: str) -> dict[str, Any]:
+        """First message of a connection to a peer of our own cluster."""
         return {"k": "hello", "for": purpose, "format": FORMAT, "peer": self.me, "cluster": self.cluster}
 
     # reports of the parts

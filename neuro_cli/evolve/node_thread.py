@@ -12,8 +12,8 @@ from typing import Any
 
 from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.events import Failed
+from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.node import Node
-from neuro_cli.evolve.status import status_of
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class NodeThread:
         self._call(self.node.peer_ledger.compact, iteration)
 
     def status(self) -> dict[str, Any]:
-        """:func:`neuro_cli.evolve.status.status_of` the node."""
+        """:func:`neuro_cli.evolve.members.status.status_of` the node."""
         return status_of(self.node)
 
     def stop(self, leave: bool) -> None:

@@ -13,15 +13,15 @@ from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
-from neuro_cli.evolve.model import check_model, first_member, snapshot_of, steps_of
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.replay import newest_snapshot, restore_run
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
-from neuro_cli.evolve.worker import PeerWorker, SeedPassing
+from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
+from neuro_cli.evolve.training.replay import newest_snapshot, restore_run
+from neuro_cli.evolve.training.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.record import RunRecord
@@ -50,7 +50,7 @@ class Peer:
 
     def _node(self, election: Election, listener: socket, address: str, secret: str) -> Node:
         parts, config, run = self.parts, self._config, self._run
-        check_model(parts)
+        check_model(parts, self._selection)
         steps = steps_of(parts)
         identity = cluster_identity(config, parameters_sha256(steps.centre))
         steps.head = origin(canonical(identity))
@@ -107,6 +107,8 @@ def limits_of(parts: Parts, initial: Snapshot) -> Limits:
         tensors=shapes_of(initial.tensors),
         tensor_bytes=sum(tensor.numel() * tensor.element_size() for tensor in initial.tensors.values()),
         first_member=lambda peer, iteration: first_member(peer, iteration, parts),
+        local_iterations=local_iterations(parts),
+        stride=stride(parts),
     )
 
 
@@ -114,7 +116,7 @@ def settings_of(config: dict[str, Any], address: str) -> Settings:
     cluster = config["cluster"]
     return Settings(
         address, cluster["join"], cluster["grace"], cluster["deadline"], cluster["late"], cluster["join_timeout"],
-        config["generations"], cluster["local_peers"],
+        config["generations"], cluster["local_peers"], cluster["bind"],
     )  # fmt: skip
 
 

@@ -36,6 +36,8 @@ class Reporter:
         if misfit(self._node.me, report, self._node.limits):
             return  # scored under a name that is given up: the worker scores the members of the new one
         self._pending = report
+        if self._node.entered.is_set():
+            self._node.election.finished()
         self.send()
         self._node.leader.decide()
 

@@ -15,3 +15,4 @@ class Settings:
     join_timeout: float
     generations: int
     begin_with: int  # peers to wait for before the first iteration
+    bind: str = "127.0.0.1"  # address of the leader port

@@ -15,11 +15,12 @@ from neuro_cli.run_folder.rows import read_rows
 
 @dataclass(frozen=True)
 class Measured:
-    """Median with its minimum and maximum."""
+    """Median with its minimum and maximum. ``tried``: the most that was spent on a goal in vain, None where it was reached."""
 
     value: float
     least: float
     most: float
+    tried: float | None = None
 
 
 def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
@@ -37,7 +38,8 @@ def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
     # a median that is a measured value, since infinite ones (never reached) have no mean with finite ones
     middle = statistics.fmean(values) if row.reduce == "mean" else _median(values)
     if row.spread is None:
-        return Measured(middle, min(values), max(values))
+        spent = [_column(line, row.value, row, path) for line in chosen if row.never and _fits(line, row.never)]
+        return Measured(middle, min(values), max(values), max(spent, default=None))
     least, most = ([_column(line, name, row, path) for line in chosen] for name in row.spread)
     return Measured(middle, min(least), max(most))
 

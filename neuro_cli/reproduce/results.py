@@ -63,8 +63,9 @@ def results_of(
     for row in entry.rows:
         record = records.get(row.run)
         verdict = troubles.get(row.name) or judge(
-            values[row.name].value, row.expect, {PUBLISHED: row.published, **others}, record is not None and record.gpu
-        )
+            values[row.name].value, row.expect, {PUBLISHED: row.published, **others}, record is not None and record.gpu,
+            values[row.name].tried, row.quantity.partition(" ")[0],
+        )  # fmt: skip
         lines.append(_line(entry, row, values.get(row.name), verdict, cells[row.run].command, record))
     return lines
 

@@ -49,14 +49,25 @@ class Verdict:
     reason: str = ""
 
 
-def judge(value: float, expectations: Sequence[Expectation], references: Mapping[str, float | None], gpu: bool) -> Verdict:
+def judge(
+    value: float,
+    expectations: Sequence[Expectation],
+    references: Mapping[str, float | None],
+    gpu: bool,
+    tried: float | None = None,
+    unit: str = "",
+) -> Verdict:
     """Judge ``value`` by all expectations. ``references``: published value and rows by name, None for a missing one.
 
     One that fails outweighs others that cannot be judged, and one that cannot be judged outweighs those that hold; so a row is
     reproduced when all expectations hold. Without expectations the value is a reference for other rows.
+
+    An infinite value or reference is a goal that was never reached, so no order of the two is known; ``tried`` (in ``unit``) was
+    spent on it, and a bound that lies within that is broken.
     """
+    spent = f"not reached in {tried:.4g} {unit}".strip() if math.isinf(value) and tried is not None else ""
     if not expectations:
-        return Verdict(REFERENCE)
+        return Verdict(REFERENCE, spent)
     broken, skipped, held = [], [], []
     for expectation in expectations:
         reference = expectation.of if isinstance(expectation.of, float) else references[expectation.of]
@@ -64,13 +75,18 @@ def judge(value: float, expectations: Sequence[Expectation], references: Mapping
             skipped.append(f"{expectation} is for a GPU, there is none")
         elif reference is None or math.isnan(reference):
             skipped.append(f"{expectation} is not judged, that was not measured")
+        elif math.isinf(reference):
+            skipped.append(f"{expectation} is not judged, that was never reached")
+        elif spent and not (expectation.kind == "at_most" and tried is not None and tried >= expectation.times * reference):
+            skipped.append(f"{expectation} is not judged")
         elif expectation.holds(value, reference):
             held.append(f"{expectation} holds")
         else:
             target = expectation.times * reference
             broken.append(f"not {expectation}" + ("" if expectation.of == target else f" = {target:.4g}"))
+    never = [spent] if spent else []
     if broken:
-        return Verdict(NOT_REPRODUCED, "; ".join(broken + skipped))
+        return Verdict(NOT_REPRODUCED, "; ".join(never + broken + skipped))
     if skipped:
-        return Verdict(NOT_MEASURABLE, "; ".join(skipped + held))
+        return Verdict(NOT_MEASURABLE, "; ".join(never + skipped + held))
     return Verdict(REPRODUCED)

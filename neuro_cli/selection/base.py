@@ -12,11 +12,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Scores:
-    """Fitnesses (k,) float32 of members ``first`` to ``first`` + k - 1 of ``iteration``."""
+    """Fitnesses (k,) float32 of members ``first`` to ``first`` + k - 1 of ``iteration``.
+
+    ``path``: members chosen in the local iterations before, in their order; the scored ones are perturbations on top of them.
+    """
 
     iteration: int
     first: int
     fitness: np.ndarray
+    path: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,12 @@ class Step:
 
 
 class Selection(ABC):
-    """Base of the selections. Both operations are functions of their arguments alone."""
+    """Base of the selections. Both operations are functions of their arguments alone.
+
+    ``local``: whether a worker may apply it several times to tries of its own before it reports (``cluster.local_iterations``).
+    """
+
+    local = False
 
     @abstractmethod
     def report(self, scores: Scores) -> Scores:

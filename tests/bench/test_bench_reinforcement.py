@@ -11,7 +11,8 @@ from inside import neuro_inside, one_line
 from worlds import neuro
 
 from neuro_cli.bench import reinforcement as bench
-from neuro_cli.bench.reinforcement import FIELDS, Trial, plan, table
+from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, Trial, plan, table
+from neuro_cli.bench.stopwatch import Evaluation
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 
@@ -53,6 +54,38 @@ def test_every_task_has_the_columns_that_the_issue_asks_for(task):
             assert setting["ddpg"].keys() == composed(verb="bench")["reinforcement"]["ddpg"].keys()
 
 
+def test_the_common_setting_is_one_for_all_tasks_and_the_registered_thresholds_are_gymnasiums():
+    gymnasium = pytest.importorskip("gymnasium")
+    tasks = list(settings()["tasks"])
+    cells = plan(settings(only=None, setting="common", threshold="registered", minutes=3, seeds=[1], columns=list(COLUMNS)))
+    assert {cell.column for cell in cells} == {"dises", "evolve", "openai_es", "ddpg"}
+    assert len(cells) == 4 * len(tasks)
+    assert {cell.minutes for cell in cells} == {3}
+    for column in ("dises", "evolve", "openai_es"):
+        programs = {}
+        for cell in cells:
+            if cell.column == column:
+                config = composed(*cell.program[2:], verb=cell.program[1])
+                task = config.pop("task")
+                assert cell.goal == config["stop"]["at"] == gymnasium.spec(task["id"]).reward_threshold
+                assert task["step_bonus"] == 0
+                config["stop"] = None
+                programs[cell.task] = json.dumps(config, sort_keys=True)
+        assert set(programs) == set(tasks)
+        assert len(set(programs.values())) == 1, column
+    learners = [json.loads(cell.program[1]) for cell in cells if cell.column == "ddpg"]
+    assert all(setting["ddpg"] == settings()["ddpg"] for setting in learners)
+    assert [setting["task"]["options"] for setting in learners] == [{"continuous": True}, {}, {}, {}, {}]
+
+
+def test_dises_is_algorithm_1():
+    (cell,) = plan(settings(columns=["dises"], setting="common", seeds=[1]))
+    config = composed(*cell.program[2:], verb="evolve")
+    assert config["selection"] == {"_target_": "neuro_cli.selection.maximum.Maximum"}
+    assert config["sampler"]["antithetic"] is False
+    assert config["cluster"]["local_iterations"] == 1
+
+
 def test_ddpg_has_continuous_actions_where_the_others_choose():
     (cell, _) = plan(settings(columns=["ddpg"]))
     assert json.loads(cell.program[1])["task"]["options"] == {"continuous": True}
@@ -62,7 +95,7 @@ def test_ddpg_has_continuous_actions_where_the_others_choose():
 def test_a_median_takes_seeds_that_did_not_arrive_for_slower():
     cells = plan(settings(columns=["evolve"], seeds=[1, 2, 3, 4, 5]))
     ends = [("goal", 0.5), ("budget", 15), ("goal", 3.0), ("goal", 1.5), ("itself", 2)]
-    line = table([row_of(cell, *end) for cell, end in zip(cells, ends, strict=True)], {"lunar_lander": 0.67})[0]
+    line = table([row_of(cell, *end) for cell, end in zip(cells, ends, strict=True)], {"lunar_lander": {"evolve": 0.67}})[0]
     assert line[:4] == ("lunar_lander to 200", "evolve", "3 of 5", "3.00 (0.50 to not reached)")
     assert line[-2:] == ("2.00", "0.67 min")
     even = table([row_of(cell, *end) for cell, end in zip(cells[:2], ends[:2], strict=True)], {})[0]
@@ -82,7 +115,8 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
         if failing and len(played) == 1:
             raise KeyboardInterrupt
         played.append(cell)
-        return {name: text for name, text in row_of(cell).items() if name != "machine"}
+        looks = [Evaluation(0.5, -20.0, 1e5), Evaluation(1.0, 210.0, 2e6)]
+        return {name: text for name, text in row_of(cell).items() if name != "machine"}, looks
 
     monkeypatch.setattr(bench, "_play", play)
     config = {"reinforcement": settings(columns=["openai_es"], seeds=[1, 2, 3], results=str(tmp_path / "table.csv"))}
@@ -92,6 +126,11 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
     bench.bench_reinforcement(config, tmp_path)
     assert [cell.seed for cell in played] == [1, 2, 3]
     assert "3 of 3" in capsys.readouterr().out
+    with (tmp_path / "table_curves.csv").open() as file:
+        curve = [(row["seed"], row["minute"], row["steps"], row["mean_return"]) for row in csv.DictReader(file)]
+    assert curve == [
+        (str(seed), *look) for seed in (1, 2, 3) for look in (("0.500", "100000", "-20.0"), ("1.000", "2000000", "210.0"))
+    ]
     config["reinforcement"]["tasks"]["lunar_lander"]["goal"] = 150
     config["reinforcement"]["seeds"] = [1]
     bench.bench_reinforcement(config, tmp_path)  # another goal is another cell
@@ -108,8 +147,13 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     ddpg = refused("reinforcement.columns=[ddpg]")
     assert ddpg == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install 'neuro-cli[baselines]'"
-    assert refused("reinforcement.columns=[dqn]") == "reinforcement.columns=dqn: must be one of evolve, openai_es, ars, ddpg"
+    assert (
+        refused("reinforcement.columns=[dqn]") == "reinforcement.columns=dqn: must be one of dises, evolve, openai_es, ars, ddpg"
+    )
     assert refused("reinforcement.only=[pong]").startswith("reinforcement.only=pong: must be one of lunar_lander, ")
+    assert refused("reinforcement.setting=best") == "reinforcement.setting=best: must be one of tuned, common"
+    assert refused("reinforcement.threshold=low") == "reinforcement.threshold=low: must be one of ours, registered"
+    assert refused("reinforcement.minutes=0") == "reinforcement.minutes=0: must be a number > 0"
     assert refused("reinforcement.seeds=[]") == "reinforcement.seeds=[]: must be a list of at least one"
     assert not (tmp_path / "outputs").exists()
 

@@ -16,6 +16,8 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.join=somewhere",), "cluster.join=somewhere: must be HOST:PORT"),
         (("cluster.late=never",), "cluster.late=never: must be one of drop, count"),
         (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
+        (("cluster.local_iterations=0",), "cluster.local_iterations=0: must be an integer from 1 to 256"),
+        (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
         (("cluster.local_peers=0",), "cluster.local_peers=0: must be an integer from 1 to 256"),
         (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
         (("cluster.from_run=there",), "cluster.from_run=there: its cluster may live on: join it, or found a new one"),
@@ -23,12 +25,13 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
         (("algo=snes",), "algo=snes: neuro evolve takes none: see election, selection and cluster"),
         (("distribution=replicated",), "distribution=replicated: neuro evolve takes none"),
-        (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
+        (("election=paxos",), "election=paxos: no such option; valid are raft, succession, takeover"),
         (
             ("layout=per_example", "sampler=sign_flip", "population=32"),
             "layout=per_example: neuro evolve scores all members on one",
         ),
         (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
+        (("election=takeover", "election.port=0"), "election.port=0: must be an integer from 1 to 65535"),
         (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),
         (("cluster.bind=",), "cluster.bind=: must be an address or the name of a host"),
         (("cluster.bind=null",), "cluster.bind=None: must be an address or the name of a host"),
@@ -53,6 +56,15 @@ def test_a_port_that_is_taken_is_named(tmp_path):
         port = taken.getsockname()[1]
         line = one_line(neuro_inside("evolve", f"cluster.port={port}", cwd=tmp_path, **SECRET))
         assert line == f"cluster.port={port}: cannot listen at 127.0.0.1: Address already in use"
+
+
+def test_a_leader_port_that_is_taken_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("election=takeover", f"election.port={port}", "cluster.local_peers=1", "threads=1")
+        line = one_line(neuro_inside("evolve", *arguments, cwd=tmp_path, **SECRET))
+    assert line == f"election.port={port}: the leader port cannot be opened: 127.0.0.1:{port}: Address already in use"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_peer_that_is_not_there_is_named(tmp_path):

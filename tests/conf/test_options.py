@@ -124,7 +124,9 @@ def test_another_option_is_another_run(group):
 
 @pytest.mark.parametrize("experiment", groups().get("experiment", []))
 def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
-    config = composed(f"experiment={experiment}")
+    overrides = OmegaConf.load(config_folder() / "experiment" / f"{experiment}.yaml").get("defaults", [])
+    own = {str(key).split("/")[-1] for entry in overrides for key in entry} & ROOTS.keys()
+    config = composed(f"experiment={experiment}", verb=ROOTS[own.pop()] if own else "train")
     RunConfig.of(config)
     if config["task"]["_target_"].endswith(".Reinforcement"):
         pytest.importorskip("gymnasium")

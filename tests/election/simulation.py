@@ -79,6 +79,7 @@ class Peer:
         self.proposed = (-1, 0.0)
         self.fetching: str | None = None
         self.committed = self.led = self.ticks = self.refusals = 0
+        self.finished = -1  # iteration that its worker has finished
 
     def start(self, members: list[str], term: int, newcomer: bool) -> None:
         self.election.start(self, self.name, members, term, newcomer)
@@ -124,6 +125,27 @@ class Peer:
     def wanted(self, peers: list[str]) -> None:
         self.wants = set(peers) - {self.name}
 
+    # a leader port, which one process of a machine holds
+
+    @property
+    def machine(self) -> int:
+        return int(self.name[1:]) % self.world.machines
+
+    def open_port(self, port: int) -> str:
+        holder = self.world.ports.get(self.machine)
+        if holder is not None and holder is not self and holder.alive:
+            return "Address already in use"
+        self.world.ports[self.machine] = self
+        return ""
+
+    def close_port(self) -> None:
+        if self.world.ports.get(self.machine) is self:
+            del self.world.ports[self.machine]
+
+    def knock(self, port: int, peers: list[str], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
+        machines = {self.world.peers[peer].machine for peer in peers if peer in self.world.peers} | {self.machine}
+        self.world.later(self.world.delay() + self.world.delay(), lambda: self.world.answer(self, machines, answered))
+
 
 @dataclass
 class Weather:
@@ -150,8 +172,9 @@ FAULTS = ["split", "one way", "pause", "kill", "join", "leave", "kill and join",
 class Simulation:
     """``elections()`` makes an election; ``safe``: a fork is a violation (takeover allows it and takes it back)."""
 
-    def __init__(self, seed: int, elections: Callable[[], Election], safe: bool, seconds: float = 4.0) -> None:
+    def __init__(self, seed: int, elections: Callable[[], Election], safe: bool, seconds: float = 4.0, machines: int = 1) -> None:
         self.seed, self.elections, self.safe, self.seconds = seed, elections, safe, seconds
+        self.machines, self.ports = machines, dict[int, Peer]()
         self.draw = random.Random(seed)
         self.now, self._order = 0.0, 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -207,6 +230,20 @@ class Simulation:
         other = self.peers[target]
         return other.alive and (source, target) not in self.blocked and (target, source) not in self.blocked
 
+    def answer(self, peer: Peer, machines: set[int], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
+        """What the leader ports of ``machines`` say; a process that sleeps or is cut off does not answer."""
+        if peer.paused_until > self.now:
+            self.later(peer.paused_until - self.now + 0.001, lambda: self.answer(peer, machines, answered))
+            return
+        words = []
+        for machine in sorted(machines & self.ports.keys()):
+            leader = self.ports[machine]
+            word = leader.election.word() if leader.started else None
+            if word is not None and self._reaches(peer.name, leader.name) and leader.paused_until <= self.now:
+                words.append((leader.name, word))
+        if peer.alive:
+            answered(words)
+
     def fetch(self, peer: Peer, source: str | None, position: int, attempt: int = 0) -> None:
         """What ``neuro_cli.evolve`` does: take the iterations that are lacked from the source, the leader, or any other."""
         if not peer.alive or not peer.started:
@@ -247,6 +284,10 @@ class Simulation:
         peer.ticks += 1
         self._connect(peer)
         if peer.started and peer.alive:
+            here = len(peer.ledger.records)
+            if peer.finished != here and peer.ticks % 3 == 0:  # its worker has scored its members
+                peer.finished = here
+                peer.election.finished()
             peer.election.tick()
             if peer.ticks % 5 == 0:
                 self._watch(peer)

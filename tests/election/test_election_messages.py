@@ -30,8 +30,9 @@ VALID = {
     "here": {},
     "ahead": {"position": 7, "head": b"12345678"},
     "led": {"leader": "a@b:1"},
+    "level": {},
 }
-ALL = {**FIELDS, **takeover.FIELDS}
+ALL = {**FIELDS, **takeover.FirstToFinish.fields}
 ANYTHING = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=3), st.binary(max_size=3)

@@ -13,7 +13,8 @@ import numpy as np
 
 from neuro_cli.election.base import Election
 from neuro_cli.election.raft import Raft
-from neuro_cli.election.takeover import Takeover
+from neuro_cli.election.succession import Succession
+from neuro_cli.election.takeover import FirstToFinish
 from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.identity import FORMAT, canonical
@@ -42,7 +43,16 @@ LIMITS = Limits(
 
 
 def election_of(name: str) -> Election:
-    return Raft(0.2, 0.8, 1.6, 1000) if name == "raft" else Takeover(0.1, 0.6, 1.4)
+    """An election by its name; ``takeover PORT`` for the one with a leader port."""
+    kind, _, port = name.partition(" ")
+    if kind == "takeover":
+        return FirstToFinish(int(port))
+    return Raft(0.2, 0.8, 1.6, 1000) if kind == "raft" else Succession(0.1, 0.6, 1.4)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
 
 
 def report_on(peer: str, iteration: int) -> ScoreReport:
@@ -118,6 +128,13 @@ class InProcess:
             return function(*arguments)
 
         return asyncio.run_coroutine_threadsafe(called(), self.node.loop).result(timeout)
+
+    def die(self) -> None:
+        """End as a killed process does: without a word, with its sockets closed."""
+        self.scorer.ended.set()
+        self.call(self.node.finished.set)
+        wait(lambda: not self.node.running, 30.0, "the end of a node")
+        self.listener.close()
 
     def end(self, leave: bool = False) -> None:
         self.scorer.ended.set()

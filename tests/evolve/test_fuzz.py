@@ -107,7 +107,7 @@ async def over_tls(cluster: Cluster, peer: InProcess, grammar: Grammar, draw: ra
         channel.close()
 
 
-@pytest.fixture(scope="module", params=["raft", "takeover"])
+@pytest.fixture(scope="module", params=["raft", "succession"])
 def learning(request, tmp_path_factory):
     return request.param, learnt(tmp_path_factory.mktemp("learnt"), request.param, pytest.MonkeyPatch)
 
@@ -159,7 +159,7 @@ STALLING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("election", ["raft", "takeover"])
+@pytest.mark.parametrize("election", ["raft", "succession"])
 def test_wrong_reports_end_their_senders_connection_and_stall_nothing(election, tmp_path, caplog):
     cluster = Cluster(tmp_path, election)
     try:
@@ -189,7 +189,7 @@ def test_wrong_reports_end_their_senders_connection_and_stall_nothing(election, 
 
 def test_a_report_of_which_no_record_can_be_made_is_dropped_with_its_senders_name(tmp_path, caplog):
     """Fitnesses near the end of float32, with a shaping that takes them as they are."""
-    cluster = Cluster(tmp_path, "takeover")
+    cluster = Cluster(tmp_path, "succession")
     try:
         (leader,) = (peer for peer in cluster.honest if peer.leads)
         leader.call(setattr, leader.node.leader, "_selection", LinearCombination(1.0, "raw"))

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from neuro_cli.evolve.heartbeat import Heartbeat
+from neuro_cli.evolve.members.heartbeat import Heartbeat
 
 
 class Node:
@@ -23,7 +23,7 @@ class Node:
 @pytest.fixture
 def heartbeat(monkeypatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("neuro_cli.evolve.heartbeat.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("neuro_cli.evolve.members.heartbeat.time.monotonic", lambda: clock.now)
     found = Heartbeat(Node())
     found.begin(["a", "b", "c"])
     found.clock = clock

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from cluster_lab import Lab, consistent, leader_lines
+from node_lab import free_port
 
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.ledger import origin
 from neuro_cli.evolve.ledger.record import decoded
-from neuro_cli.evolve.model import apply, steps_of
+from neuro_cli.evolve.training.model import apply, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build
@@ -41,10 +42,11 @@ def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
 
 
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("election", ["raft", "takeover"])
+@pytest.mark.parametrize("election", ["raft", "succession", "takeover"])
 def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
     kills = KILLS if election == "raft" else KILLS // 5
-    lab = Lab(tmp_path, f"election={election}", "generations=10000000", "cluster.grace=3.0", "cluster.deadline=2.0", *WORK)
+    port = [f"election.port={free_port()}"] if election == "takeover" else []
+    lab = Lab(tmp_path, f"election={election}", *port, "generations=10000000", "cluster.grace=3.0", "cluster.deadline=2.0", *WORK)
     draw = random.Random(1)
     first = lab.start()
     for _ in range(SIZE - 1):

@@ -1,5 +1,7 @@
 """Malformed messages are refused with the wrong field, and shown without characters that a terminal would obey."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from node_lab import COLUMNS, LIMITS, POPULATION, own_first, report_on
@@ -57,6 +59,43 @@ def test_a_report_is_of_its_senders_own_members():
         report_of(ME.replace("0", "1"), message_of(report_on(ME, 5)), LIMITS)
     best = ScoreReport(Scores(5, own_first(ME, 5) + 3, np.ones(1, np.float32)), POPULATION, np.ones(COLUMNS, np.float32))
     assert report_of(ME, message_of(best), LIMITS).scores.first == own_first(ME, 5) + 3  # selection=max
+
+
+STRIDE = 6
+SEVERAL = replace(LIMITS, local_iterations=3, stride=STRIDE)
+
+
+def sequence(**changes):
+    first = own_first(ME, 5)
+    scores = Scores(5, first + 2 * STRIDE + 1, np.ones(1, np.float32), (first + 3, first + STRIDE))
+    return message_of(ScoreReport(scores, 3 * POPULATION, np.ones(COLUMNS, np.float32))) | changes
+
+
+def test_a_sequence_of_local_iterations_comes_back_as_it_was():
+    found = report_of(ME, checked(sequence(), "report", "sequence"), SEVERAL)
+    first = own_first(ME, 5)
+    assert (found.scores.path, found.scores.first) == ((first + 3, first + STRIDE), first + 2 * STRIDE + 1)
+    assert message_of(found) == sequence()
+
+
+@pytest.mark.parametrize(
+    ("change", "limits", "why"),
+    [
+        ({"p": [own_first(ME, 5)]}, SEVERAL, "of 2 local iterations, a peer makes 3"),
+        ({"p": [own_first(ME, 5), own_first(ME, 5)]}, SEVERAL, "in local iteration 1, which is not its own"),
+        ({"p": [own_first(ME, 5) + POPULATION, own_first(ME, 5) + STRIDE]}, SEVERAL, "in local iteration 0, which"),
+        ({"m": own_first(ME, 5)}, SEVERAL, "which are not its own"),
+        ({"n": POPULATION}, SEVERAL, "on 4 members, a peer scores 12"),
+        ({}, LIMITS, "on 12 members, a peer scores 4"),
+        ({"n": POPULATION}, LIMITS, "of 3 local iterations, a peer makes 1"),
+        ({"p": []}, SEVERAL, "p=.* is not 1 to 255 times"),
+        ({"p": [0] * 256}, SEVERAL, "p=.* is not 1 to 255 times"),
+        ({"p": [-1, 2]}, SEVERAL, "p=.* is not 1 to 255 times an integer"),
+    ],
+)
+def test_a_sequence_that_no_peer_can_have_found_is_refused(change, limits, why):
+    with pytest.raises(MalformedError, match=why):
+        report_of(ME, checked(sequence(**change), "report", "sequence"), limits)
 
 
 @pytest.mark.parametrize("kind", sorted(FIELDS))

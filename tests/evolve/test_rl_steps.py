@@ -10,8 +10,8 @@ from inside import neuro_inside, one_line
 from safetensors.torch import load_file
 
 from neuro_cli.evolve.ledger.record import LedgerRecord, decoded, encoded
-from neuro_cli.evolve.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
 from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.training.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options

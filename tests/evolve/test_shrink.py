@@ -4,6 +4,7 @@ import time
 
 import pytest
 from cluster_lab import Lab, Peer, consistent
+from node_lab import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -69,8 +70,10 @@ def test_the_follower_of_two_waits_and_says_what_to_do(tmp_path):
 
 
 @pytest.mark.timeout(600)
-def test_takeover_goes_on_down_to_one_survivor(tmp_path):
-    lab = Lab(tmp_path, "election=takeover", "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0")
+@pytest.mark.parametrize("election", ["succession", "takeover"])
+def test_the_rest_goes_on_down_to_one_survivor(tmp_path, election):
+    port = [f"election.port={free_port()}"] if election == "takeover" else []
+    lab = Lab(tmp_path, f"election={election}", *port, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0")
     try:
         founded(lab, 5)
         for _ in range(4):

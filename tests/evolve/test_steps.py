@@ -7,7 +7,7 @@ from configs import SAMPLERS, composed, sampler_of
 from test_ledger import START
 
 from neuro_cli.evolve.ledger.record import MEMBERS, LedgerRecord
-from neuro_cli.evolve.model import apply, check_model, first_member, steps_of
+from neuro_cli.evolve.training.model import apply, check_model, first_member, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options

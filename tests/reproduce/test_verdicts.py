@@ -90,6 +90,33 @@ def test_what_was_never_reached_is_slower_than_anything():
     assert Expectation("at_most", "ddpg").holds(0.7, never)
 
 
+@pytest.mark.parametrize(
+    ("value", "tried", "expectation", "other", "word", "reason"),
+    [
+        (math.inf, 6.0, Expectation("at_most", PUBLISHED), 1.0, NOT_REPRODUCED, "not reached in 6 minutes; not ≤ published"),
+        (math.inf, 0.5, Expectation("at_most", PUBLISHED), 1.0, NOT_MEASURABLE, "not reached in 0.5 minutes; ≤ published is"),
+        # no order is known of a run that never got there: neither its own nor that of others to it
+        (math.inf, 15.0, Expectation("at_least", "other"), 1.0, NOT_MEASURABLE, "not reached in 15 minutes; ≥ “other” is not"),
+        (0.6, None, Expectation("at_most", "other"), math.inf, NOT_MEASURABLE, "≤ “other” is not judged, that was never reached"),
+        (
+            math.inf,
+            15.0,
+            Expectation("at_most", "other"),
+            math.inf,
+            NOT_MEASURABLE,
+            "not reached in 15 minutes; ≤ “other” is not",
+        ),
+        (0.6, None, Expectation("at_most", "other"), 0.7, REPRODUCED, ""),
+        (math.inf, 15.0, None, 1.0, REFERENCE, "not reached in 15 minutes"),
+    ],
+)
+def test_a_goal_that_was_never_reached_reproduces_no_order(value, tried, expectation, other, word, reason):
+    references = {PUBLISHED: 5.67 if other > 1 else 1.0, "other": other}
+    found = judge(value, [expectation] if expectation else [], references, False, tried, "minutes")
+    assert found.word == word
+    assert found.reason.startswith(reason)
+
+
 def test_an_expectation_says_what_it_is():
     assert str(Expectation("at_most", PUBLISHED, 1.25)) == "≤ 1.25 x published"
     assert str(Expectation("at_least", "iid", 0.95)) == "≥ 0.95 x “iid”"
@@ -119,7 +146,8 @@ def test_a_number_is_the_middle_of_the_rows_that_are_meant(folder, tmp_path):
 
 def test_a_goal_that_was_not_reached_counts_as_slowest(folder):
     once = measured(replace(ROW, never={"ended": "budget"}), [folder])
-    assert (once.value, once.least, once.most) == (4.0, 3.0, math.inf)
+    assert (once.value, once.least, once.most, once.tried) == (4.0, 3.0, math.inf, 5.0)
+    assert measured(ROW, [folder]).tried is None
     mostly = measured(replace(ROW, where={"what": "iid"}, never={"round": 1}), [folder])
     assert mostly.value == math.inf
 

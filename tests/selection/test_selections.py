@@ -37,6 +37,15 @@ def test_the_best_member_becomes_the_model_and_of_equals_the_first_address():
     assert (told.iteration, told.first, told.fitness.tolist()) == (3, 101, [np.float32(0.9)])
 
 
+def test_the_best_member_brings_its_local_iterations_along():
+    scores = Scores(3, 140, np.array([0.2, 1.5], np.float32), (100, 121))
+    told = Maximum().report(scores)
+    assert (told.first, told.path) == (141, (100, 121))
+    steps = Maximum().choose([*REPORTS, told], SIGMA)
+    assert plain(steps) == [(3, member, [np.float32(SIGMA)]) for member in (100, 121, 141)]
+    assert [kind.local for kind in (Maximum, LinearCombination)] == [True, False]
+
+
 def test_a_linear_combination_is_the_step_of_an_evolution_strategy():
     steps = LinearCombination(0.02, "centred_rank").choose(REPORTS[:2], SIGMA)
     fitness = np.concatenate([REPORTS[1].fitness, REPORTS[0].fitness])  # by address

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.dispatch import Dispatch
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.identity import FORMAT, difference
 from neuro_cli.evolve.ledger.ledger import Ledger
+from neuro_cli.evolve.members.heartbeat import Heartbeat
+from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.network.admission import Admission
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic
 from neuro_cli.evolve.network.messages import PURPOSES, Limits, MalformedError, checked, printable, shown
@@ -19,7 +20,6 @@ from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 from neuro_cli.evolve.network.tls import Credentials
 from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.evolve.state_transfer import Snapshot, serve
-from neuro_cli.evolve.status import status_of
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +112,9 @@ class Listener:
                 return  # joining ourselves: ask again
             channel.send({"k": "cluster", "cluster": node.cluster})
             await serve(channel, node.ledger, hello["next"], hello["head"], node.limits.origin, node.snapshot)
+        elif purpose == "leader":
+            word = node.election.word() if node.entered.is_set() else None
+            channel.send({"k": "leader", "leader": None} if word is None else {"k": "word", "peer": node.me, "m": word})
         elif purpose == "status":
             channel.send({"k": "status", **status_of(node), "head": node.ledger.head, "cluster": node.cluster})
         else:
@@ -131,7 +134,7 @@ class Listener:
             return None
         if peer.partition("@")[0] != channel.identifier:
             return "it speaks under the name of another: its key is not that of the name"
-        if purpose == "link":
+        if purpose in ("link", "leader"):
             if hello["cluster"] != node.cluster:
                 return "it belongs to another cluster"
             election = node.election

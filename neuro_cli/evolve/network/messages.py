@@ -15,6 +15,7 @@ MOST_MEMBERS = 4096  # peers of a cluster
 HEAD, DIGEST = 32, 64  # bytes of a SHA-256, its hex digits
 SHOWN = 60  # characters of a wrong value in a log line
 PART = 2**20  # bytes of a snapshot in a message
+MOST_LOCAL = 256  # local iterations of a report
 
 
 class MalformedError(ConnectionError):
@@ -85,18 +86,24 @@ _FLOATS = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 a
 _CONFIG = Field(lambda value: type(value) is dict and _is_plain(value), "the keys and values of a config")
 _HELLO = {"format": _text(64), "cluster": _CLUSTER}
 
+_REPORT = {
+    "i": _whole(0, MOST_ITERATIONS - 1), "m": _whole(0, MEMBERS - 1), "f": _FLOATS, "n": _whole(1, MEMBERS), "a": _FLOATS,
+}  # fmt: skip
+
 FIELDS: Mapping[str, Mapping[str, Field]] = {
     # a connection begins with one of these
     "hello for link": _HELLO | {"peer": _NAME},
     "hello for enter": _HELLO | {"peer": _NAME, "identity": _CONFIG},
     "hello for leave": _HELLO | {"peer": _NAME, "identity": _CONFIG},
     "hello for fetch": _HELLO | {"peer": _NAME, "identity": _CONFIG, "next": _ITERATION, "head": _bytes(HEAD, HEAD)},
+    "hello for leader": _HELLO | {"peer": _NAME},
     "hello for status": _HELLO | {"peer": _text(400)},
     # the answer to it
     "refused": {"refused": _text(2000)},
     "ok": {},
     "cluster": {"cluster": _CLUSTER},
     "leader": {"leader": _or_none(_NAME)},
+    "word": {"peer": _NAME, "m": Field(lambda value: type(value) is dict, "a message of the election")},
     "members": {"members": _several(_NAME, 1, MOST_MEMBERS), "term": _TERM},
     "status": {
         "me": _NAME, "members": _several(_NAME, 1, MOST_MEMBERS), "leader": _or_none(_NAME), "term": _TERM,
@@ -116,13 +123,12 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "records": {"records": _several(_bytes(1, 2**26), 0, 500)},
     # on a link
     "ping": {"next": _ITERATION, "at": _whole(-1, MOST_ITERATIONS)},
-    "report": {
-        "i": _whole(0, MOST_ITERATIONS - 1), "m": _whole(0, MEMBERS - 1), "f": _FLOATS, "n": _whole(1, MEMBERS), "a": _FLOATS,
-    },
+    "report": _REPORT,
+    "sequence": _REPORT | {"p": _several(_whole(0, MEMBERS - 1), 1, MOST_LOCAL - 1)},  # of several local iterations
     "election": {"m": Field(lambda value: type(value) is dict, "a message of the election")},
 }  # fmt: skip
 PURPOSES = tuple(kind for kind in FIELDS if kind.startswith("hello for "))
-ON_A_LINK = ("ping", "report", "election")
+ON_A_LINK = ("ping", "report", "sequence", "election")
 
 
 def checked(message: Any, *kinds: str) -> dict[str, Any]:
@@ -165,7 +171,8 @@ def printable(text: str, most: int) -> str:
 @dataclass(frozen=True)
 class Limits:
     """Limits of one run's messages. ``tensors``: shape and dtype of each in a snapshot; ``origin``: the hash before the first
-    record; ``first_member(peer, iteration)``: the first of the peer's addresses."""
+    record; ``first_member(peer, iteration)``: the first of the peer's addresses; ``stride``: addresses from one local
+    iteration to the next."""
 
     population: int
     columns: int
@@ -173,6 +180,13 @@ class Limits:
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
     tensor_bytes: int
     first_member: Callable[[str, int], int]
+    local_iterations: int = 1
+    stride: int = 0
+
+    def members(self, peer: str, iteration: int, local: int) -> range:
+        """Members that a peer scores in a local iteration."""
+        first = self.first_member(peer, iteration) + local * self.stride
+        return range(first, first + self.population)
 
     @property
     def message(self) -> int:

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.distribution.base import refuse_nan
-from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.events import Committed, Failed, Reset
-from neuro_cli.evolve.model import apply, first_member, restore_snapshot, steps_of
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
+from neuro_cli.evolve.training.tries import tries
 from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.runner.target import Target
-from neuro_cli.selection.base import Scores, Selection
+from neuro_cli.selection.base import Selection
 
 log = logging.getLogger(__name__)
 
@@ -135,18 +134,9 @@ class PeerWorker:
         self._scored, self._saved = (-1, ""), -1
 
     def _score(self) -> None:
-        parts, iteration = self._parts, self._at.generation
+        iteration, me = self._at.generation, self._node.me
         self._network.work_on(iteration)
-        population = parts.config.population
-        me = self._node.me
-        first = first_member(me, iteration, parts)
-        members = range(first, first + population)
-        scorer = parts.distribution.job.scorer
-        scores = scorer.scores(steps_of(parts).proposal(), iteration, members) / scorer.examples
-        refuse_nan(scores, iteration)
-        fitness = scores[:, 0].astype(np.float32)
-        chosen = self._selection.report(Scores(iteration, first, fitness))
-        report = ScoreReport(chosen, population, scores.mean(axis=0).astype(np.float32))
+        report = tries(self._parts, self._selection, me, iteration)
         self._scored = (iteration, me)
         self._network.submit(report)
 

@@ -3,6 +3,7 @@
 import logging
 
 import numpy as np
+from torch import Tensor
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
@@ -11,6 +12,7 @@ from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.runner.build import Parts
+from neuro_cli.selection.base import Selection, Step
 
 log = logging.getLogger(__name__)
 
@@ -24,14 +26,15 @@ def steps_of(parts: Parts) -> SeedSteps:
 
 def apply(parts: Parts, record: LedgerRecord, head: bytes) -> None:
     """Apply a committed record to the model, with the same bits on every peer, now or in a replay."""
-    sampler, columns = parts.distribution.job.sampler, parts.layout.size
-    sums = []
-    for step in record.steps:
-        weights = step.coefficients[None].astype(np.float64)
-        members = range(step.first, step.first + len(step.coefficients))
-        sums.append(sampler.combine(weights, (1,), step.iteration, members, 0, columns)[0])
-    steps_of(parts).step(sums, head)
+    steps_of(parts).step([moved_by(parts, step) for step in record.steps], head)
     parts.task.absorb(record.iteration, record.means.astype(np.float64), record.members)
+
+
+def moved_by(parts: Parts, step: Step) -> Tensor:
+    """Sum (M,) that ``step`` adds to the parameters."""
+    weights = step.coefficients[None].astype(np.float64)
+    members = range(step.first, step.first + len(step.coefficients))
+    return parts.distribution.job.sampler.combine(weights, (1,), step.iteration, members, 0, parts.layout.size)[0]
 
 
 def snapshot_of(parts: Parts) -> Snapshot:
@@ -58,13 +61,37 @@ def first_member(peer: str, iteration: int, parts: Parts) -> int:
     sampler = parts.distribution.job.sampler
     drawn = text_address(f"{peer} {iteration}")
     # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
-    drawn = min(drawn, 2**32 - 2 * sampler.directions)
+    drawn = min(drawn, 2**32 - 2 * sampler.directions - (local_iterations(parts) - 1) * _spacing(parts))
     drawn -= drawn % (sampler.noise_period or 1)
-    return drawn * (2 if sampler.antithetic else 1)
+    return drawn * _sides(parts)
 
 
-def check_model(parts: Parts) -> None:
+def local_iterations(parts: Parts) -> int:
+    """Rounds of tries of a worker between two reports; 1 in runs of versions that had no other."""
+    return int(parts.config.plain["cluster"].get("local_iterations", 1))
+
+
+def stride(parts: Parts) -> int:
+    """Members from the first of a local iteration to the first of the next."""
+    return _spacing(parts) * _sides(parts)
+
+
+def _spacing(parts: Parts) -> int:
+    """Directions of a local iteration, up to the next start of a run that shares noise."""
+    sampler = parts.distribution.job.sampler
+    period = sampler.noise_period or 1
+    return -(-sampler.directions // period) * period
+
+
+def _sides(parts: Parts) -> int:
+    return 2 if parts.distribution.job.sampler.antithetic else 1
+
+
+def check_model(parts: Parts, selection: Selection | None = None) -> None:
     """Raise UserError for a config that seed passing does not support."""
+    if selection is not None and not selection.local and local_iterations(parts) > 1:
+        allowed = "must be 1, or selection=max: a worker's own steps are the seeds of its best members"
+        raise ConfigError("cluster.local_iterations", local_iterations(parts), allowed)
     if not isinstance(parts.algo, SeedSteps):
         raise UserError("algo: neuro evolve has one of its own; what moves the model is chosen by selection=")
     if parts.config.layout != "shared_batch":

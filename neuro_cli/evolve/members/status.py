@@ -5,7 +5,7 @@ import time
 from typing import Any, Protocol
 
 from neuro_cli.election.base import Election
-from neuro_cli.evolve.heartbeat import Heartbeat
+from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.peer_ledger import PeerLedger
 
 

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.election.base import Election
-from neuro_cli.evolve.heartbeat import Heartbeat
 from neuro_cli.evolve.ledger.ledger import Ledger
+from neuro_cli.evolve.members.heartbeat import Heartbeat
+from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of
-from neuro_cli.evolve.removal import RemovalDetector
 from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import StateTransfer
 

@@ -1,11 +1,11 @@
-"""Takeover among peers in memory: one leader after any loss, down to the last; the longer history stands after a split."""
+"""Succession among peers in memory: one leader after any loss, down to the last; the longer history stands after a split."""
 
 import random
 from typing import Any
 
 import pytest
 
-from neuro_cli.election.takeover import Takeover
+from neuro_cli.election.succession import Succession
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Host:
 
     def __init__(self, net: "Net", name: str) -> None:
         self.net, self.name, self.history = net, name, []
-        self.election = Takeover(0.1, 0.6, 1.4)
+        self.election = Succession(0.1, 0.6, 1.4)
         self.election.draw = random.Random(f"{net.seed} {name}")
 
     def send(self, peer: str, message: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ import time
 from typing import Protocol
 
 from neuro_cli.election.base import Election
-from neuro_cli.evolve.heartbeat import Heartbeat
+from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
-from neuro_cli.evolve.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore, write_atomically
 from neuro_cli.run_folder.summary import parameters_sha256
@@ -24,6 +24,8 @@ from neuro_cli.runner.load import read_config
 from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
+
+PUBLISHED = "neuro_cli.election.takeover.FirstToFinish"
 
 
 def newest_snapshot(run: Path) -> Snapshot | None:
@@ -46,7 +48,10 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
     """
     ledger = read_ledger(run)
     if ledger.base == 0 and ledger.head_at(0) != start:
-        raise ConfigError("cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, ...)")
+        other = "it is of another config (task, model, seed, sampler, selection, election, ...)"
+        if parts.config.plain["election"]["_target_"] == PUBLISHED:
+            other += "; what earlier versions called election=takeover is election=succession now"
+        raise ConfigError("cluster.from_run", run, other)
     snapshot = None if from_start else newest_snapshot(run)
     if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
         restore_snapshot(parts, snapshot)

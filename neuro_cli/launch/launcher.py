@@ -136,7 +136,7 @@ def mpiexec_launcher() -> Launcher:
 
 def launcher_at(path: str) -> Launcher:
     """Launcher at the mpiexec ``path``, asked for its kind."""
-    asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+    asked = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
 
 

@@ -73,3 +73,17 @@ class Ranks(BaseTask):
             raise ValueError("all ranks have failed")
         pids = world.all_gather(np.array([os.getpid()], np.int64), [1] * world.size) if self.what != "alone" else []
         return {"pids": [int(pid) for pid in pids], "size": world.size, "text": "x\n\0\xff" * 50_000}
+
+
+@dataclass
+class EveryByte(BaseTask):
+    """A result that a terminal or a line-wise launcher would change."""
+
+    count: int
+
+    def run(self) -> bytes:
+        return bytes(range(256)) * self.count + b"\r\n\n\r\x04\x03"
+
+    @classmethod
+    def result_to_bytes(cls, result: bytes) -> bytes:
+        return result

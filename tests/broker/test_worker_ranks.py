@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
-from made_tasks import Ranks
+from made_tasks import EveryByte, Ranks
 from worlds import alive, descendants, needs_mpi
 
 from neuro_cli.broker.local_cluster import cluster_config
@@ -34,7 +34,7 @@ def run_all(work: Callable[[TaskProcess[Given]], Awaitable[None]], memory: Memor
     """Run ``work`` with a process of two ranks, which is closed at the end."""
 
     async def whole() -> None:
-        process = TaskProcess[Given]({"Ranks": place_of(Ranks)}, 10**6, memory, ranks=2)
+        process = TaskProcess[Given]({task.kind: place_of(task) for task in (Ranks, EveryByte)}, 10**6, memory, ranks=2)
         try:
             async with asyncio.timeout(300):
                 await work(process)
@@ -65,11 +65,14 @@ def test_a_task_runs_on_all_ranks_of_one_mpi_job_and_rank_0_answers():
         assert first["pids"] == second["pids"]  # the job lives on
         assert first["text"] == "x\n\0\xff" * 50_000
         assert process.pid is not None
-        assert set(first["pids"]) < set(descendants(process.pid))
+        assert set(first["pids"]) <= set(descendants(process.pid))
         both = await attempt(process, "fail", -1)
         assert both.ending == Ending.RAISED
         assert "all ranks have failed" in both.error
         assert (await attempt(process, "alone")).ending == Ending.DONE
+        every = await process.run(Given(EveryByte(300).to_bytes(), "EveryByte"))
+        assert every is not None
+        assert every.payload == EveryByte(300).run()
         await process.close()
         await gone(first["pids"])
 

@@ -51,7 +51,8 @@ def main() -> None:
         attempt = work() if world is None else world.run(work)
         if world is None or world.answers:
             with suppress(BrokenPipeError):  # the owner has ended, and so does the input
-                results.write(framed(*attempt.frame()))
+                # Open MPI's launcher passes on whole lines
+                results.write(framed(*attempt.frame()) + (b"" if world is None else b"\n"))
                 results.flush()
 
 

@@ -61,6 +61,7 @@ class TaskProcess(Generic[T]):
         ranks: int = 1,
     ) -> None:
         self._settings = json.dumps({"kinds": dict(kinds), "payload_limit": payload_limit, "ranks": ranks})
+        self._line_ends = 0 if ranks == 1 else 1  # bytes that follow a message through a launcher
         self._program = ["neuro_cli.broker.worker.child"] if ranks == 1 else ["neuro_cli.launch.task_world", str(ranks)]
         self._allows = json.dumps({name: list(values) for name, values in (allows or {}).items()})
         self._payload_limit, self._memory, self._threads = payload_limit, memory, threads
@@ -130,7 +131,9 @@ class TaskProcess(Generic[T]):
             process.stdin.write(framed({"kind": task.kind}, task.payload))
             async with asyncio.timeout(task.timeout_seconds or None):
                 await process.stdin.drain()
-                return attempt_of(await next_frame(process.stdout, self._payload_limit))
+                frame = await next_frame(process.stdout, self._payload_limit)
+                await process.stdout.readexactly(self._line_ends)
+                return attempt_of(frame)
         except TimeoutError:
             self._end(Ending.TIMED_OUT, f"the task took longer than its {task.timeout_seconds:g} s")
         except (OSError, asyncio.IncompleteReadError):

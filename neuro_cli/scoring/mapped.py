@@ -23,9 +23,9 @@ from torch.utils._pytree import tree_map
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.bodies import body
+from neuro_cli.scoring.handlers import HANDLERS
 from neuro_cli.scoring.hidden import HiddenMembers, quiet
 from neuro_cli.scoring.operators import Unsupported
-from neuro_cli.scoring.products import HANDLERS
 from neuro_cli.scoring.uses import Use, Uses
 
 READERS = frozenset(

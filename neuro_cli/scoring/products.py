@@ -1,19 +1,15 @@
-"""Uses of evolved weights that are done for all members at once, by the functions of torch that they are.
+"""Products of activations with an evolved matrix, or with a piece of one, for all members at once.
 
-A handler gives NotImplemented where it does not serve: then the parameters are replaced by their members' values.
+A function gives NotImplemented where it does not serve: then the parameters are replaced by their members' values.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring import recurrent
 from neuro_cli.scoring.hidden import HiddenMembers
-from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, lifted, numbers
+from neuro_cli.scoring.operators import LinearOperator
 from neuro_cli.scoring.uses import Piece, Use
 
 
@@ -94,148 +90,3 @@ def einsum(members: HiddenMembers, equation: Any, *operands: Any) -> Any:
     outcome = linear(members, given[1 - which].movedim(x.index(summed), -1), matrix)
     order = x.replace(summed, "") + kept
     return outcome if outcome is NotImplemented else outcome.permute([order.index(name) for name in made])
-
-
-def convolution(
-    members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> Any:  # fmt: skip
-    use = members.uses.get(weight)
-    if use is None or not use.whole or use.place.groups != groups:
-        return NotImplemented
-    return _convolved(members, use, ConvolutionOperator(geometry_of(weight, stride, padding, dilation, groups)), input, bias)
-
-
-def transposed_convolution(
-    members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
-    use = members.uses.get(weight)
-    if use is None or not use.whole or use.place.groups != groups:
-        return NotImplemented
-    more = numbers(output_padding, weight.dim() - 2)
-    operator = ConvolutionOperator(geometry_of(weight, stride, padding, dilation, groups), (0, *more) if len(more) == 1 else more)
-    return _convolved(members, use, operator, input, bias)
-
-
-def _convolved(members: HiddenMembers, use: Use, operator: ConvolutionOperator, input: Tensor, bias: Tensor | None) -> Tensor:
-    x, dims = members.show(input), use.tensor.dim()
-    single = x.dim() == dims  # an example without a batch
-    images = lifted((x.unsqueeze(1) if single else x).flatten(0, 1))
-    if dims != 4:  # what the compiled loops serve, and volumes in the one order that all row operations take
-        images = images.contiguous(memory_format=torch.channels_last if dims == 3 else torch.contiguous_format)
-    y = members.perturbed(use, operator, images, operator(images, use.tensor))
-    y = y.squeeze(2) if dims == 3 else y
-    made = members.hide(y if single else y.unflatten(0, (len(x), -1)))
-    return made if bias is None else made.add_(members.value(bias, "convolution").view(-1, *[1] * (dims - 2)))
-
-
-def embedding(members: HiddenMembers, weight: Tensor, indices: Tensor, *_: Any, **__: Any) -> Any:
-    use = members.uses.get(weight)
-    if use is None or not use.whole:
-        return NotImplemented
-    tokens = members.show(indices)
-    by_side = members.by_side(tokens.reshape(len(tokens), -1))  # (S, D, k)
-    sides, directions, count = by_side.shape
-    noise = members.noise.lines(use.place, by_side.transpose(0, 1).reshape(directions, -1).long())
-    noise = noise.unflatten(1, (sides, count)).transpose(0, 1)
-    made = weight[by_side] + members.scales(weight, noise.dim() - 1) * noise
-    return members.hide(made.reshape(*tokens.shape, *weight.shape[1:]))
-
-
-def embedding_bag(
-    members: HiddenMembers, input: Tensor, weight: Tensor, offsets: Any = None, max_norm: Any = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Any:  # fmt: skip
-    use = members.uses.get(weight)
-    if use is None:
-        return NotImplemented
-    rows = NotImplemented
-    if input.dim() == 2 and offsets is None and max_norm is None and padding_idx is None:
-        rows = embedding(members, weight, input)
-    if rows is NotImplemented:
-        raise Unsupported(f"an embedding bag of {use.place.name} with offsets, max_norm or padding_idx")
-    if per_sample_weights is not None:
-        rows = rows * members.value(per_sample_weights, "embedding_bag").unsqueeze(-1)
-    return {"max": rows.amax, "mean": rows.mean, "sum": rows.sum}[mode](1)
-
-
-def batch_norm(
-    members: HiddenMembers, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
-    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
-    """Batch norm with the statistics of each member's own examples; the running ones stay as they are."""
-    if training:
-        if input.numel() == input.shape[1]:
-            raise Unsupported("batch norm of a single value for each channel")
-        dimensions = [0, *range(2, input.dim())]
-        variance, mean = torch.var_mean(input, dimensions, correction=0, keepdim=True)
-        made = (input - mean) * torch.rsqrt(variance + eps)
-    else:
-        made = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
-    shape = (-1, *[1] * (input.dim() - 2))
-    if weight is not None:
-        made = made * members.value(weight, "batch_norm").view(shape)
-    return made if bias is None else made + members.value(bias, "batch_norm").view(shape)
-
-
-def attention(
-    members: HiddenMembers, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *rest: Any, **named: Any
-) -> Any:
-    """Attention of all members' examples at once: torch's map would do it member by member."""
-    query, key, value, attn_mask = (members.value(x, "attention") for x in (query, key, value, attn_mask))
-    dims = query.dim()
-    folded = [members.show(x) for x in (query, key, value)]
-    examples = folded[0].shape[:-3]
-    if dims > 3:
-        if any(x.shape[:-3] != examples for x in folded):
-            return NotImplemented
-        folded = [x.flatten(0, dims - 3) for x in folded]
-    mask = attn_mask
-    if mask is not None:
-        # (members, examples.., heads, L, S), each of them or one for all
-        shape = mask.shape[-2:] if dims == 2 else (*[1] * (dims - mask.dim()), *mask.shape)
-        mask = members.show(mask.reshape(shape))
-        if dims > 3:
-            mask = mask.expand(*examples, *mask.shape[-3:]).flatten(0, dims - 3)
-    made = F.scaled_dot_product_attention(folded[0], folded[1], folded[2], mask, *rest, **named)
-    return members.hide(made.unflatten(0, examples) if dims > 3 else made)
-
-
-def blank(members: HiddenMembers, *args: Any, function: Callable[..., Tensor], **kwargs: Any) -> Tensor:
-    """A new tensor of every member, as the module may write the members' values into it."""
-    made = function(*args, **kwargs)
-    return members.hide(made.repeat(members.count, *[1] * made.dim()))
-
-
-def _any_linear(members: HiddenMembers, input: Tensor, weight: Any, bias: Any) -> Tensor:
-    made = linear(members, input, weight, bias)
-    if made is NotImplemented:
-        made = F.linear(input, members.value(weight, "linear"), members.value(bias, "linear"))
-    return made
-
-
-def _recurrent(members: HiddenMembers, *args: Any, whole: Callable[..., Any], cell: recurrent.Cell, **kwargs: Any) -> Any:
-    return whole(partial(_any_linear, members), cell, *args, **kwargs)
-
-
-HANDLERS: dict[Any, Callable[..., Any]] = {
-    F.linear: linear,
-    torch.einsum: einsum,
-    torch.addmm: addmm,
-    Tensor.addmm: addmm,
-    Tensor.__rmatmul__: reversed_matmul,
-    torch.embedding: embedding,
-    F.embedding_bag: embedding_bag,
-    F.batch_norm: batch_norm,
-    F.scaled_dot_product_attention: attention,
-    **dict.fromkeys((torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__), matmul),
-    **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d), convolution),
-    **dict.fromkeys((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), transposed_convolution),
-    **{function: partial(blank, function=function) for function in (torch.zeros, torch.empty)},
-    **{getattr(torch, name): partial(_recurrent, whole=recurrent.layers, cell=getattr(recurrent, name))
-       for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
-    **{getattr(torch, f"{name}_cell"): partial(_recurrent, whole=recurrent.one_step, cell=getattr(recurrent, name))
-       for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
-}  # fmt: skip

@@ -134,8 +134,10 @@ def model(kind: type[nn.Module]) -> str:
     return f"model._target_={__name__}.{kind.__name__}"
 
 
-@pytest.mark.parametrize("kind", [Mixing, ByAttribute, Vision, Recurrent, Residual])
-@pytest.mark.parametrize("sampler", ["sign_flip", "low_rank"])
+@pytest.mark.parametrize(
+    ("kind", "sampler"),
+    [(Mixing, "low_rank"), (ByAttribute, "permutation"), (Vision, "sign_flip"), (Recurrent, "low_rank"), (Residual, "sign_flip")],
+)
 def test_other_networks_share_a_pass_too_and_nothing_is_said(kind, sampler, monkeypatch, caplog, recwarn):
     options = [f"sampler={sampler}", model(kind), "batch_size=24", *(["+model.kind=GRU"] if kind is Recurrent else [])]
     with caplog.at_level(logging.INFO):

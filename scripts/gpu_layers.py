@@ -3,7 +3,7 @@
     python scripts/gpu_layers.py tables OUT.json [ROUNDS]
     python scripts/gpu_layers.py inference OUT.json [ROUNDS]
 
-Sizes and batches are the paper's, precision bfloat16 (its half precision is float16, which we do not have). A forward pass
+Sizes and batches are the paper's, precision bfloat16 (its half precision, float16, is `neuro bench layer`'s). A forward pass
 is timed by replays of a CUDA graph, so that no launch by Python counts, for the reference too; with the noise given, as in
 the paper, and with fresh noise. Updates and inference are timed as they run: with a clock on the host, launches included.
 Every measurement takes turns with its reference; a round is one pair.

@@ -5,11 +5,11 @@ and E_i = E B_i flips the signs of its b columns (``sides=outputs`` here); a is 
 other: the probability that two of n samples are equal, that n samples are linearly dependent, the dimension of the space
 that samples span, and the variance of the dot product of two samples over that of two independent ones.
 
-The last one, derived: with flips of columns the dot product is a sum over b columns of a sign times |e_j|^2, a chi-squared
-number q of a degrees of freedom. Signs are independent, so its variance is b E[q^2] = b (a^2 + 2 a); that of IID samples is
-a b: a factor of 2 + a. The text says 2 + b / 4 and counts a numbers of b degrees of freedom. By the law of total variance such
-a number times a sign s has Var(q) + Var(s) E[q]^2 = 2 b + Var(s) b^2, which is b (2 + b / 4) if Var(s) is taken as 1/4: that
-of a coin of 0 and 1, where a sign's is 1.
+The last one, derived: with flips of columns the dot product is a sum over b columns of a sign times ``|e_j|**2``, a chi-squared
+number q of a degrees of freedom. Signs are independent, so its variance is ``b E[q**2] = b (a**2 + 2 a)``; that of IID samples is
+``a b``: a factor of 2 + a. The text says 2 + b / 4 and counts a numbers of b degrees of freedom. By the law of total variance
+such a number times a sign s has ``Var(q) + Var(s) E[q]**2 = 2 b + Var(s) b**2``, which is ``b (2 + b / 4)`` if ``Var(s)`` is
+taken as 1/4: that of a coin of 0 and 1, where a sign's is 1.
 """
 
 import math

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from neuro_cli.bench.layer_cases import cases
+from neuro_cli.bench.layer_held import HeldNoise
 from neuro_cli.bench.layer_memory import noise_numbers, peak_bytes
-from neuro_cli.bench.layer_methods import Method, method_of
+from neuro_cli.bench.layer_methods import Method, SharedPass
 from neuro_cli.bench.layer_subject import Subject
 from neuro_cli.bench.table import in_turn, ratios, show, write
 from neuro_cli.core.checks import one_of
@@ -64,6 +65,17 @@ def steps_of(names: Any) -> list[str]:
     if not isinstance(names, list) or not names:
         raise ConfigError("layer.steps", names, f"must be a list of some of {', '.join(STEPS)}")
     return [one_of("layer.steps", name, STEPS) for name in names]
+
+
+def method_of(subject: Subject, node: Any) -> Method:
+    """Method of the sampler that the config's ``node`` describes. Raises UserError."""
+    sampler = subject.sampler(node, 2)
+    if sampler.antithetic and subject.case.examples % 2:
+        raise ConfigError(
+            "layer", subject.case.examples, f"{subject.case.name}: antithetic pairs need an even number of examples"
+        )
+    shared = sampler.reuses_noise or subject.device.type != "cpu"
+    return SharedPass(subject, node) if shared else HeldNoise(subject, node)
 
 
 def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats: int) -> list[Row]:

@@ -1,7 +1,7 @@
 """Memory of one perturbation for each example: by formula, and measured.
 
-The paper's formula, in numbers, for a layer of M = a b weights, b and a its outputs and inputs, on n examples: n M of IID, half
-of it of antithetic pairs; with noise reuse M and, for each example, a sign or an index for every output, input, or both.
+The paper's formula, in numbers, for a layer of M weights on n examples: n M of IID, half of it of antithetic pairs; with noise
+reuse M and, for each example, a sign or an index for every output, every input, or both.
 """
 
 from collections.abc import Callable

@@ -10,10 +10,11 @@ from configs import composed
 from inside import neuro_inside, one_line
 from torch import nn
 
-from neuro_cli.bench.layer import bench_layer, precision_of
+from neuro_cli.bench.layer import bench_layer, method_of, precision_of
 from neuro_cli.bench.layer_cases import Case, cases, convolution, linear
+from neuro_cli.bench.layer_held import HeldNoise
 from neuro_cli.bench.layer_memory import noise_numbers, peak_bytes
-from neuro_cli.bench.layer_methods import SIGMA, HeldNoise, SharedPass, method_of
+from neuro_cli.bench.layer_methods import SIGMA, SharedPass
 from neuro_cli.bench.layer_subject import Subject
 from neuro_cli.core.errors import ConfigError, UserError
 
@@ -77,7 +78,7 @@ def test_noise_that_is_held_gives_each_example_a_member_of_its_own(place, pair):
     assert method.examples == 6
     method.draw(3)
     with torch.no_grad():
-        outputs = torch.cat([flat(method.outputs(thread)) for thread in range(2)]).reshape(6, -1)
+        outputs = torch.cat([rows for thread in range(2) for rows in method.outputs(thread)]).reshape(6, -1)
     sampler, candidate = made.sampler(IID | {"antithetic": pair}, 6), made.candidate()
     for example in range(6):
         direction, sign = sampler.side(example)
@@ -87,11 +88,6 @@ def test_noise_that_is_held_gives_each_example_a_member_of_its_own(place, pair):
         torch.testing.assert_close(outputs[example], wanted.flatten(), atol=1e-5, rtol=1e-4)
     wanted = sampler.combine(method_weights(6), (1,), 3, range(6), 0, made.layout.size)[0]
     torch.testing.assert_close(method.update(0) / SIGMA, wanted, atol=2e-2, rtol=1e-3)
-
-
-def flat(outputs):
-    """Outputs of examples as one tensor, whatever lists they come in."""
-    return outputs if isinstance(outputs, torch.Tensor) else torch.cat([flat(each) for each in outputs])
 
 
 def method_weights(count: int) -> np.ndarray:
@@ -127,7 +123,7 @@ def test_pairs_need_an_even_number_of_examples():
 
 
 def test_noise_beyond_memory_is_held_for_some_examples(monkeypatch):
-    monkeypatch.setattr("neuro_cli.bench.layer_methods.dense_directions", lambda size, device: 2)
+    monkeypatch.setattr("neuro_cli.bench.layer_held.dense_directions", lambda size, device: 2)
     made = subject(linear([8, 4], 10))
     assert [method_of(made, IID | {"antithetic": pair}).examples for pair in (False, True)] == [2, 4]
 

@@ -94,4 +94,5 @@ def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
         f"most {max(resumed):.2f}"
     )
     assert leaders >= kills / 2
-    assert statistics.median(elected) < 3.0
+    if election != "takeover":  # which has no clock but the peers' own iterations
+        assert statistics.median(elected) < 3.0

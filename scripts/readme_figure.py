@@ -17,14 +17,14 @@ from neuro_cli.run_folder.palette import BLUE, GREY
 ROOT = Path(__file__).resolve().parents[1]
 FIGURE = ROOT / "docs" / "noise_reuse.svg"
 RECORD = ROOT / "docs" / "results" / "full" / "nes_table_1.csv"
-LAYER = "linear 512, "
+LAYER = "512, 512, "
 # rows of the record, and what they are called here: the first two draw a number for every weight of every example
 ROWS = {
-    "iid": "iid",
-    "antithetic": "antithetic",
-    "permutation": "permutation",
-    "sign_flip": "sign_flip",
-    "low_rank 1 (not of the paper)": "low_rank",
+    "IID": "iid",
+    "Antithetic": "antithetic",
+    "Permutation": "permutation",
+    "Sign flip": "sign_flip",
+    "low_rank 1": "low_rank",
 }
 PLAIN = ("iid", "antithetic")
 KINDS = {GREY: "a draw for every weight", BLUE: "shared or low-rank noise"}

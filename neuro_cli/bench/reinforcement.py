@@ -35,7 +35,7 @@ COLUMNS = ("dises", "evolve", "openai_es", "ars", "ddpg")
 SEED_PASSING = ("dises", "evolve")
 SETTINGS, THRESHOLDS = ("tuned", "common"), ("ours", "registered")
 IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "command")
-CURVE = (*IDENTITY, "minute", "steps", "mean_return")
+CURVE = (*IDENTITY, "minute", "steps", RETURN.name)
 FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
 NEVER = 1_000_000  # generations: the budget ends a run
 

@@ -32,13 +32,18 @@ RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.y
 
 CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
 TABLES = "table"  # the group with options that are entries of neuro reproduce; several can be chosen
-NO_GROUPS = ("hydra",)  # folders of conf/ that hold no options of ours
+NO_GROUPS = ("hydra", TABLES)  # folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
 
 
 def groups() -> dict[str, list[str]]:
     """Config groups and their options."""
     folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name not in NO_GROUPS)
-    return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+    return {folder.name: options_in(folder.name) for folder in folders}
+
+
+def options_in(group: str) -> list[str]:
+    """Options in the folder of a group."""
+    return sorted(file.stem for file in (config_folder() / group).glob("*.yaml"))
 
 
 def groups_of(verb: str) -> set[str]:
@@ -83,7 +88,7 @@ class Checked:
 
 def checked(verb: str, arguments: list[str]) -> Checked:
     """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys."""
-    known = {group: options for group, options in groups().items() if group != TABLES or verb == "reproduce"}
+    known = groups() | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
     arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
     for text, override in zip(list(parsed.overrides), map(_parse, parsed.overrides), strict=True):

@@ -6,7 +6,7 @@ from neuro_cli.cli.overrides import checked, groups, parse_plain
 from neuro_cli.core.errors import UserError
 
 # groups that one verb alone has
-VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search", "table": "reproduce"}
+VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}
 
 
 @pytest.mark.parametrize("group", sorted(set(groups()) - {"experiment"}))
@@ -23,6 +23,14 @@ def test_the_first_and_the_last_option_are_chosen_with_and_without_a_plus(group,
 def test_every_option_is_chosen_with_and_without_a_plus(group, prefix):
     for option in groups()[group]:
         assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).arguments[-1] == f"{group}={option}"
+
+
+@pytest.mark.parametrize("chosen", ["nes_table_1", "[nes_table_1,ensemble_figure]", "all"])
+@pytest.mark.parametrize("prefix", ["", "+"])
+def test_entries_are_options_of_reproduce_alone(chosen, prefix):
+    assert checked("reproduce", [f"{prefix}table={chosen}"]).arguments[-1] == f"table={chosen}"
+    with pytest.raises(UserError, match="table"):
+        checked("train", [f"{prefix}table={chosen}"])
 
 
 def test_flags_come_first_whatever_the_order():

@@ -123,8 +123,8 @@ def test_the_readme_s_figures_of_the_figure_are_those_of_its_record():
     said = re.findall(r"([\d.]+) times", text)
     record = (ROOT / "docs" / "results" / "full" / "nes_table_1.md").read_text()
     assert len(said) == 2
-    for value, sampler in zip(said, ("sign_flip", "iid"), strict=True):
-        assert re.search(rf"^\| linear 512, {sampler} \|.*\| {re.escape(value)} \(", record, re.MULTILINE)
+    for value, method in zip(said, ("Sign flip", "IID"), strict=True):
+        assert re.search(rf"^\| 512, 512, {method} \|.*\| {re.escape(value)} \(", record, re.MULTILINE)
 
 
 # ---- layout

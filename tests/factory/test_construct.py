@@ -99,7 +99,7 @@ def test_an_option_is_made_as_hydra_makes_it(group, option):
 
 @pytest.mark.parametrize("experiment", groups()["experiment"])
 def test_algorithms_of_experiments_are_made_as_hydra_makes_them(experiment):
-    node = composed(f"experiment={experiment}")["algo"]
+    node = composed(f"experiment={experiment}", verb="evolve" if experiment == "distributed_evolution" else "train")["algo"]
     assert shown(construct(node)) == shown(as_hydra_does(node))
 
 

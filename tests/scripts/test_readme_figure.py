@@ -22,6 +22,6 @@ def test_the_figure_has_the_numbers_of_the_record(tmp_path):
         rows = {row["row"]: float(row["measured"]) for row in csv.DictReader(file)}
     shown = [text.removesuffix("x") for text in texts(kept) if text.endswith("x")]
     assert len(shown) == 5
-    for name, value in (("iid", shown[0]), ("antithetic", shown[1]), ("permutation", shown[2]), ("sign_flip", shown[3])):
-        assert f"{rows[f'linear 512, {name}']:.4g}" == value
+    for name, value in (("IID", shown[0]), ("Antithetic", shown[1]), ("Permutation", shown[2]), ("Sign flip", shown[3])):
+        assert f"{rows[f'512, 512, {name}']:.4g}" == value
     assert len(kept) < 50_000

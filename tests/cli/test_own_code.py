@@ -134,7 +134,7 @@ def test_a_saved_run_finds_nothing_in_the_current_folder(runs, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [(), ("ranks=2", "distribution=replicated")])
+@pytest.mark.parametrize("ranks", [(), pytest.param(("ranks=2", "distribution=replicated"), marks=pytest.mark.slow)])
 def test_a_users_package_in_the_current_folder_trains(ranks, tmp_path):
     """The README's `neuro train model._target_=my_package.Net`, and resumed where it is trusted, also on ranks.
 

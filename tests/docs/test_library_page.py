@@ -70,6 +70,7 @@ def test_ask_and_tell_find_the_constants_of_the_spring():
 
 
 @needs_mpi
+@pytest.mark.slow  # by default library/test_evolution.py goes on from the state of every sampler, on 1 and 2 ranks
 def test_a_script_that_was_killed_goes_on_with_the_same_bits_on_three_ranks(tmp_path):
     undisturbed = printed("resume.py", str(tmp_path / "undisturbed.pt"), "60").splitlines()
     command = [sys.executable, str(EXAMPLES / "resume.py"), str(tmp_path / "killed.pt"), "1000000"]

@@ -43,7 +43,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [pytest.param((), marks=pytest.mark.slow), ("ranks=2", "distribution=replicated")])
+@pytest.mark.parametrize("ranks", [(), pytest.param(("ranks=2", "distribution=replicated"), marks=pytest.mark.slow)])
 def test_a_second_command_is_refused_and_the_first_goes_on(ranks, tmp_path):
     process = started("train", *ENDLESS, *ranks, "hydra.run.dir=run", cwd=tmp_path)
     try:

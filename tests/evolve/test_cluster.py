@@ -99,7 +99,7 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     lab.wait(lambda: alone.iteration() > summary["generations"] + 3, 60, "a new cluster of the old history")
 
 
-@pytest.mark.slow  # by default the cluster above loses its leader; what one command has started ends with it in search and reproduce
+@pytest.mark.slow  # by default the cluster above loses its leader, and a search's processes end with it
 def test_the_default_cluster_ends_with_its_founder(tmp_path):
     """Three peers by one command; SIGKILL of the founder leaves no orphans, and a finished one leaves equal models."""
     mark = f"NEURO_TEST_MARK=evolve-{os.getpid()}"

@@ -1,6 +1,6 @@
 """Keeps the outcome of `neuro reproduce` in docs/results/SIZE/ and the tables of README and docs that are made of it.
 
-    python scripts/results.py outputs/reproduce/STAMP     copy CSV, Markdown and SVG of its entries, then fill the tables
+    python scripts/results.py outputs/reproduce/STAMP     copy CSV, Markdown and pictures of its entries, then fill the tables
     python scripts/results.py                             fill the tables
     python scripts/results.py --check                     exit code 1 where a table is not what its file says
 
@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from neuro_cli.reproduce.markdown import facts, headlines, summary, table
+from neuro_cli.reproduce.pictures import pictures_in
 from neuro_cli.reproduce.results import RowResult, read_results
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,6 +65,8 @@ def keep(folder: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         for suffix in (".csv", ".md", ".svg"):
             shutil.copyfile(path.with_suffix(suffix), place / f"{path.stem}{suffix}")
+        for picture in pictures_in(path.parent):
+            shutil.copyfile(picture, place / picture.name)
 
 
 def pages() -> list[Path]:

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli import overrides
 from neuro_cli.cli.main import help_text
-from neuro_cli.cli.overrides import groups
+from neuro_cli.cli.overrides import TABLES, groups
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import slurm_sweep
 
@@ -65,7 +65,7 @@ def composed_groups(verb: str, texts: tuple[str, ...], compose=overrides._compos
 
 def composed(verb: str, texts: tuple[str, ...]):
     """As ``overrides._compose``, but Hydra composes a choice of groups once, and plain values are set in a copy of it."""
-    known, parser = groups(), OverridesParser.create()
+    known, parser = {*groups(), TABLES}, OverridesParser.create()
     parsed = [parser.parse_override(text) for text in texts]
     plain = [
         override.type is OverrideType.CHANGE

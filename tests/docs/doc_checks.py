@@ -3,7 +3,9 @@
 Nothing is trained. Raises ``UserError`` or ``StaleError`` for a command that a reader would copy in vain.
 """
 
+import importlib
 import re
+import sys
 import tomllib
 from itertools import product
 from pathlib import Path
@@ -143,6 +145,8 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
     if "role=model" in arguments and not any(word.startswith("pool=") for word in arguments):
         arguments = [*arguments, "pool=broker"]
     (cwd / "my_package.py").write_text(NET)
+    sys.modules.pop("my_package", None)  # another test's
+    importlib.invalidate_caches()
     for word in arguments:
         if word == "table=FILE.yaml":
             (cwd / "FILE.yaml").write_text((config_folder() / "table" / "nes_table_1.yaml").read_text())

@@ -157,7 +157,7 @@ class LongestHistory(Election):
 
     @abstractmethod
     def _outlives(self, term: int, position: int, mine: int) -> bool:
-        """Whether another leader, with ``term`` and ``position``, gives way to this peer's history of ``mine`` iterations."""
+        """Decide if another leader, with ``term`` and ``position``, gives way to this peer's history of ``mine`` iterations."""
 
     def _send_on(self, peer: str) -> None:
         """Introduce a leader to the one that we follow: two leaders can settle only once they know of each other."""

@@ -269,7 +269,7 @@ class Replica:
     # log replication: the follower
 
     def _hears(self, peer: str, term: int, now: float, latest: int = 0) -> bool:
-        """Whether ``peer`` leads; it hears of a later term else. ``latest``: the latest term of the entries that it sends.
+        """Follow ``peer`` if it leads; it hears of a later term else. ``latest``: the latest term of the entries that it sends.
 
         Raises InvalidMessageError for a second leader of a term, and for entries of a term that has not begun.
         """

@@ -63,7 +63,7 @@ class FirstToFinish(LongestHistory):
 
     @property
     def can_commit(self) -> bool:
-        """Whether this peer leads, and has what those have that it could ask when it took the place."""
+        """Check that this peer leads, and has what those have that it could ask when it took the place."""
         if not self.leads:
             return False
         return self.host.now() >= self._settled_at or (not self._unheard and self.host.position()[0] >= self._lacks)

@@ -112,7 +112,7 @@ class MpiWorld(World):
         node.Free()
 
     def _shares_cores(self, node: Any) -> bool:
-        """Whether the ranks of this machine are more than the cores that they may use; so a rank that waits takes another's."""
+        """Compare ranks and usable cores of this machine: where ranks are more, one that waits takes another's core."""
         if os.environ.get(SHARE_CORES) in ("0", "1"):
             return os.environ[SHARE_CORES] == "1"
         usable = np.zeros(MOST_CORES, np.uint8)

@@ -99,7 +99,7 @@ class perturbed:
         return MemberBatch([self.sigma, -self.sigma][: self._sides], directions, examples), x
 
     def _outputs(self, perturbation: Perturbation, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """What the module gives, side after side: in the fastest way that serves it."""
+        """Outputs of the module, side after side, in the fastest way that serves it."""
         with torch.no_grad():
             if self._fast:
                 try:

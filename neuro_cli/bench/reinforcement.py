@@ -25,7 +25,7 @@ from typing import Any
 from neuro_cli.bench.ddpg_worker import FRESH, load_library
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
-from neuro_cli.bench.table import machine, show
+from neuro_cli.bench.table import append_row, machine, show
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import RETURN
@@ -74,9 +74,11 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
         row, seen = _play(cell, run / f"{cell.task}_{cell.column}_{cell.seed}")
         for look in seen:
             values = (f"{look.minutes:.3f}", round(look.steps), look.value)
-            _append(curves_of(results), cell.identity | dict(zip(CURVE[len(IDENTITY) :], map(str, values), strict=True)), CURVE)
+            append_row(
+                curves_of(results), cell.identity | dict(zip(CURVE[len(IDENTITY) :], map(str, values), strict=True)), CURVE
+            )
         row |= {"machine": machine(threads)}
-        _append(results, row, FIELDS)
+        append_row(results, row, FIELDS)
         done[_key(row)] = row
     rows = [done[_key(cell.identity)] for cell in planned]
     published = {task: settings["published"] for task, settings in node["tasks"].items()}
@@ -207,16 +209,6 @@ def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
 def curves_of(results: Path) -> Path:
     """File of the evaluations of all trials, beside that of the results."""
     return results.with_name(f"{results.stem}_curves.csv")
-
-
-def _append(results: Path, row: dict[str, str], fields: Sequence[str]) -> None:
-    new = not results.exists()
-    results.parent.mkdir(parents=True, exist_ok=True)
-    with results.open("a", newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 HEAD = ("task", "column", "reached", "minutes", "best look", "fresh return", "million steps", "published")

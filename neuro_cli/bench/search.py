@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.table import machine, show
+from neuro_cli.bench.table import append_row, machine, show
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
@@ -47,7 +47,7 @@ def bench_search(config: dict[str, Any], run: Path) -> None:
                 for seed, found in zip(missing, _summaries(folder, len(missing)), strict=True):
                     key = (task, strategy, str(seed), overrides)
                     done[key] = _row(key, found, done)
-                    _append(results, done[key])
+                    append_row(results, done[key], FIELDS)
     rows = [
         done[task, strategy, str(seed), " ".join([*own, *common])]
         for task, own in tasks.items()
@@ -111,16 +111,6 @@ def _read(results: Path) -> dict[tuple[str, ...], Row]:
         if tuple(reader.fieldnames or ()) != FIELDS:
             raise UserError(f"search.results={results}: its columns are others; name another file")
         return {tuple(row[name] for name in IDENTITY): row for row in reader if row["machine"]}  # a torn last line has none
-
-
-def _append(results: Path, row: Row) -> None:
-    new = not results.exists()
-    results.parent.mkdir(parents=True, exist_ok=True)
-    with results.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 HEAD = ("task", "strategy", "best candidate", "median of the first candidates", "gain over random search", "seeds with a gain")

@@ -80,3 +80,14 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], threads: int) -> None:
         writer = csv.DictWriter(file, [*rows[0], "machine"])
         writer.writeheader()
         writer.writerows({**row, "machine": machine(threads)} for row in rows)
+
+
+def append_row(path: Path, row: Mapping[str, Any], fields: Sequence[str]) -> None:
+    """Add a row to the CSV file ``path`` at once, so that a command that was stopped goes on after it."""
+    new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        if new:
+            writer.writeheader()
+        writer.writerow(row)

@@ -46,7 +46,7 @@ def layers(
     linear: Linear, cell: Cell, input: Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
     train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """What ``torch.gru`` and its like give: outputs and last states. Raises Unsupported for packed sequences."""
+    """Outputs and last states, as of ``torch.gru`` and its like. Raises Unsupported for packed sequences."""
     if isinstance(params, Tensor) or not isinstance(params, list | tuple):
         raise Unsupported("a packed sequence")
     x = input.transpose(0, 1) if batch_first else input
@@ -85,7 +85,7 @@ def _direction(
 
 
 def one_step(linear: Linear, cell: Cell, input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """What ``torch.gru_cell`` and its like give."""
+    """Next state, as of ``torch.gru_cell`` and its like."""
     state = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
     made = cell(linear(input, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)
     return made if len(made) > 1 else made[0]

@@ -71,7 +71,7 @@ def chosen_way(settings: ScoringSettings, centre: Tensor) -> Found:
 
 
 def is_slower(settings: ScoringSettings, products: int) -> bool:
-    """Whether single members on a CPU are faster than the mapped pass, with so many products of a number and a weight a row.
+    """Estimate if single members on a CPU are faster than the mapped pass, with so many products of a number and a weight a row.
 
     Noise doubles the products; drawing a member's weights costs as much as some products with each. Measured: a transformer of
     1.8 million weights and 50 words takes 0.86 of the time of single members on 2 examples each and 1.36 on 4, a GRU of 160,000
@@ -116,7 +116,7 @@ class Trial:
         return self._forward
 
     def outputs(self, way: Way) -> Any:
-        """What the module gives for all members in one pass."""
+        """Outputs of the module for all members in one pass."""
         settings, rows = self._settings, self._rows
         perturbation = settings.sampler.perturbation(0, 0, rows, self._dtype)
         self._put(self._centre)

@@ -125,10 +125,11 @@ def numba_kernels() -> Iterator[Finding]:
     try:
         import torch
 
-        from neuro_cli.core.noise import Noise
+        from neuro_cli.core import noise as addressed
         from neuro_cli.core.threads import Threads
 
-        noise = Noise(1, 8, torch.device("cpu"), Threads(1)).draw(0, [0])
+        addressed.tier.few = 0  # the compiled loops from the first number on
+        noise = addressed.Noise(1, 8, torch.device("cpu"), Threads(1)).draw(0, [0])
         good = bool(noise.isfinite().all()) and bool(noise.std() > 0)
         text = f"{version('numba')}, the noise kernels compile" if good else f"the noise kernels give {noise.tolist()}"
     except Exception as error:  # the compiler, its cache folder and its C libraries each raise their own kind

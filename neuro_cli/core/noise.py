@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core import gpu, philox
-from neuro_cli.core import noise_kernels as kernels
+from neuro_cli.core.compiled import noise_kernels as kernels
 from neuro_cli.core.seeds import key_of
 from neuro_cli.core.threads import Threads
 
@@ -26,11 +26,38 @@ NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_S
 EPISODE_STREAM, EVALUATION_STREAM = 7, 8
 
 
+class Tier:
+    """Chooses between the definition, which is there at once, and the compiled loops, which are 60 times as fast.
+
+    To load them takes a second of the processor: what the definition needs for 15 million numbers. A process that makes few
+    numbers never loads them. Both make the same bits.
+    """
+
+    def __init__(self, few: int = 4_000_000, large: int = 2**18) -> None:
+        self.few, self.large = few, large  # numbers that the definition makes in all, and at a time
+
+    def compiled(self, count: int, at_a_time: int | None = None) -> bool:
+        """True where the compiled loops are to make the next ``count`` numbers, and from then on."""
+        if (at_a_time or count) > self.large:
+            self.few = 0
+        self.few -= count
+        return self.few < 0
+
+
+tier = Tier()
+
+
 def random_words(seed: int, generation: int, direction: int, stream: int, count: int) -> np.ndarray:
     """``count`` random words (count,) uint32 of one address."""
+    if not tier.compiled(count):
+        return _uint32(philox.words(key_of(seed), generation, torch.tensor([direction]), stream, 0, count)[0])
     out = np.empty(count, np.uint32)
     kernels.words(*key_of(seed), generation, direction, stream, out)
     return out
+
+
+def _uint32(words: Tensor) -> np.ndarray:
+    return words.numpy().astype(np.uint32)
 
 
 def random_permutation(seed: int, epoch: int, size: int, device: torch.device | None = None) -> Tensor:
@@ -46,7 +73,8 @@ def random_permutation(seed: int, epoch: int, size: int, device: torch.device | 
 class Noise:
     """Noise for ``size`` columns on one device. Legend: D directions, n columns, K rows.
 
-    On a CPU compiled kernels make the numbers, on a GPU Triton kernels; elsewhere torch operations do (same bits, more time).
+    On a CPU compiled loops make the numbers (the first few torch operations, :class:`Tier`), on a GPU Triton kernels;
+    elsewhere torch operations do (same bits, more time).
     """
 
     def __init__(self, seed: int, size: int, device: torch.device, threads: Threads) -> None:
@@ -61,7 +89,7 @@ class Noise:
     ) -> Tensor:
         """Noise (D, stop - start) float32 of the directions at columns [start, stop) of a stream."""
         stop = self.size if stop is None else stop
-        if self.device.type != "cpu":
+        if not self._compiled(len(directions) * (stop - start)):
             return self._on_device(generation, directions, stream, start, stop, law=True)
         out = np.empty((len(directions), stop - start), np.float32)
         kernels.draw(*self._key, generation, stream, np.asarray(directions, np.int64), start, out)
@@ -69,8 +97,8 @@ class Noise:
 
     def draw_whole(self, generation: int, direction: int, stream: int) -> Tensor:
         """Noise (size,) float32 of one direction, made by all threads side by side."""
-        if self.device.type != "cpu":
-            return self.draw(generation, [direction], stream=stream)[0]
+        if not self._compiled(self.size):
+            return self._on_device(generation, [direction], stream, 0, self.size, law=True)[0]
         out = torch.empty(self.size)
 
         def piece(bounds: tuple[int, int]) -> None:
@@ -82,11 +110,15 @@ class Noise:
 
     def words(self, generation: int, directions: Sequence[int], count: int, stream: int) -> Tensor:
         """Random words (D, count) of the directions at columns [0, count) of a stream: uint32, by torch operations int64."""
-        if self.device.type != "cpu":
-            return self._on_device(generation, directions, stream, 0, count, law=False)
+        if not self._compiled(len(directions) * count):
+            words = self._on_device(generation, directions, stream, 0, count, law=False)
+            return torch.from_numpy(_uint32(words)) if self.device.type == "cpu" else words
         out = np.empty((len(directions), count), np.uint32)
         kernels.words_of(*self._key, generation, stream, np.asarray(directions, np.int64), out)
         return torch.from_numpy(out)
+
+    def _compiled(self, count: int, at_a_time: int | None = None) -> bool:
+        return self.device.type == "cpu" and tier.compiled(count, at_a_time)
 
     def _on_device(self, generation: int, directions: Sequence[int], stream: int, start: int, stop: int, law: bool) -> Tensor:
         """Normals (``law``) or words of the directions, made where they are needed."""
@@ -109,8 +141,8 @@ class Noise:
 
         ``scale`` is (1,) or (size,). Runs on the calling thread.
         """
-        if self.device.type != "cpu":
-            step = scale * self.draw(generation, [direction])[0]
+        if not self._compiled(self.size):
+            step = scale * self._on_device(generation, [direction], NOISE_STREAM, 0, self.size, law=True)[0]
             if plus is not None:
                 torch.add(base, step, out=plus)
             if minus is not None:
@@ -145,7 +177,7 @@ class Noise:
         """
         stop = self.size if stop is None else stop
         weights = np.ascontiguousarray(weights, np.float64)
-        if self.device.type != "cpu":
+        if not self._compiled(len(directions) * (stop - start), stop - start):
             combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
             return combined(weights, moments, generation, directions, start, stop)
         out = np.empty((len(weights), stop - start), np.float32)
@@ -186,7 +218,7 @@ class Noise:
         for d, direction in enumerate(directions):
             if not weights[:, d].any():
                 continue
-            noise = self.draw(generation, [direction], start, stop)[0].double()
+            noise = self._on_device(generation, [direction], NOISE_STREAM, start, stop, law=True)[0].double()
             for row, moment in enumerate(moments):
                 if weights[row, d] != 0.0:
                     total[row] += float(weights[row, d]) * (noise if moment == 1 else noise * noise - 1.0)

@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core import gpu, row_kernels
+from neuro_cli.core import gpu
+from neuro_cli.core.compiled import row_kernels
 
 COMPILED = (torch.float32, torch.float64)
 SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 18 of them random

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core import block_kernels
 from neuro_cli.core.checks import integer
+from neuro_cli.core.compiled import block_kernels
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import OFFSET_STREAM, TABLE_STREAM, Noise

@@ -6,13 +6,29 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox
-from neuro_cli.core.noise import NOISE_STREAM, Noise, random_permutation, random_words
+from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier, random_permutation, random_words
 from neuro_cli.core.quantile import BASE, MANTISSA_BITS, SLOPE
 from neuro_cli.core.seeds import key_of
 from neuro_cli.core.threads import Threads
 
 SIZE = 5000
+
+
+@pytest.fixture(autouse=True, scope="module", params=["compiled", "definition"])
+def tier(request):
+    """Every property holds for the loops and for the definition that stands in for them as long as numbers are few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(addressed, "tier", Tier(few=0) if request.param == "compiled" else Tier(10**12, 10**12))
+        yield request.param
+
+
+def test_few_numbers_load_no_compiled_loops_and_many_do():
+    tier = Tier(few=100, large=50)
+    assert [tier.compiled(40), tier.compiled(50), tier.compiled(40), tier.compiled(1)] == [False, False, True, True]
+    assert [Tier(few=100, large=50).compiled(count) for count in (50, 51)] == [False, True]
+    assert not Tier(few=100, large=50).compiled(90, at_a_time=30)
 
 
 def noise(seed: int = 1, size: int = SIZE, threads: int = 1) -> Noise:

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.task.reinforcement import policy_kernels as kernels
+from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.policies import Policies
+
+kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
 
 @dataclass(frozen=True)

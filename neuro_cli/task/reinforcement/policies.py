@@ -18,11 +18,12 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.task.reinforcement import policy_kernels as kernels
+from neuro_cli.core.lazy import LazyModule
 
 log = logging.getLogger(__name__)
+kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
-ACTIVATIONS = {nn.Tanh: kernels.TANH, nn.ReLU: kernels.RELU, nn.Sigmoid: kernels.SIGMOID}
+ACTIVATIONS = {nn.Tanh: "TANH", nn.ReLU: "RELU", nn.Sigmoid: "SIGMOID"}  # names of what the compiled loops apply
 
 
 class Policies(Protocol):
@@ -60,7 +61,7 @@ def chain_of(module: nn.Module, layout: ParameterLayout) -> Chain | None:
             start = -1 if bias is None else bias.start
             rows.append([part.in_features, part.out_features, weight.start, start, kernels.LINEAR])
         elif type(part) in ACTIVATIONS and rows and rows[-1][4] == kernels.LINEAR:
-            rows[-1][4] = ACTIVATIONS[type(part)]
+            rows[-1][4] = getattr(kernels, ACTIVATIONS[type(part)])
         elif not (isinstance(part, nn.Flatten | nn.Identity) and not rows):
             return None
     fits = all(one[1] == other[0] for one, other in pairwise(rows))

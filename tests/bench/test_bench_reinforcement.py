@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import sys
 
 import pytest
@@ -141,21 +142,21 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
 
 
 def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
-    def refused(*overrides):
-        return one_line(neuro_inside("bench", "reinforcement", *overrides, "hydra.run.dir=bench", cwd=tmp_path))
-
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    ddpg = refused("reinforcement.columns=[ddpg]")
-    assert ddpg == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install 'neuro-cli[baselines]'"
-    assert (
-        refused("reinforcement.columns=[dqn]") == "reinforcement.columns=dqn: must be one of dises, evolve, openai_es, ars, ddpg"
-    )
-    assert refused("reinforcement.only=[pong]").startswith("reinforcement.only=pong: must be one of lunar_lander, ")
-    assert refused("reinforcement.setting=best") == "reinforcement.setting=best: must be one of tuned, common"
-    assert refused("reinforcement.threshold=low") == "reinforcement.threshold=low: must be one of ours, registered"
-    assert refused("reinforcement.minutes=0") == "reinforcement.minutes=0: must be a number > 0"
-    assert refused("reinforcement.seeds=[]") == "reinforcement.seeds=[]: must be a list of at least one"
+    line = one_line(neuro_inside("bench", "reinforcement", "reinforcement.columns=[ddpg]", "hydra.run.dir=bench", cwd=tmp_path))
+    assert line == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install 'neuro-cli[baselines]'"
     assert not (tmp_path / "outputs").exists()
+    node = settings()
+    for change, said in (
+        ({"columns": ["dqn"]}, "reinforcement.columns=dqn: must be one of dises, evolve, openai_es, ars, ddpg"),
+        ({"only": ["pong"]}, "reinforcement.only=pong: must be one of lunar_lander, "),
+        ({"setting": "best"}, "reinforcement.setting=best: must be one of tuned, common"),
+        ({"threshold": "low"}, "reinforcement.threshold=low: must be one of ours, registered"),
+        ({"minutes": 0}, "reinforcement.minutes=0: must be a number > 0"),
+        ({"seeds": []}, "reinforcement.seeds=[]: must be a list of at least one"),
+    ):
+        with pytest.raises(UserError, match="^" + re.escape(said)):
+            plan(node | change)
 
 
 @pytest.mark.slow

@@ -94,6 +94,7 @@ def test_a_job_imports_from_its_folder_only_what_is_trusted(allowed, tmp_path, m
     assert not (tmp_path / "shadow.ran").exists()
 
 
+@pytest.mark.slow  # by default the class of a package that is not trusted is refused, and untrusted code beside a job not run
 def test_a_job_makes_classes_of_a_trusted_package_in_its_folder(allowed, tmp_path):
     (tmp_path / "matplotlib.py").unlink()
     run_job(allowed | {"overrides": [*TINY, "model._target_=trusted.Net"]})

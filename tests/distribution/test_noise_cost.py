@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from configs import composed
 
+from neuro_cli.core import noise as addressed
 from neuro_cli.core import noise_kernels, philox
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess
 from neuro_cli.runner.build import build
@@ -14,6 +15,11 @@ from neuro_cli.runner.options import Options
 
 MEMBERS = 2  # a rank
 RANKS = (1, 2, 7, 96)
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    monkeypatch.setattr(addressed, "tier", addressed.Tier(few=0))
 
 
 class RankOf(SingleProcess):

@@ -29,7 +29,8 @@ def accuracy(*overrides: str) -> float:
     return evaluate_centre(parts, centre_module(parts, parts.algo.centre, GENERATIONS - 1))["test_accuracy"]
 
 
-@pytest.mark.parametrize("algo", [pytest.param("openai_es", marks=pytest.mark.slow), "snes"])
+@pytest.mark.slow  # by default test_codec.py and test_feedback.py hold what is rounded
+@pytest.mark.parametrize("algo", ["openai_es", "snes"])
 def test_int8_learns_the_digits_as_float32_does(algo, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent)
     whole, rounded = accuracy(f"algo={algo}"), accuracy(f"algo={algo}", "distribution.wire=int8")

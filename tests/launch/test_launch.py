@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from inside import Done, neuro_inside, one_line
-from worlds import AS_ROOT, MPIS, Mpi, clean_environment, descendants, neuro, wait_for_rows
+from worlds import AS_ROOT, MPIS, Mpi, clean_environment, descendants, mostly_own, neuro, wait_for_rows
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import library_name
@@ -92,9 +92,8 @@ def test_a_signal_ends_the_generation_and_writes_a_checkpoint(folder, start, num
     assert "\x1b" not in (folder / "output").read_text(), "a file is no terminal"
 
 
-@pytest.mark.parametrize("mpi", ["openmpi", pytest.param("own", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.slow  # by default tests/cli/test_endings.py kills one of three
 def test_a_killed_rank_ends_the_world(folder, start):
-    """On the other MPI by default tests/cli/test_endings.py kills one of three."""
     process = start()
     wait_for_rows(folder / "run", 3, process)
     world = descendants(process.pid)
@@ -129,6 +128,7 @@ def ran(*arguments: str, folder: Path, mpi: Mpi) -> Done | subprocess.CompletedP
     return neuro(*arguments, cwd=folder, mpi=mpi, **temporary)
 
 
+@mostly_own
 def test_the_doctor_finds_what_train_needs_and_names_the_mpi(folder, mpi):
     done = ran("doctor", folder=folder, mpi=mpi)
     assert done.returncode == 0
@@ -139,6 +139,7 @@ def test_the_doctor_finds_what_train_needs_and_names_the_mpi(folder, mpi):
     assert left_in(folder / "tmp") == []
 
 
+@mostly_own
 def test_one_process_starts_no_world(folder, mpi):
     setting = ("distribution=chromosome_updates", "generations=2", "hydra.run.dir=alone")
     done = ran("train", *SETTING, *setting, folder=folder, mpi=mpi)

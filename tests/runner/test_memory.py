@@ -15,6 +15,7 @@ def peak(population: int) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.parametrize("population", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.slow  # two processes with a large network; by default test_noise_cost.py counts what a generation draws
+@pytest.mark.parametrize("population", [100, 1000])
 def test_many_members_of_mnist_3m_take_no_more_memory_than_ten(population):
     assert peak(population) < peak(10) + 3 * VECTOR  # a population of noise would be 100 or 1,000 of them

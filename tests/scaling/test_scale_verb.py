@@ -27,13 +27,14 @@ def lines(run: Path) -> list[dict[str, str]]:
 
 
 @emulates
-def test_methods_are_measured_on_two_networks_and_projected(tmp_path):
+@pytest.mark.parametrize("fabrics", [["ethernet_1g"], pytest.param(["native", "ethernet_1g"], marks=pytest.mark.slow)])
+def test_methods_are_measured_on_networks_and_projected(tmp_path, fabrics):
     methods = "methods=[semi_updates,chromosome_updates,replicated_sign_flip]"
-    setting = (*SMALL, methods, "fabrics=[native,ethernet_1g]", "projected_ranks=[2,64]", "hydra.run.dir=run")
+    setting = (*SMALL, methods, f"fabrics=[{','.join(fabrics)}]", "projected_ranks=[2,64]", "hydra.run.dir=run")
     done = neuro_inside("scale", *setting, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = lines(tmp_path / "run")
-    assert len(found) == 2 * 3 * (3 + 2)  # 8 members in all cannot serve 64 ranks
+    assert len(found) == len(fabrics) * 3 * (3 + 2)  # 8 members in all cannot serve 64 ranks
     assert {line["source"] for line in found if line["ranks"] == "64"} <= {"projected", "projected (extrapolated)"}
     assert all((tmp_path / "run" / name).exists() for name in ("weak.png", "strong.png", "scaling.md"))
 

@@ -32,7 +32,9 @@ def bench_peers(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (("--model", "MNIST_4M"), "MNIST_3M"),
         (("--precision", "float16"), "bfloat16"),
         (("--sampler", "antithetical"), "sampler=antithetical: no such option; did you mean antithetic"),
-        (("--batch-size", "5000"), "batch_size=5000: task=digits has 1437 training examples"),
+        pytest.param(  # the worker says it, a process of its own
+            ("--batch-size", "5000"), "batch_size=5000: task=digits has 1437 training examples", marks=pytest.mark.slow
+        ),
         (("--output", "/proc/peers.csv"), "--output /proc/peers.csv: "),
         (("--quiet",), "--quiet"),
     ],

@@ -146,7 +146,7 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     ddpg = refused("reinforcement.columns=[ddpg]")
-    assert ddpg == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install 'neuro-cli[baselines]'"
+    assert ddpg == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install '.[baselines]'"
     assert (
         refused("reinforcement.columns=[dqn]") == "reinforcement.columns=dqn: must be one of dises, evolve, openai_es, ars, ddpg"
     )

@@ -137,7 +137,7 @@ def test_what_is_not_run_is_still_in_a_page(pattern):
         "neuro resume RUN seed=3",
         "neuro evaluate RUN seed=3",
         "neuro doctor now",
-        "pip install 'neuro-cli[reinforcement]'",
+        "pip install '.[reinforcement]'",
         "pip install torchvison",
         "make tests",
         "python scripts/bench_pears.py",

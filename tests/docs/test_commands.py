@@ -121,7 +121,7 @@ def test_what_is_not_run_is_still_in_a_page(pattern):
         "neuro train +alg=snes",
         "neuro train algo.sigm=0.1",
         "neuro train population=127",
-        "neuro train ranks=2",
+        "neuro train ranks=2 distribution=local",
         "neuro train task=lunar_lander algo=sgd model=mlp_policy",
         "neuro train -m algo=snes,openai_ess",
         "neuro train algo.sigma=-1",

@@ -47,7 +47,7 @@ step neuro resume outputs/first
 step neuro train -m algo=openai_es,snes seed=1,2 generations=50 hydra.sweep.dir=outputs/sweep
 step neuro report outputs/sweep
 step neuro evaluate outputs/first
-step mpiexec -n 2 neuro train distribution=chromosome_updates generations=50 hydra.run.dir=outputs/ranks
+step mpiexec -n 2 neuro train generations=50 hydra.run.dir=outputs/ranks
 
 say python -c "'from neuro_cli import load; ...'"
 python -c '

@@ -54,7 +54,7 @@ def _mpiexec(python: str) -> str | None:
 def own_mpi() -> Mpi:
     """The MPI of this environment, MPICH where the project's installation was followed."""
     found = _mpiexec(sys.executable)
-    return Mpi("own", sys.executable, found or "", missing="" if found else "no mpiexec: pip install 'neuro-cli[mpi]'")
+    return Mpi("own", sys.executable, found or "", missing="" if found else "no mpiexec: pip install '.[mpi]'")
 
 
 @cache

@@ -28,6 +28,7 @@ from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
 from neuro_cli.bench.table import append_row, machine, show
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
@@ -164,9 +165,9 @@ def _check_packages(columns: set[str]) -> None:
         load_library()
     if columns.intersection(SEED_PASSING) and importlib.util.find_spec("msgpack") is None:
         column = min(columns.intersection(SEED_PASSING))
-        raise UserError(f"reinforcement.columns=[{column}]: msgpack is not installed: pip install 'neuro-cli[evolve]'")
+        raise UserError(f"reinforcement.columns=[{column}]: msgpack is not installed: {install('evolve')}")
     if importlib.util.find_spec("gymnasium") is None:
-        raise UserError("what=reinforcement: gymnasium is not installed: pip install 'neuro-cli[rl]'")
+        raise UserError(f"what=reinforcement: gymnasium is not installed: {install('rl')}")
 
 
 def _play(cell: Trial, folder: Path) -> tuple[dict[str, str], list[Evaluation]]:

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import library_name
 from neuro_cli.launch import slurm
 from neuro_cli.launch.launcher import launcher, launcher_at
@@ -35,7 +36,7 @@ ENVIRONMENTS = {
     "Box2D": "lunar_lander, bipedal_walker",
     "mujoco": "hopper, half_cheetah, ant",
 }
-MPI_FIX = "pip install 'neuro-cli[mpi]'"
+MPI_FIX = install("mpi")
 # loads the library and starts no world of one process, from which Open MPI leaves files
 LIBRARY = """
 import os
@@ -85,13 +86,13 @@ def _findings(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from check()
     except Exception as error:  # a doctor reports whatever is broken
-        yield Finding(check.__name__, False, _one_line(error), "pip install --force-reinstall neuro-cli")
+        yield Finding(check.__name__, False, _one_line(error), f"{install()} --force-reinstall")
 
 
 def python() -> Iterator[Finding]:
     low, high = (".".join(map(str, bound)) for bound in PYTHONS)
     good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
-    fix = "" if good else f"python{high} -m venv .venv && . .venv/bin/activate && pip install neuro-cli"
+    fix = "" if good else f"python{high} -m venv .venv && . .venv/bin/activate && {install()}"
     yield Finding("python", good, f"{platform.python_version()} ({sys.executable}); {low} to {high} work", fix)
 
 
@@ -204,7 +205,7 @@ def cluster() -> Iterator[Finding]:
         yield Finding("slurm", False, f"sinfo: {problem}", needed=False)
         return
     if importlib.util.find_spec("submitit") is None:
-        yield Finding("slurm", False, "submitit is not installed", "pip install 'neuro-cli[slurm]'", needed=False)
+        yield Finding("slurm", False, "submitit is not installed", install("slurm"), needed=False)
         return
     names = ", ".join(line.split()[0] for line in state.splitlines())
     mpi = slurm.srun_kind("pmi2")
@@ -214,10 +215,10 @@ def cluster() -> Iterator[Finding]:
 
 def extras() -> Iterator[Finding]:
     fixes = {
-        "tensorboard": ("logger=tensorboard", "pip install 'neuro-cli[tensorboard]'"),
+        "tensorboard": ("logger=tensorboard", install("tensorboard")),
         "wandb": ("logger=wandb", "pip install wandb"),
-        "bokeh": ("the page of neuro report", "pip install 'neuro-cli[report]'"),
-        **{name: (f"task={tasks}", "pip install 'neuro-cli[rl]'") for name, tasks in ENVIRONMENTS.items()},
+        "bokeh": ("the page of neuro report", install("report")),
+        **{name: (f"task={tasks}", install("rl")) for name, tasks in ENVIRONMENTS.items()},
     }
     for name, (use, fix) in fixes.items():
         good = importlib.util.find_spec(name) is not None

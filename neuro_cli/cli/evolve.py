@@ -15,7 +15,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 
 # groups that a cluster of neuro evolve does not use: their options would do nothing
-EVOLVES_WITH = {"algo": None, "distribution": "local", "fabric": "native"}
+EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
 
 
 @hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="evolve")
@@ -28,8 +28,8 @@ def _evolve(config: dict[str, Any], run: Path, choices: dict[str, str | None]) -
     from neuro_cli.evolve.evolve import evolve
     from neuro_cli.run_folder.log import log_to
 
-    for group, only in EVOLVES_WITH.items():
-        if choices[group] not in (only, "null", "None", None):
+    for group, usual in EVOLVES_WITH.items():
+        if choices[group] not in (*usual, "null", "None", None):
             raise ConfigError(group, choices[group], "neuro evolve takes none: see election, selection and cluster")
     if launched():
         raise UserError("neuro evolve starts its peers itself: run it without a launcher")

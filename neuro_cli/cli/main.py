@@ -12,13 +12,16 @@ import signal
 import sys
 
 from neuro_cli.cli.registry import MODULES, listed, verb
-from neuro_cli.core.errors import INTERRUPTED, UserError, interrupted, nearest, report
+from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
 from neuro_cli.core.process import die_with_parent
 from neuro_cli.core.version import __version__
+from neuro_cli.fabric.foreign import foreign_start
 from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
 from neuro_cli.runner import stop
+
+WORLD_VERBS = ("train", "resume", "scale", "bench")  # whose processes, started side by side, would be one world
 
 
 def help_text() -> str:
@@ -39,7 +42,7 @@ groups (neuro VERB --help: those of a verb, and all its keys)
 examples
   neuro train                                            a small network on the bundled digits
   neuro train +algo=snes model=MNIST_30K task=mnist task.download=true
-  mpiexec -n 2 neuro train distribution=chromosome_updates
+  mpiexec -n 2 neuro train                               the same on two ranks; or: neuro train ranks=2
   neuro train -m algo=openai_es,snes seed=1,2            a sweep
   neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
   neuro resume outputs/train/<stamp>
@@ -59,6 +62,11 @@ def dispatch(arguments: list[str]) -> int:
     name, rest = arguments[0], arguments[1:]
     if name not in MODULES:
         raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
+    foreign = foreign_start() if name in WORLD_VERBS else None
+    if foreign is not None:
+        if foreign.rank:
+            return BAD_INPUT  # the first of them says so
+        raise foreign.refusal()
     return verb(name)(rest)
 
 

@@ -9,6 +9,7 @@ from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.install import install
 
 if TYPE_CHECKING:
     from neuro_cli.report.run_state import RunState
@@ -46,9 +47,7 @@ def _page(jobs: "list[RunState]", folders: list[Path], file: Path | None) -> Non
     """Write the page, in the folder if there is only one, else here, and say where."""
     missing = [name for name in ("bokeh", "jinja2") if find_spec(name) is None]
     if missing:
-        raise UserError(
-            f"report.html needs {', '.join(missing)}, not installed here: pip install 'neuro-cli[report]', or html=false"
-        )
+        raise UserError(f"report.html needs {', '.join(missing)}, not installed here: {install('report')}, or html=false")
     from neuro_cli.report.page import write_page
 
     file = file or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))

@@ -113,7 +113,7 @@ class Auto(Distribution):
 
 def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -> Estimate:
     """Estimate the seconds of ``candidate`` for the sums of a generation. A collective call; the same on every rank."""
-    sampled = min(job.population, max(SAMPLE, job.world.size))
+    sampled = min(job.population, max(SAMPLE, job.world.size + job.world.size % 2))  # pairs stay whole
     pretend = SimulatedWorld(job.world.size, job.world.rank)
     candidate.bind(replace(job, world=pretend, population=sampled))
     algo = job.algo

@@ -15,7 +15,7 @@ class Local(Replicated):
 
     def check(self) -> None:
         if self.job.world.size > 1:
-            allowed = "needs 1 rank; with more choose chromosome_updates, semi_updates, replicated or data_parallel"
+            allowed = "needs 1 rank; with more choose auto, chromosome_updates, semi_updates, replicated or data_parallel"
             raise ConfigError("distribution", f"local (on {self.job.world.size} ranks)", allowed)
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:

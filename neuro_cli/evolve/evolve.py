@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.install import install
 
 if TYPE_CHECKING:
     from neuro_cli.runner.options import Options
@@ -27,7 +28,7 @@ def check_packages() -> None:
     """Raise UserError when the extra is not installed."""
     missing = [name for name in ("cryptography", "msgpack") if importlib.util.find_spec(name) is None]
     if missing:
-        raise UserError(f"neuro evolve: {', '.join(missing)} is not installed: pip install 'neuro-cli[evolve]'")
+        raise UserError(f"neuro evolve: {', '.join(missing)} is not installed: {install('evolve')}")
 
 
 def check(config: dict[str, Any]) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.core.errors import BAD_INPUT, UserError
+from neuro_cli.core.install import install
 from neuro_cli.fabric.base import Arrived, Exchange, World
 
-FIX = "pip install 'neuro-cli[mpi]' brings MPICH"
+FIX = f"{install('mpi')} brings MPICH"
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
 NAP = 0.01  # longest sleep between two tests for a broadcast, in seconds
 SHORT_NAP = 0.001  # the same before other collectives, where ranks share cores

@@ -10,6 +10,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.cost import Cost, CostModel
 from neuro_cli.fabric.emulation import HOSTS, PORT
+from neuro_cli.fabric.foreign import foreign_start
 from neuro_cli.fabric.mpi import launched, mpi_world
 
 log = logging.getLogger(__name__)
@@ -74,10 +75,13 @@ class Network:
         return self.environment | {name: value for name, value in named.items() if value}
 
     def connect(self, needs_mpi: bool) -> World:
-        """The world of this process. MPI starts only where a launcher did so or ``needs_mpi``."""
+        """The world of this process. MPI starts only where a launcher did so or ``needs_mpi``. Raises UserError."""
         if self.emulate and HOSTS not in os.environ:
             how = "neuro must start the ranks itself" if launched() else "an emulated network joins the ranks of a world"
             raise ConfigError("fabric.emulate", True, f"{how}: give ranks=N, without a launcher")
+        foreign = foreign_start()
+        if foreign is not None:
+            raise foreign.refusal()
         return mpi_world() if needs_mpi or launched() else SingleProcess()
 
     def describe(self, world: World) -> None:

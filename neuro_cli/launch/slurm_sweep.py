@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import launched
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def check(multirun: bool) -> None:
     if not multirun:
         raise ConfigError(key, value, "it starts the jobs of a sweep, so it needs -m (one job: neuro train -m seed=1)")
     if find_spec("submitit") is None or find_spec("hydra_plugins.hydra_submitit_launcher") is None:
-        raise ConfigError(key, value, "submitit is not installed: pip install 'neuro-cli[slurm]'")
+        raise ConfigError(key, value, f"submitit is not installed: {install('slurm')}")
     if launched():
         raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
     missing = [program for program in ("sbatch", "srun", "squeue", "scancel", "sacct") if shutil.which(program) is None]
@@ -51,7 +52,7 @@ def check_broker(multirun: bool) -> None:
     if not multirun:
         raise ConfigError(key, value, "it starts the jobs of a sweep, so it needs -m (one job: neuro train -m seed=1)")
     if find_spec("grpc") is None:
-        raise ConfigError(key, value, "grpc is not installed: pip install 'neuro-cli[search]'")
+        raise ConfigError(key, value, f"grpc is not installed: {install('search')}")
     if launched():
         raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
 

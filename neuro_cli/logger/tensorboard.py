@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.install import install
 from neuro_cli.logger.base import Logger, Row
 
-MISSING = "logger=tensorboard: needs the extra: pip install 'neuro-cli[tensorboard]'"
+MISSING = f"logger=tensorboard: needs the extra: {install('tensorboard')}"
 
 
 class TensorBoardLogger(Logger):

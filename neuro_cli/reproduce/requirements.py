@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.install import install
 
 
 def missing(needs: Mapping[str, Any], root: Path) -> str:
@@ -33,7 +34,7 @@ def _gpu(wanted: bool, root: Path) -> str:
 
 def _packages(extras: Mapping[str, str], root: Path) -> str:
     lacking = [name for name in extras if importlib.util.find_spec(name) is None]
-    return f"{lacking[0]} is not installed: pip install 'neuro-cli[{extras[lacking[0]]}]'" if lacking else ""
+    return f"{lacking[0]} is not installed: {install(extras[lacking[0]])}" if lacking else ""
 
 
 def _data(folder: str, root: Path) -> str:

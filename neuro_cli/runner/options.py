@@ -94,9 +94,7 @@ class Options:
                 "algo=ensemble needs one of logits_allreduce, _tree, _pipelined, _microbatches, single_graph, batch_parallel"
             )
         else:
-            allowed = (
-                "it trains ensembles: choose algo=ensemble, or local, chromosome_updates, semi_updates, replicated, data_parallel"
-            )
+            allowed = "it trains ensembles: choose algo=ensemble, or auto (the default) or another method of populations"
         raise ConfigError("distribution", self.method.name, allowed)
 
     @cached_property

@@ -96,7 +96,7 @@ def study_of(config: dict[str, Any]) -> Study:
     """Check the config of ``neuro scale``. Raises UserError."""
     options = Options(config)
     config, ensemble = options.plain, options.is_ensemble
-    usual = {"fabric": ("Network",), "distribution": ("LogitsAllReduce",) if ensemble else ("Local",)}
+    usual = {"fabric": ("Network",), "distribution": ("LogitsAllReduce",) if ensemble else ("Auto", "Local")}
     for group, several in (("fabric", "fabrics=[...]"), ("distribution", "methods=[...]")):
         chosen = config[group]["_target_"]
         if chosen.rsplit(".", 1)[-1] not in usual[group] or config[group].get("name", "native") != "native":

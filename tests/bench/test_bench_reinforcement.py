@@ -144,7 +144,7 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
 def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     line = one_line(neuro_inside("bench", "reinforcement", "reinforcement.columns=[ddpg]", "hydra.run.dir=bench", cwd=tmp_path))
-    assert line == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install 'neuro-cli[baselines]'"
+    assert line == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install '.[baselines]'"
     assert not (tmp_path / "outputs").exists()
     node = settings()
     for change, said in (

@@ -126,7 +126,7 @@ def test_a_missing_extra_is_told_with_its_command(monkeypatch):
     monkeypatch.setattr(packages, "PACKAGES", ("grpc", "nosuch.part"))
     with pytest.raises(UserError) as refusal:
         serve(cluster_config() | {"role": "broker"})
-    assert str(refusal.value) == "a task cluster needs nosuch.part, not installed here: pip install 'neuro-cli[search]'"
+    assert str(refusal.value) == "a task cluster needs nosuch.part, not installed here: pip install '.[search]'"
 
 
 def test_certificates_are_made_once_and_more_by_the_same_authority(tmp_path):

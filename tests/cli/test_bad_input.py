@@ -119,7 +119,7 @@ def on_two_ranks(folder) -> list[Done]:
     """Refused by one world: more ranks than members, a network that comes to give NaN, no method for ranks, a study of worlds."""
     many = ("train", "sampler=iid", "population=1", "distribution=replicated", "batch_size=16", "threads=1")
     nan = (*FRAGILE, *ON_RANKS, "hydra.run.dir=nan-own-2")
-    return neuro_in_one_world(many, nan, ("train", *SMALL), ("scale", *SMALL[:3]), cwd=folder, ranks=2)
+    return neuro_in_one_world(many, nan, ("train", *SMALL, "distribution=local"), ("scale", *SMALL[:3]), cwd=folder, ranks=2)
 
 
 @needs_mpi
@@ -129,7 +129,7 @@ def test_errors_of_two_ranks_are_printed_once(on_two_ranks):
 
 @pytest.mark.slow
 def test_errors_of_two_ranks_are_printed_once_by_processes(folder, mpi):
-    refused(neuro("train", *SMALL, cwd=folder, ranks=2, mpi=mpi), "distribution=local (on 2 ranks)")
+    refused(neuro("train", *SMALL, "distribution=local", cwd=folder, ranks=2, mpi=mpi), "distribution=local (on 2 ranks)")
 
 
 @needs_mpi
@@ -199,7 +199,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_resume_goes_on(folder, smal
 def test_distribution_over_mpi_without_mpi_says_how_to_get_it(folder):
     nowhere = {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}
     done = neuro("train", *SMALL, "distribution=chromosome_updates", cwd=folder, **nowhere)
-    refused(done, "MPI is not there", "pip install 'neuro-cli[mpi]'", "distribution=local")
+    refused(done, "MPI is not there", "pip install '.[mpi]'", "distribution=local")
     assert neuro_inside("train", *SMALL, "generations=1", "evaluate.every=1", cwd=folder, **nowhere).returncode == 0
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from inside import neuro_in_one_world, neuro_inside
 from omegaconf import OmegaConf
-from worlds import mostly_own, neuro
+from worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli import load
 from neuro_cli.cli.overrides import groups, groups_of
@@ -71,6 +71,29 @@ def test_cfg_job_prints_the_config_with_the_choices(folder):
     assert config.algo._target_ == "neuro_cli.algo.snes.SNES"
     assert config.seed == 3
     assert not (folder / "outputs").exists()
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("overrides", "methods"),
+    [
+        (["algo=openai_es"], {"replicated", "chromosome_updates"}),
+        (["algo=sgd"], {"data_parallel"}),
+        (["algo=ensemble", "algo.size=2", "algo.optimizer.lr=0.05"], {"logits_allreduce"}),
+    ],
+)
+def test_two_ranks_need_no_choice_of_a_method(folder, overrides, methods):
+    """The default, ``distribution=auto``, finds one for every kind of algorithm; with members it has the bits of one rank."""
+    name = overrides[0].replace("=", "-")
+    command = ("train", *SMALL, *overrides)
+    (done,) = neuro_in_one_world((*command, f"hydra.run.dir={name}-2"), cwd=folder, ranks=2)
+    assert done.returncode == 0, done.stderr
+    assert neuro_inside(*command, f"hydra.run.dir={name}-1", cwd=folder).returncode == 0
+    two, one = (json.loads((folder / f"{name}-{ranks}" / "summary.json").read_text()) for ranks in (2, 1))
+    assert two["ranks"] == 2
+    assert two["distribution"] in methods
+    if overrides != ["algo=sgd"]:  # whose gradient is summed in the order of the ranks
+        assert two["parameters_sha256"] == one["parameters_sha256"]
 
 
 def test_a_sweep_gives_a_folder_a_job(folder):

@@ -49,7 +49,7 @@ def test_exit_code_counts_what_training_needs(capsys: pytest.CaptureFixture[str]
     assert doctor() == 1
     out = capsys.readouterr().out
     assert "FAIL python" in out
-    assert "fix: python3.13 -m venv .venv && . .venv/bin/activate && pip install neuro-cli\n" in out
+    assert "fix: python3.13 -m venv .venv && . .venv/bin/activate && pip install .\n" in out
     assert "neuro train cannot run here: 1 x FAIL above" in out
 
 
@@ -119,7 +119,7 @@ def test_bad_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, r
     monkeypatch.setattr(module, "TIMEOUT", 3)
     (finding,) = module.mpi()
     assert finding.text == f"no MPI library that works ({reason}): one process only"
-    assert (finding.good, finding.needed, finding.fix) == (False, False, "pip install 'neuro-cli[mpi]'")
+    assert (finding.good, finding.needed, finding.fix) == (False, False, "pip install '.[mpi]'")
 
 
 @needs_mpi
@@ -149,14 +149,14 @@ def test_bad_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: s
     monkeypatch.setattr(module, "launcher", lambda: str(mpiexec))
     finding = named(module.mpi())["mpi launcher"]
     assert finding.text == f"{mpiexec}: {reason}"
-    assert (finding.good, finding.needed, finding.fix) == (False, False, "pip install 'neuro-cli[mpi]'")
+    assert (finding.good, finding.needed, finding.fix) == (False, False, "pip install '.[mpi]'")
 
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tensorboard" else object())
     found = named(module.extras())
     assert found["wandb"].good
-    assert found["tensorboard"].fix == "pip install 'neuro-cli[tensorboard]'"
+    assert found["tensorboard"].fix == "pip install '.[tensorboard]'"
 
 
 def test_data_sets(tmp_path: Path) -> None:

@@ -364,5 +364,5 @@ def test_ranks_of_its_own_world(capfd):
 @pytest.mark.slow  # one more start of a world: the refusal on ranks is in tests/cli/test_bad_input.py
 def test_what_ranks_of_its_own_world_refuse_is_raised():
     with pytest.raises(UserError, match=r"^distribution=local \(on 2 ranks\): needs 1 rank"):
-        train(folder="refused", ranks=2, population=8, batch_size=16)
+        train(folder="refused", ranks=2, distribution="local", population=8, batch_size=16)
     assert not Path("refused").exists()

@@ -128,6 +128,12 @@ def test_the_reason_is_logged(caplog, monkeypatch):
     assert "chromosome_updates" in line
 
 
+def test_pairs_stay_whole_in_the_estimate_on_an_odd_number_of_ranks():
+    """66 of 70 members stand for all on 65 ranks: with 65 the last one lacked its other side."""
+    made = replace(job(FREE, "algo=ars", "population=70"), world=SimulatedWorld(65))
+    assert estimate(Replicated(), made, FREE).work > 0
+
+
 @pytest.mark.parametrize("candidates", [{}, {"x": 3}, {"x": ChromosomeUpdates(wire="int8")}])
 def test_candidates_must_be_methods(candidates):
     with pytest.raises(ConfigError, match=r"distribution\.candidates"):

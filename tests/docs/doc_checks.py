@@ -266,7 +266,7 @@ def check_pip(words: list[str], cwd: Path) -> None:
     """Extras are those of the project."""
     known = set(PROJECT["optional-dependencies"])
     for word in words[1:]:
-        extras = re.fullmatch(r"(?:\.|neuro-cli)\[(.+)\]", word)
+        extras = re.fullmatch(r"(?:\.|neuro-es)\[(.+)\]", word)
         if extras and not set(extras[1].split(",")) <= known:
             raise StaleError(f"pip install {word}: an extra is not there")
         names = {re.split(r"[\[<>=]", need)[0] for need in PROJECT["dependencies"]} | {PROJECT["name"], "-e", "."}

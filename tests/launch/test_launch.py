@@ -167,9 +167,7 @@ def test_the_mpiexec_of_another_mpi_is_named(folder):
 def test_no_mpiexec_at_all(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        UserError, match=r"^ranks: there is no mpiexec beside .*/python or on PATH: pip install 'neuro-cli\[mpi\]'"
-    ):
+    with pytest.raises(UserError, match=r"^ranks: there is no mpiexec beside .*/python or on PATH: pip install '\.\[mpi\]'"):
         launch.launcher()
 
 

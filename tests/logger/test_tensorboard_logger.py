@@ -21,7 +21,7 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(UserError) as caught:
         TensorBoardLogger()
-    assert str(caught.value) == "logger=tensorboard: needs the extra: pip install 'neuro-cli[tensorboard]'"
+    assert str(caught.value) == "logger=tensorboard: needs the extra: pip install '.[tensorboard]'"
 
 
 def test_read_back(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def missing() -> str:
     try:
         import selenium  # noqa: F401
     except ImportError:
-        return "no selenium: pip install 'neuro-cli[dev]'"
+        return "no selenium: pip install '.[dev]'"
     return ""
 
 

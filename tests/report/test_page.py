@@ -363,7 +363,7 @@ def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
     assert "html=3: must be true or false" in one_line(neuro_inside("report", "run", "html=3", cwd=tmp_path))
     monkeypatch.setattr("neuro_cli.cli.report.find_spec", lambda name: None if name == "bokeh" else name)
     told = one_line(neuro_inside("report", "run", cwd=tmp_path))
-    assert told == "report.html needs bokeh, not installed here: pip install 'neuro-cli[report]', or html=false"
+    assert told == "report.html needs bokeh, not installed here: pip install '.[report]', or html=false"
 
 
 def test_a_table_needs_no_library_of_figures():

@@ -133,10 +133,7 @@ def test_what_a_machine_lacks_is_named(tmp_path, monkeypatch):
     assert missing({"cores": 2}, tmp_path) == "2 ranks need 2 cores, this machine has 1"
     assert missing({"cores": 1}, tmp_path) == ""
     assert missing({"data": "MNIST/raw"}, tmp_path) == f"there is no MNIST/raw in root={tmp_path}"
-    assert (
-        missing({"packages": {"no_such_package": "rl"}}, tmp_path)
-        == "no_such_package is not installed: pip install 'neuro-cli[rl]'"
-    )
+    assert missing({"packages": {"no_such_package": "rl"}}, tmp_path) == "no_such_package is not installed: pip install '.[rl]'"
     monkeypatch.setattr("neuro_cli.reproduce.requirements.has_gpu", lambda: False)
     assert missing({"cores": 1, "gpu": True}, tmp_path) == "there is no GPU"
     monkeypatch.setattr(

@@ -22,7 +22,7 @@ def slurm(tmp_path_factory) -> dict[str, str]:
     if missing:
         pytest.skip(f"no {', '.join(missing)}: apt-get install --no-install-recommends slurm-wlm munge")
     if find_spec("submitit") is None:
-        pytest.skip("no submitit: pip install 'neuro-cli[slurm]'")
+        pytest.skip("no submitit: pip install '.[slurm]'")
     if own_mpi().missing:
         pytest.skip(own_mpi().missing)
     environment = clean_environment() | {"SLURM_LOCAL": str(tmp_path_factory.mktemp("slurm")), "SLURM_LOCAL_CPUS": str(CPUS)}

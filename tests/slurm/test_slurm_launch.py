@@ -125,7 +125,7 @@ def test_a_sweep_that_cannot_work_is_refused_in_one_line(cluster, tmp_path, monk
     monkeypatch.setenv("PATH", str(cluster))
     assert "there is no sbatch and no scancel on PATH" in one_line(neuro_inside(*ON_SLURM, cwd=tmp_path))
     monkeypatch.setattr(slurm_sweep, "find_spec", lambda name: None)
-    assert one_line(neuro_inside(*ON_SLURM, cwd=tmp_path)).endswith("is not installed: pip install 'neuro-cli[slurm]'")
+    assert one_line(neuro_inside(*ON_SLURM, cwd=tmp_path)).endswith("is not installed: pip install '.[slurm]'")
     assert not (tmp_path / "outputs").exists()
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.install import install
 
 log = logging.getLogger(__name__)
 
-INSTALL = "pip install 'neuro-cli[rl]'"
+INSTALL = install("rl")
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def test_what_is_not_installed_is_named_with_its_remedy(missing, option, monkeyp
     for name in [name for name in sys.modules if name.startswith(("gymnasium.envs.box2d", "gymnasium.envs.mujoco"))]:
         monkeypatch.delitem(sys.modules, name)  # imported once, they would not miss it any more
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(UserError, match=r"^task\.id=.*pip install 'neuro-cli\[rl\]'") as caught:
+    with pytest.raises(UserError, match=r"^task\.id=.*pip install '\.\[rl\]'") as caught:
         _ = task_of_nothing(option).spaces
     assert "\n" not in str(caught.value)
 

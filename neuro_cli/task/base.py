@@ -116,6 +116,13 @@ class Task(ABC):
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         """Scores (B, C) float32 of every example of ``batch``. Runs without gradients. Thread-safe."""
 
+    def token_scores(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Rewards (B, T) float32 of the T positions of every example; their mean over T is its fitness. T is 1 without positions.
+
+        For a sampler that perturbs positions apart. Runs without gradients. Thread-safe.
+        """
+        return self.example_scores(module, batch)[:, :1]
+
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         """Sums over the examples of ``batch``, shape (C,) float64."""
         return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()

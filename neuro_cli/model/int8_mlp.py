@@ -22,12 +22,12 @@ from neuro_cli.model.shapes import checked_pool, checked_shape, checked_widths, 
 LARGEST = 127  # of weights and activations, on both sides of 0
 VALUE_BITS = 5  # inputs and activations are multiples of 2**-5, from -3.97 to 3.97
 DEVIATION = 32  # of a layer's initial weights in units of int8, at most
-EXACT = 1024  # products of int8 that float32 adds up without rounding: 1024 * 127**2 < 2**24
-MOST_INPUTS = 2**16  # of a layer: its sums stay in int32
+EXACT = 2**24  # whole numbers that float32 has too
+MOST_INPUTS = EXACT // (LARGEST + 1) ** 2  # of a layer
 
 
 class Int8Linear(nn.Linear):
-    """Inputs (B, inputs) int8 to sums (B, outputs) int32, multiples of 2**-``sum_bits``.
+    """Inputs (B, inputs) to sums (B, outputs), multiples of 2**-``sum_bits``; all of them whole numbers in a floating type.
 
     ``weight_bits``: a weight is a multiple of 2**-weight_bits.
     """
@@ -37,12 +37,13 @@ class Int8Linear(nn.Linear):
         deviation = math.sqrt(2 / inputs)  # He et al. 2015
         self.weight_bits = math.floor(math.log2(DEVIATION / deviation))
         self.sum_bits = self.weight_bits + VALUE_BITS
+        self.most_bias = EXACT - 1 - inputs * LARGEST**2
         nn.init.normal_(self.weight, std=deviation)
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = nearest(self.weight, self.weight_bits).to(torch.int8)
-        bias = (self.bias * 2**self.sum_bits).round().clamp(-(2**30), 2**30).int()
+        weight = nearest(self.weight.to(x.dtype), self.weight_bits)
+        bias = (self.bias.to(x.dtype) * 2**self.sum_bits).round().clamp(-self.most_bias, self.most_bias)
         return integer_product(x, weight) + bias
 
 
@@ -60,18 +61,21 @@ class Int8MLP(nn.Module):
         channels, height, width = self.input_shape
         sizes = [channels * (height // pool) * (width // pool), *checked_widths(hidden), outputs]
         if max(sizes[:-1]) > MOST_INPUTS:
-            raise ConfigError("model.hidden", max(sizes[:-1]), f"a layer of integers has at most {MOST_INPUTS} inputs")
+            raise ConfigError(
+                "model.hidden", hidden, f"a layer of integers has at most {MOST_INPUTS} inputs, not {max(sizes[:-1])}"
+            )
         self.layers = nn.ModuleList(Int8Linear(before, after) for before, after in pairwise(sizes))
 
     def forward(self, images: Tensor) -> Tensor:
-        x = pooled(nearest(images, VALUE_BITS), self.pool).flatten(1).to(torch.int8)
+        pixels = images.to(torch.promote_types(images.dtype, torch.float32))  # bfloat16 lacks most of these numbers
+        x = pooled(nearest(pixels, VALUE_BITS), self.pool).flatten(1)
         for layer in self.layers[:-1]:
             assert isinstance(layer, Int8Linear)
             # multiples of 2**-sum_bits become those of 2**-VALUE_BITS
-            x = shifted(layer(x), layer.weight_bits).clamp(0, LARGEST).to(torch.int8)
+            x = shifted(layer(x), layer.weight_bits).clamp(0, LARGEST)
         last = self.layers[-1]
         assert isinstance(last, Int8Linear)
-        logits: Tensor = last(x).to(images.dtype) * 2**-last.sum_bits
+        logits: Tensor = last(x) * 2**-last.sum_bits
         return logits
 
 
@@ -81,8 +85,8 @@ def nearest(x: Tensor, bits: int) -> Tensor:
 
 
 def shifted(x: Tensor, bits: int) -> Tensor:
-    """``x`` over 2**bits, rounded, a half upwards: int32 to int32."""
-    return x if bits == 0 else (x + 2 ** (bits - 1)) >> bits
+    """``x`` over 2**bits, rounded, a half upwards."""
+    return (x * 2**-bits + 0.5).floor()
 
 
 def pooled(x: Tensor, side: int) -> Tensor:
@@ -94,16 +98,15 @@ def pooled(x: Tensor, side: int) -> Tensor:
 
 
 def integer_product(x: Tensor, weight: Tensor) -> Tensor:
-    """``x`` (B, n) int8 times ``weight`` (m, n) int8: (B, m) int32, exact.
+    """``x`` (B, n) times ``weight`` (m, n), whole numbers that int8 has, n <= MOST_INPUTS: (B, m), exact.
 
-    By the processor's own int8 products where it has them. Else by float32, in pieces that it adds up without rounding.
+    By the processor's own products of int8, summed in int32, where it has them; else by those of ``x``'s type, where every sum is
+    a whole number that float32 has, so that none is rounded, in whatever order they are added.
     """
-    mapped = _functorch.is_batchedtensor(x) or _functorch.is_batchedtensor(weight)
-    if x.device.type == "cpu" and has_int8_products() and not mapped:
-        return torch._int_mm(x, weight.t())
-    pieces = zip(x.split(EXACT, -1), weight.split(EXACT, -1), strict=True)
-    products = [F.linear(part.float(), own.float()).int() for part, own in pieces]
-    return products[0] if len(products) == 1 else torch.stack(products).sum(0, dtype=torch.int32)
+    plain = not (x.requires_grad or weight.requires_grad or _functorch.is_batchedtensor(x) or _functorch.is_batchedtensor(weight))
+    if plain and x.device.type == "cpu" and has_int8_products():
+        return torch._int_mm(x.to(torch.int8), weight.to(torch.int8).t()).to(x.dtype)
+    return F.linear(x, weight)
 
 
 @cache

@@ -22,7 +22,7 @@ IMAGE_BITS = 5  # pixels are taken as multiples of 2**-5, so that the sums of th
 
 def three_levels(x: Tensor, threshold: float) -> Tensor:
     """-1, 0 or 1 in the type of ``x``: the sign, 0 up to ``threshold`` away from 0."""
-    return F.hardshrink(x.detach(), threshold).sign()  # a twelfth of the time of two comparisons
+    return (x / (2 * threshold)).round().clamp(-1, 1)  # a half rounds to the even number, which is 0
 
 
 class TernaryConv2d(nn.Conv2d):

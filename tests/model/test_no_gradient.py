@@ -51,7 +51,7 @@ def integer_logits(module: Int8MLP, image: np.ndarray) -> list[float]:
 
 
 @pytest.mark.parametrize("products", [True, False])
-@pytest.mark.parametrize(("hidden", "pool"), [([12, 9], 2), ([], 1), ([1500], 1)])
+@pytest.mark.parametrize(("hidden", "pool"), [([12, 9], 2), ([], 1), ([900], 1)])
 def test_integers_have_the_bits_of_a_reference_in_int64(hidden, pool, products, monkeypatch):
     if products and not int8_mlp.has_int8_products():
         pytest.skip("a processor without products of int8")
@@ -64,14 +64,14 @@ def test_integers_have_the_bits_of_a_reference_in_int64(hidden, pool, products, 
     assert len({tuple(row) for row in expected}) == 5
 
 
-def test_products_are_exact_where_float32_alone_would_round():
-    x = torch.full((1, 4097), 127, dtype=torch.int8)
-    weight = torch.full((1, 4097), 127, dtype=torch.int8)
-    weight[0, 0] = 1
-    exact = 127 * 127 * 4096 + 127
-    assert (x.float() @ weight.float().t()).item() != exact
-    assert integer_product(x, weight).item() == exact
-    assert torch.func.vmap(integer_product)(x[None], weight[None]).item() == exact
+def test_products_are_exact_up_to_the_most_inputs():
+    x = torch.randint(1, 128, (3, int8_mlp.MOST_INPUTS)).float()
+    weight = torch.randint(1, 128, (2, int8_mlp.MOST_INPUTS)).float()
+    weight[0], x[0] = 127, 127
+    exact = (x.long() @ weight.long().t()).tolist()
+    assert exact[0][0] == 127**2 * 1024 < 2**24
+    assert exact == integer_product(x, weight).tolist() == integer_product(x, weight.requires_grad_()).tolist()
+    assert exact == torch.func.vmap(integer_product)(x[:, None], weight[None].expand(3, -1, -1))[:, 0].tolist()
 
 
 def test_integers_are_the_same_whatever_the_batch_is():
@@ -189,11 +189,9 @@ def test_a_rate_is_a_number_of_spikes():
 )
 def test_nothing_before_the_last_layer_has_a_gradient(module, with_gradient):
     made = module(torch.randn(16, *module.input_shape))
-    assert made.requires_grad == bool(with_gradient)
-    if with_gradient:
-        made.square().sum().backward()
-    found = {name for name, parameter in module.named_parameters() if parameter.grad is not None}
-    assert found == with_gradient
+    made.square().sum().backward()
+    moved = {name for name, parameter in module.named_parameters() if parameter.grad is not None and parameter.grad.any()}
+    assert moved == with_gradient
 
 
 @pytest.mark.parametrize(
@@ -202,7 +200,7 @@ def test_nothing_before_the_last_layer_has_a_gradient(module, with_gradient):
         (lambda: Int8MLP([28, 28], [5]), "model.input_shape=[28, 28]: must be [channels, height, width]"),
         (lambda: Int8MLP([1, 28, 28], [5], 3), "model.pool=3: must divide both sides of the images, 28x28"),
         (lambda: Int8MLP([1, 28, 28], 5), "model.hidden=5: must be a list of widths, for example [64,64]"),
-        (lambda: Int8MLP([1, 512, 512], [5]), "model.hidden=262144: a layer of integers has at most 65536 inputs"),
+        (lambda: Int8MLP([1, 512, 512], [5]), "model.hidden=[5]: a layer of integers has at most 1024 inputs, not 262144"),
         (lambda: TernaryCNN([1, 28, 28], []), "model.channels=[]: must be a list of numbers of channels, for example [16,32]"),
         (lambda: TernaryCNN([1, 8, 8], [2, 2]), "model.channels=[2, 2]: the images are too small for 2 convolutions"),
         (lambda: SpikingMLP([1, 8, 8], [], 4, 0.9, 1.0), "model.hidden=[]: at least one layer of neurons is needed"),

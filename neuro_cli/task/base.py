@@ -116,12 +116,12 @@ class Task(ABC):
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         """Scores (B, C) float32 of every example of ``batch``. Runs without gradients. Thread-safe."""
 
-    def token_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Rewards (B, T) float32 of the T positions of every example; their mean over T is its fitness. T is 1 without positions.
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Scores (B, C) of every example, or (B, T, C) of each of its T tokens, for samplers with noise of an example's own.
 
-        For a sampler that perturbs positions apart. Runs without gradients. Thread-safe.
+        The same sums as :meth:`example_scores`, in finer parts where there are any. Runs without gradients. Thread-safe.
         """
-        return self.example_scores(module, batch)[:, :1]
+        return self.example_scores(module, batch)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         """Sums over the examples of ``batch``, shape (C,) float64."""

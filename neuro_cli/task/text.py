@@ -128,14 +128,14 @@ class Text(Task):
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
             return torch.zeros(0, len(self.score_names))
-        with torch.no_grad():
-            right, loss = (each.mean(1) for each in self._outcomes(module, batch))
-            return torch.stack([right, loss], 1) if self.fitness == "accuracy" else -loss[:, None]
+        return self.rewards(module, batch).sum(1)
 
-    def token_scores(self, module: nn.Module, batch: Batch) -> Tensor:
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Scores (B, T, C) of every token: a T-th of what it has by itself, so that their sum is the example's score."""
         with torch.no_grad():
             right, loss = self._outcomes(module, batch)
-            return right if self.fitness == "accuracy" else -loss
+            columns = [right, loss] if self.fitness == "accuracy" else [-loss]
+            return torch.stack(columns, -1) / self.context
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self._logits(module, batch).flatten(0, 1), batch.targets.flatten())

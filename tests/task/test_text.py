@@ -99,13 +99,14 @@ def test_a_fitness_is_the_mean_of_its_tokens(file):
     for fitness, columns in (("negative_cross_entropy", 1), ("accuracy", 2)):
         task = loaded(file, fitness=fitness)
         batch = task.batch(0, 0, 8)
-        scores, tokens = task.example_scores(module, batch), task.token_scores(module, batch)
+        scores, tokens = task.example_scores(module, batch), task.rewards(module, batch)
         assert scores.shape == (8, columns)
-        assert tokens.shape == (8, 16)
-        torch.testing.assert_close(tokens.mean(1), scores[:, 0])
+        assert tokens.shape == (8, 16, columns)
+        torch.testing.assert_close(tokens.sum(1), scores)
         nats = -module(batch.inputs).log_softmax(-1).gather(-1, batch.targets[..., None])[..., 0]
         torch.testing.assert_close(task.loss(module, batch), nats.mean())
         torch.testing.assert_close(scores[:, -1].abs(), nats.mean(1))
+        torch.testing.assert_close(16 * tokens[..., -1].abs(), nats)
 
 
 def test_without_files_there_is_the_text_of_python_s_help():

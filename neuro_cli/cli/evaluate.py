@@ -14,7 +14,16 @@ from neuro_cli.run_folder.checkpoint import write_atomically
 if TYPE_CHECKING:
     from neuro_cli.runner.evaluate import Evaluation
 
-EVALUATE_KEYS = ("checkpoint", "trust", "task.root", "task.download", "task.evaluation_episodes", "device", "threads")
+EVALUATE_KEYS = (
+    "checkpoint",
+    "trust",
+    "task.root",
+    "task.download",
+    "task.files",
+    "task.evaluation_episodes",
+    "device",
+    "threads",
+)
 
 
 def evaluate_verb(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ METHOD = {"ranks_shaping": "global", "wire": "float32", "staleness": 0}
 FREE = (
     "task.root",
     "task.download",
+    "task.files",
     "task.evaluation_batch",
     "task.evaluation_episodes",
     "task.environments",

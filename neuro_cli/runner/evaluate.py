@@ -51,6 +51,7 @@ def evaluate(
             values = evaluate_whole_ensemble(model, options, device, threads)
             declared = metrics_of(len(model.members))
         else:
+            options.task.restore(checkpoint.part("task"))
             task = load_task(options, model, device, world)
             values, declared = task.evaluation(sums_over_chunks(task, model, world, threads)), task.metrics
     finally:

@@ -14,6 +14,7 @@ RESUME_KEYS = (
     "evaluate.every",
     "task.root",
     "task.download",
+    "task.files",
     "task.environments",
     "task.evaluation_episodes",
     "distribution.ranks_shaping",

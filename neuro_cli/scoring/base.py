@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.clock import Clock
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.threads import Threads
 from neuro_cli.sampler.base import Sampler
@@ -86,11 +87,16 @@ class Scorer(ABC):
         """
 
     def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
-        """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss."""
+        """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss.
+
+        Raises UserError where the loss has no gradient.
+        """
         candidate = self.settings.candidate()
         candidate.flat.copy_(centre)
         module = candidate.ready()
         loss = self.task.loss(module, batch.to(self.settings.precision))
+        if not loss.requires_grad:
+            raise UserError(f"model={type(self.module).__name__}: its output has no gradient; train it by another algo than sgd")
         loss.backward()
         gradient = torch.empty_like(centre)
         parameters = dict(module.named_parameters())

@@ -13,8 +13,8 @@ from neuro_cli.model.mnist import MNIST_10K
 from neuro_cli.model.wide_resnet import WideResNet
 
 CONF = Path(__file__).parents[2] / "conf"
-POLICIES = {"mlp_policy"}  # of the size of their task: tests/model/test_mlp_policy.py
-OPTIONS = sorted({path.stem for path in (CONF / "model").glob("*.yaml")} - POLICIES)
+SIZED = {"mlp_policy", "char_gpt"}  # by their task: tests/model/test_mlp_policy.py and test_char_gpt.py
+OPTIONS = sorted({path.stem for path in (CONF / "model").glob("*.yaml")} - SIZED)
 PARAMETERS = {
     "MNIST_10K": 11_274,
     "MNIST_30K": 28_938,

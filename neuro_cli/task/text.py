@@ -1,0 +1,208 @@
+"""Text, of which each token is predicted from those before it.
+
+An example is ``context`` tokens in a row and, as targets, the same one place later. Those of a generation begin at random
+places of the training text, addressed by (seed, generation). The test text is read whole, from window to window.
+"""
+
+import glob
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import ACCURACY, LOWER, Metric
+from neuro_cli.core.noise import ORDER_STREAM, random_words
+from neuro_cli.task.base import Batch, Task
+from neuro_cli.task.images import shape_text
+from neuro_cli.task.tokens import UNITS, Vocabulary, contents_of, digest_of
+
+log = logging.getLogger(__name__)
+
+
+class Text(Task):
+    """Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
+
+    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``: of
+    every file, its end, in (0, 1). ``fitness``: negative_cross_entropy (minus the mean nats a token) | accuracy.
+    ``evaluation_batch``: test examples in one evaluation chunk.
+    """
+
+    metrics = (
+        Metric("test_loss", "test loss", ".4f", "nats a token", better=LOWER),
+        Metric("bits_per_byte", "bits a byte", ".4f", better=LOWER),
+        ACCURACY,
+    )
+
+    def __init__(
+        self,
+        files: str | Sequence[str] | None = None,
+        unit: str = "characters",
+        context: int = 64,
+        test_share: float = 0.1,
+        fitness: str = "negative_cross_entropy",
+        evaluation_batch: int = 64,
+    ) -> None:
+        self.files = _paths(files)
+        self.unit = one_of("task.unit", unit, UNITS)
+        self.context = integer("task.context", context, 1)
+        self.test_share = number("task.test_share", test_share, above=0.0, high=1.0)
+        self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
+        self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
+        self.vocabulary: Vocabulary | None = None
+        self._saved: dict[str, Tensor] = {}  # state of the run that is continued or evaluated
+
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
+        size = (self.vocabulary or Vocabulary.of(contents_of(self.files), self.unit)).size
+        return {"input_shape": [self.context], "inputs": self.context, "outputs": size}
+
+    def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
+        if input_shape is not None and (len(input_shape) != 1 or input_shape[0] < self.context):
+            raise UserError(
+                f"model expects {shape_text(tuple(input_shape))}, task=text gives {self.context} tokens (task.context)"
+            )
+        texts = contents_of(self.files)
+        self.vocabulary = self.vocabulary or Vocabulary.of(texts, self.unit)
+        self._digest = digest_of(texts.values())
+        self._compare(resumes=False)
+        parts = [self.vocabulary.encode(*named) for named in texts.items()]
+        ends = [len(part) - round(self.test_share * len(part)) for part in parts]
+        self._train = self._long_enough("training", [part[:end] for part, end in zip(parts, ends, strict=True)]).to(device)
+        self._test = self._long_enough("test", [part[end:] for part, end in zip(parts, ends, strict=True)]).to(device)
+        self._widths = self.vocabulary.widths().to(device)
+        self.input_shape, self.output_size = (self.context,), self.vocabulary.size
+        self.batch_size, self._seed = integer("batch_size", batch_size, 1), seed
+        self._within = torch.arange(self.context + 1, device=device)
+        # the last window ends with the text; of it only what the others lack is counted
+        last = len(self._test) - self.context - 1
+        self._windows = torch.tensor([*range(0, last, self.context), last], device=device)
+        self._counted = len(self._test) - 1 - self.context * (len(self._windows) - 1)
+        self.evaluation_chunks = -(-len(self._windows) // self.evaluation_batch)
+
+    def _long_enough(self, part: str, pieces: list[Tensor]) -> Tensor:
+        tokens = torch.cat(pieces)
+        if len(tokens) <= self.context:
+            allowed = f"the {part} text has {len(tokens)} tokens, and an example needs one more than its context"
+            raise ConfigError("task.context", self.context, allowed)
+        return tokens
+
+    def batch(self, generation: int, start: int, stop: int) -> Batch:
+        assert 0 <= start <= stop <= self.batch_size
+        words = random_words(self._seed, generation, 0, ORDER_STREAM, 2 * stop)[2 * start :].astype(np.uint64)
+        places = ((words[::2] << np.uint64(32)) | words[1::2]) % np.uint64(len(self._train) - self.context)
+        return self._examples(self._train, torch.from_numpy(places.astype(np.int64)).to(self._train.device))
+
+    def _examples(self, text: Tensor, places: Tensor) -> Batch:
+        """Examples that begin at ``places`` (B,): inputs and targets (B, T) int64."""
+        tokens = text[places[:, None] + self._within].long()
+        return Batch(tokens[:, :-1], tokens[:, 1:])
+
+    def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Logits (B, T, V) float32; there may be more of them than tokens, which never occur."""
+        logits = module(batch.inputs)
+        shape = tuple(getattr(logits, "shape", ()))
+        if len(shape) != 3 or shape[:2] != batch.targets.shape or shape[2] < self.output_size:
+            raise UserError(
+                f"model: its output for {shape_text(tuple(batch.targets.shape))} tokens is "
+                f"{shape_text(shape) or type(logits).__name__}, task=text needs "
+                f"{shape_text((*batch.targets.shape, self.output_size))} logits"
+            )
+        return logits.float()
+
+    def _outcomes(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of every token, 1 or 0 for right or wrong and the cross-entropy in nats, (B, T) each."""
+        logits = self._logits(module, batch)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
+        return ((logits.argmax(-1) == batch.targets) & ~loss.isnan()).float(), loss
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return ("fitness", "loss") if self.fitness == "accuracy" else ("fitness",)
+
+    def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
+        if not len(batch.targets):
+            return torch.zeros(0, len(self.score_names))
+        return self.rewards(module, batch).sum(1)
+
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Scores (B, T, C) of every token: a T-th of what it has by itself, so that their sum is the example's score."""
+        with torch.no_grad():
+            right, loss = self._outcomes(module, batch)
+            columns = [right, loss] if self.fitness == "accuracy" else [-loss]
+            return torch.stack(columns, -1) / self.context
+
+    def loss(self, module: nn.Module, batch: Batch) -> Tensor:
+        return F.cross_entropy(self._logits(module, batch).flatten(0, 1), batch.targets.flatten())
+
+    def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
+        """Sums (4,): nats, right tokens, tokens, their bytes in UTF-8."""
+        assert 0 <= chunk < self.evaluation_chunks
+        first = chunk * self.evaluation_batch
+        places = self._windows[first : first + self.evaluation_batch]
+        batch = self._examples(self._test, places)
+        counts = torch.ones_like(batch.targets, dtype=torch.float64)
+        if first + len(places) == len(self._windows):
+            counts[-1, : self.context - self._counted] = 0
+        with torch.no_grad():
+            right, loss = self._outcomes(module, batch)
+        columns = (loss, right, torch.ones_like(loss), self._widths[batch.targets])
+        return np.array([(column.double() * counts).sum().item() for column in columns])
+
+    def summarise(self, sums: np.ndarray) -> dict[str, float]:
+        nats, right, tokens, width = map(float, sums)
+        return {"test_loss": nats / tokens, "bits_per_byte": nats / np.log(2) / width, ACCURACY.name: right / tokens}
+
+    def state(self) -> dict[str, Tensor]:
+        """The text's digest, and code points of the vocabulary: what the network's numbers mean must not change with a file."""
+        characters = None if self.vocabulary is None else self.vocabulary.characters
+        points = {} if characters is None else {"vocabulary": torch.tensor(list(map(ord, characters)), dtype=torch.int32)}
+        return {"text_sha256": self._digest, **points}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        if "text_sha256" not in state:
+            return
+        loaded, self._saved = self.vocabulary is not None, state
+        points = state.get("vocabulary")
+        self.vocabulary = Vocabulary(None if points is None else "".join(map(chr, points.tolist())))
+        if loaded:
+            self._compare(resumes=True)
+
+    def _compare(self, resumes: bool) -> None:
+        """Raise UserError where the text is another than the saved run's; files that a trained network is evaluated on may be."""
+        if not self._saved or torch.equal(self._saved["text_sha256"].cpu(), self._digest):
+            return
+        if self.files is None:
+            raise ConfigError("task.files", "null", "the help of this Python has another text than the run's; give that by files")
+        if resumes:
+            files = str(self.files[0]) if len(self.files) == 1 else f"[{','.join(map(str, self.files))}]"
+            raise ConfigError("task.files", files, "the text is another than the run's; resume keeps it")
+        log.info("the text is another than the run's")
+
+    def deployed(self, module: nn.Module) -> nn.Module:
+        """``module`` with the ``vocabulary`` that turns text into its inputs and its outputs into text."""
+        assert self.vocabulary is not None
+        module.__dict__["vocabulary"] = self.vocabulary
+        return module
+
+
+def _paths(files: Any) -> list[Path] | None:
+    """Files of ``task.files``. Raises ConfigError."""
+    if files is None:
+        return None
+    names = [files] if isinstance(files, str) else files
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError("task.files", files, "must be a text file, a list of them, a pattern (texts/*.txt), or null")
+    return [file for name in names for file in _matching(name)]
+
+
+def _matching(name: str) -> list[Path]:
+    """Files of a name, or of a pattern such as ``texts/*.txt``, in their order."""
+    path = Path(name).expanduser()
+    found = [] if path.exists() or not set("*?[") & set(name) else sorted(glob.glob(str(path)))
+    return [Path(each) for each in found] or [path]

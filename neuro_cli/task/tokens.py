@@ -1,0 +1,98 @@
+"""Tokens of a text: its characters, numbered by a vocabulary, or its bytes."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.core.checks import one_of
+from neuro_cli.core.errors import ConfigError
+
+UNITS = ("characters", "bytes")
+SHOWN = 5  # unknown characters that an error names
+
+
+def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
+    """Contents of text files by their names; None: the reference topics of Python's own help, in the order of their names.
+
+    Raises ConfigError for a file that is empty or cannot be read.
+    """
+    if files is None:
+        from pydoc_data.topics import topics  # here: half a megabyte, for who trains on it
+
+        return {"null": "\n".join(topics[name] for name in sorted(topics)).encode()}
+    contents = {}
+    for file in files:
+        try:
+            contents[str(file)] = file.read_bytes()
+        except OSError as error:
+            raise ConfigError("task.files", file, f"it cannot be read: {(error.strerror or str(error)).lower()}") from error
+        if not contents[str(file)]:
+            raise ConfigError("task.files", file, "the file is empty")
+    return contents
+
+
+class Vocabulary:
+    """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all of them in the order of their code points; None: bytes."""
+
+    def __init__(self, characters: str | None) -> None:
+        self.characters = characters
+        self.size = 256 if characters is None else len(characters)
+        self._points = None if characters is None else _points(characters)
+
+    @classmethod
+    def of(cls, texts: Mapping[str, bytes], unit: str) -> "Vocabulary":
+        """Vocabulary of all that occurs in ``texts``, by the names of their files; ``unit``: characters (of UTF-8) | bytes.
+
+        Raises ConfigError.
+        """
+        if one_of("task.unit", unit, UNITS) == "bytes":
+            return cls(None)
+        found = np.unique(np.concatenate([_points(_decoded(*named)) for named in texts.items()]))
+        return cls("".join(map(chr, found.tolist())))
+
+    def encode(self, name: str, text: bytes) -> Tensor:
+        """Numbers (n,) int32 of the tokens of ``text``, a file's. Raises ConfigError for a character that has none."""
+        if self._points is None:
+            return torch.from_numpy(np.frombuffer(text, np.uint8).astype(np.int32))
+        points = _points(_decoded(name, text))
+        numbers = np.searchsorted(self._points, points).clip(max=self.size - 1)
+        strangers = np.unique(points[self._points[numbers] != points])
+        if strangers.size:
+            names = ", ".join(f"{chr(point)!r}" for point in strangers[:SHOWN].tolist())
+            raise ConfigError("task.files", name, f"{names}: not among the {self.size} characters of the run's vocabulary")
+        return torch.from_numpy(numbers.astype(np.int32))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of numbers; bytes that are no UTF-8 as U+FFFD."""
+        if self.characters is None:
+            return bytes(tokens).decode(errors="replace")
+        return "".join(self.characters[token] for token in tokens)
+
+    def widths(self) -> Tensor:
+        """Bytes (size,) int64 of every token in UTF-8."""
+        return torch.tensor([len(each.encode()) for each in self.characters or "\0" * 256])
+
+
+def digest_of(texts: Iterable[bytes]) -> Tensor:
+    """SHA-256 (32,) uint8 of all texts and their lengths."""
+    content = hashlib.sha256()
+    for text in texts:
+        content.update(len(text).to_bytes(8, "little") + text)
+    return torch.tensor(list(content.digest()), dtype=torch.uint8)
+
+
+def _decoded(name: str, text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is not UTF-8; task.unit=bytes takes any file"
+        raise ConfigError("task.files", name, reason) from error
+
+
+def _points(text: str) -> np.ndarray:
+    """Code points (n,) uint32."""
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32)

@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pool",),
     ("launch",),
     ("report", "bench", "search"),
-    ("scaling",),
+    ("scaling", "export"),
     ("reproduce",),
     ("cli",),
 )
@@ -155,7 +155,9 @@ def test_mpi_hydra_and_picklers_stay_where_they_are_known():
 
 def test_nothing_is_pickled():
     forbidden = {"torch.load", "torch.save", "np.load", "numpy.load"}
-    assert {module for module, source in SOURCES.items() if calls(source) & forbidden} == set()
+    found = {module: calls(source) & forbidden for module, source in SOURCES.items()}
+    # for other programs, where a user asks for a file of that kind: neuro reads none
+    assert {module: names for module, names in found.items() if names} == {"neuro_cli.export.formats": {"torch.save"}}
 
 
 def test_the_package_itself_imports_nothing_at_once():

@@ -52,7 +52,7 @@ def _output(overrides: Sequence[str]) -> tuple[Path | None, list[str]]:
     return output, others
 
 
-def evaluate_arguments(overrides: Sequence[str]) -> tuple[int | None, list[str], dict[str, Any]]:
+def evaluate_arguments(overrides: Sequence[str]) -> tuple[int | str | None, list[str], dict[str, Any]]:
     """Generation, trusted packages and changed keys of ``overrides``. Raises UserError."""
     generation, trust, changes = None, [], {}
     for text in overrides:

@@ -12,6 +12,8 @@ HELP = {
     "search": "Evolve the module of a convolutional network; candidates are trained side by side.",
     "resume": "Go on with a run from its last checkpoint, on any number of ranks.",
     "evaluate": "Score a run's trained network on the test set.",
+    "export": "Write a run's trained network as safetensors, .pt or ONNX: neuro export RUN file=net.onnx",
+    "predict": "Name the classes of images by a run's trained network: neuro predict RUN IMAGE ...",
     "report": "A table over runs, sweeps, searches and studies, sweep.csv, and all of it as one page, report.html.",
     "doctor": "Say what this machine has, what is missing and the command that fixes it.",
     "evolve export": "Write the model of a peer as safetensors, also while the peer works.",
@@ -25,6 +27,8 @@ MODULES = {
     "search": "search",
     "resume": "resume",
     "evaluate": "evaluate",
+    "export": "export",
+    "predict": "export",
     "report": "report",
     "doctor": "doctor",
     # internal: what other commands start

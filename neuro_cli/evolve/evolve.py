@@ -46,6 +46,8 @@ def check(config: dict[str, Any]) -> None:
         value = cluster[key]
         if not (value is None and key == "advertise") and not (isinstance(value, str) and re.fullmatch(HOSTS, value)):
             raise ConfigError(f"cluster.{key}", value, "must be an address or the name of a host")
+    if config["checkpoint"].get("best"):
+        raise ConfigError("checkpoint.best", True, "neuro evolve keeps the last ones: its ledger leads to any iteration")
     one_of("cluster.late", cluster["late"], ("drop", "count"))
     boolean("cluster.force_new", cluster["force_new"])
     if cluster["join"] is not None:

@@ -12,7 +12,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.metrics import read_metrics
-from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config
+from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config, with_images
 
 
 class Result:
@@ -64,7 +64,7 @@ class Result:
         with import_path_put_back():
             needed = {group: made for group, made in self._objects.items() if group in MODULE}
             config = read_config(self.run, self._trust, needed, "load", MODULE)
-            return load_model(self.run, config, read_checkpoint(self.run, config, None))
+            return with_images(self.run, load_model(self.run, config, read_checkpoint(self.run, config, None)))
 
     def __repr__(self) -> str:
         try:

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 STATE = "state.json"
+BEST = "best"  # in place of a generation: that of the best evaluation
 # JSON has no NaN and no infinity: such a float is kept as the 16 hex digits of its bits under this key
 _FLOAT_BITS = "float64_bits"
 _FILE = re.compile(r"\d{8,}(\.again|\.[a-z]+-\d+\.[0-9a-f]{16})?\.safetensors")
@@ -73,7 +74,7 @@ class Checkpoint:
 
 def shard_bytes(state: State) -> bytes:
     """Tensors of any layout and device, and scalars, as the content of a safetensors file. Raises TypeError."""
-    return _serialised(state.tensors, {"scalars": json.dumps(_encoded(state.scalars), allow_nan=False)})
+    return serialised(state.tensors, {"scalars": json.dumps(_encoded(state.scalars), allow_nan=False)})
 
 
 def shard_state(content: bytes) -> State:
@@ -102,7 +103,7 @@ def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
 
 
 class CheckpointStore:
-    """The last ``keep`` checkpoints of the run folder ``run``. Only one process may save."""
+    """The last ``keep`` checkpoints of the run folder ``run``, and the best one where there is one. Only one process may save."""
 
     def __init__(self, run: Path, keep: int) -> None:
         if keep < 1:
@@ -110,14 +111,22 @@ class CheckpointStore:
         self.run, self.keep = run, keep
         self.folder = run / "checkpoints"
 
-    def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any], shards: Sequence[Shard] = ()) -> Path:
+    def save(
+        self,
+        generation: int,
+        tensors: dict[str, Tensor],
+        scalars: dict[str, Any],
+        shards: Sequence[Shard] = (),
+        passing: bool = False,
+    ) -> Path:
         """Write a checkpoint; remove those that are too old, and later ones (the run went back to an earlier one).
 
-        Tensors of any layout and device; scalars are what JSON holds, floats exactly. ``shards``: parts of it that lie in
-        the folder already (:func:`write_shard`). Returns the tensor file.
+        Tensors of any layout and device; scalars are what JSON holds, floats exactly: with ``best`` = {generation, ...} among
+        them that one is kept beside the last, until another is. ``shards``: parts of it that lie in the folder already
+        (:func:`write_shard`). ``passing``: it goes when it is the best no longer. Returns the tensor file.
         Raises UserError when it cannot be written (the earlier checkpoints stay), TypeError on other scalars.
         """
-        content = _serialised(tensors)
+        content = serialised(tensors)
         old = self._entries()
         name = f"{generation:08d}.safetensors"
         if any(entry["file"] == name for entry in old):
@@ -134,8 +143,10 @@ class CheckpointStore:
         }
         if shards:
             entry["shards"] = [asdict(shard) for shard in shards]
+        if passing:
+            entry["passing"] = True
         coming = {shard.file for shard in shards}
-        entries = [*(entry for entry in old if entry["generation"] < generation), entry][-self.keep :]
+        entries = self._kept([*(entry for entry in old if entry["generation"] < generation), entry], scalars.get("best"))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             sync_folder(self.run)
@@ -149,17 +160,35 @@ class CheckpointStore:
             raise UserError(self._failure(generation, error)) from error
         return self.folder / name
 
+    def _kept(self, entries: list[dict[str, Any]], best: dict[str, Any] | None) -> list[dict[str, Any]]:
+        """The newest of ``entries``, the last ``keep`` that are not passing, and the best one, marked."""
+        if best is not None:
+            entries = [{key: value for key, value in entry.items() if key != "best"} for entry in entries]
+            for entry in entries:
+                if entry["generation"] == best["generation"]:
+                    entry["best"] = True
+        lasting = [entry for entry in entries if not entry.get("passing")][-self.keep :]
+        return [entry for entry in entries if entry in lasting or entry is entries[-1] or entry.get("best")]
+
     def generations(self) -> list[int]:
         """Generations that have a checkpoint, ascending; none without a state.json. Reads no tensors."""
         return [entry["generation"] for entry in self._entries()]
 
-    def load(self, generation: int | None = None) -> Checkpoint:
-        """The checkpoint of ``generation``, by default the newest, verified before it is parsed. Raises UserError."""
+    def load(self, generation: int | str | None = None) -> Checkpoint:
+        """The checkpoint of ``generation``, by default the newest, or the ``best``; verified before it is parsed.
+
+        Raises UserError.
+        """
         entries = self._entries()
         if not entries:
             raise UserError(f"{self.run}: no run of neuro with a checkpoint (no checkpoints/{STATE})")
         if generation is None:
             generation = entries[-1]["generation"]
+        if generation == BEST:
+            found = [entry for entry in entries if entry.get("best")]
+            if not found:
+                raise UserError(f"{self.run}: checkpoint=best: it keeps none; checkpoint.best=true does, from a resume on too")
+            generation = found[0]["generation"]
         found = [entry for entry in entries if entry["generation"] == generation]
         if not found:
             available = ", ".join(str(entry["generation"]) for entry in entries)
@@ -173,7 +202,10 @@ class CheckpointStore:
                 content, damaged = (content, damaged) if part is not None else (None, shard.file)
         if content is not None:
             try:
-                return Checkpoint(generation, tensors_from_bytes(content), _decoded(found[0]["scalars"]), shards, self.folder)
+                scalars = _decoded(found[0]["scalars"])
+                if scalars.get("best") and scalars["best"]["generation"] not in self.generations():
+                    scalars["best"] = None  # a later one was better: this run goes back to before that
+                return Checkpoint(found[0]["generation"], tensors_from_bytes(content), scalars, shards, self.folder)
             except SafetensorError as error:
                 problem = f"not a safetensors file ({error})"
         earlier = self._newest_intact([entry for entry in entries if entry["generation"] < generation])
@@ -236,7 +268,8 @@ def _verified(folder: Path, entry: dict[str, Any]) -> tuple[bytes | None, str]:
     return content, ""
 
 
-def _serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """Content of a safetensors file with ``tensors`` of any layout and device; each is whole, also where two share memory."""
     # safetensors takes contiguous tensors only, and refuses two that share memory
     plain: dict[str, Tensor] = {}
     seen: set[int] = set()

@@ -1,11 +1,12 @@
-"""``.hydra/metrics.yaml``: the metrics that a run's evaluations measure, as its task declared them.
+"""``.hydra/metrics.yaml`` and ``.hydra/inputs.yaml``: what a run's evaluations measure, and what its network takes.
 
-A report reads them from there, since making the task would run its code. The file lies beside the config, for it says what the
-run is: it is there from the first moment, and it stays when checkpoints are removed.
+A report reads the first, whoever uses the network the second: making the task would run its code and need its data. The files
+lie beside the config, for they say what the run is: they are there from the first moment, and stay when checkpoints are removed.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -13,17 +14,24 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import write_atomically
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN, Metric, as_plain, from_plain
 from neuro_cli.run_folder import saved_yaml
+from neuro_cli.task import inputs as inputs_of_task
+from neuro_cli.task.inputs import Inputs
 
 MOST = 100  # metrics in the file; those of an ensemble's single members, which come last, may be thousands
 UNDECLARED = (ACCURACY, RETURN, LOSS)  # of folders from before the declaration
 
 
-def declare(run: Path, metrics: Sequence[Metric]) -> None:
-    """Write the file into the run folder ``run``. Raises UserError."""
-    path = _file(run)
+def declare(run: Path, metrics: Sequence[Metric], inputs: Inputs | None = None) -> None:
+    """Write the files into the run folder ``run``; without ``inputs`` the first alone. Raises UserError."""
+    _write(_file(run), as_plain(metrics[:MOST]))
+    if inputs is not None:
+        _write(_inputs_file(run), inputs_of_task.as_plain(inputs))
+
+
+def _write(path: Path, node: Any) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, yaml.safe_dump(as_plain(metrics[:MOST]), sort_keys=False).encode())
+        write_atomically(path, yaml.safe_dump(node, sort_keys=False, allow_unicode=True).encode())
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -39,5 +47,20 @@ def declared(run: Path) -> tuple[Metric, ...]:
         raise UserError(f"{path}: no declaration of metrics: {error}") from error
 
 
+def declared_inputs(run: Path) -> Inputs | None:
+    """What the network of the run in ``run`` takes; None where its folder does not say. Raises UserError."""
+    path = _inputs_file(run)
+    if not path.exists():
+        return None
+    try:
+        return inputs_of_task.from_plain(saved_yaml.read(path))
+    except ValueError as error:
+        raise UserError(f"{path}: no declaration of inputs: {error}") from error
+
+
 def _file(run: Path) -> Path:
     return run / ".hydra" / "metrics.yaml"
+
+
+def _inputs_file(run: Path) -> Path:
+    return run / ".hydra" / "inputs.yaml"

@@ -1,4 +1,4 @@
-"""What a run leaves behind in its folder, written by rank 0 alone: metrics, checkpoints, log, plot, summary."""
+"""What a run leaves behind in its folder, written by rank 0 alone: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from rich.console import Console
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
@@ -19,8 +19,10 @@ from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
+from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
 from neuro_cli.run_folder.progress import Progress
 from neuro_cli.run_folder.summary import SUMMARY_KEYS, git_revision, peak_memory_bytes, versions, write_summary
+from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,10 @@ class Recorded(Protocol):
 
     def facts(self) -> dict[str, Any]: ...
 
+    def inputs(self) -> Inputs: ...
+
+    def trained(self, generation: int) -> nn.Module: ...
+
 
 class RunRecord:
     """The run folder of a run that starts (``resumed_at`` None) or goes on after generation ``resumed_at``.
@@ -61,13 +67,13 @@ class RunRecord:
     ) -> None:
         self.run = run
         refuse_reserved(work.metrics)
-        self._headline = work.metrics[0]
+        self._headline, self._config = work.metrics[0], config
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._loggers: list[Logger] = [logger] if isinstance(logger, CsvLogger) else [CsvLogger(), logger]
         for each in self._loggers:
             each.start(run, config, resumed_at)
-        declare(run, work.metrics)
+        declare(run, work.metrics, work.inputs())
         # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
         console = Console(force_terminal=False) if launched() else None
         self._progress = progress or Progress(config["generations"], resumed_at or 0, console)
@@ -92,14 +98,15 @@ class RunRecord:
             log.info("generation %d: %s", row["generation"], tested)
 
     def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any], shards: Sequence[Shard] = ()) -> None:
-        path = self._store.save(generation, tensors, {**scalars, "identity": self._identity}, shards)
+        scalars = {**scalars, "identity": self._identity}
+        path = self._store.save(generation, tensors, scalars, shards, passing=scalars.pop("passing", False))
         log.info("checkpoint of generation %d: %s", generation, path.name)
 
     def stopped(self, generation: int, reason: str) -> None:
         log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
 
     def finish(self, work: Recorded, generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
-        """Write plot and summary; return the summary. ``digest``: of the parameters."""
+        """Write network, plot and summary; return the summary. ``digest``: of the parameters."""
         from neuro_cli.run_folder.plot import plot_run  # here: matplotlib is for the rank that draws, and only at its end
 
         summary = {
@@ -118,6 +125,8 @@ class RunRecord:
             "git_revision": git_revision(),
             **work.facts(),
         }
+        facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics)
+        write_model(self.run / MODEL, work.trained(generation), {**facts, "parameters_sha256": digest})
         write_summary(self.run / "summary.json", summary)
         plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline)
         for logger in self._loggers:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from neuro_cli.core.checks import integer, number, one_of, thread_count
+from neuro_cli.core.checks import boolean, integer, number, one_of, thread_count
 from neuro_cli.factory.instantiate import value_of
 from neuro_cli.runner.target import StopConfig
 
@@ -19,10 +19,14 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """``every``: generations between two checkpoints; ``keep``: number of the last ones that stay. Both >= 1."""
+    """``every``: generations between two checkpoints; ``keep``: number of the last ones that stay. Both >= 1.
+
+    ``best``: whether one of the best test evaluation stays beside them.
+    """
 
     every: int
     keep: int
+    best: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class RunConfig:
         seed = integer("seed", value_of(plain, "seed"), 0, 2**64 - 1)
         generations, population = positive("generations", 2**32 - 1), positive("population", 2**32 - 1)
         batch_size = positive("batch_size")
-        checkpoint = CheckpointConfig(positive("checkpoint.every"), positive("checkpoint.keep"))
+        best = boolean("checkpoint.best", value_of(plain, "checkpoint").get("best", False))  # earlier versions had none
+        checkpoint = CheckpointConfig(positive("checkpoint.every"), positive("checkpoint.keep"), best)
         evaluate = EvaluateConfig(positive("evaluate.every"))
         layout = one_of("layout", value_of(plain, "layout"), LAYOUTS)
         precision = one_of("precision", value_of(plain, "precision"), tuple(PRECISIONS))

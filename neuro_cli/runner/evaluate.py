@@ -29,7 +29,7 @@ class Evaluation:
 
 def evaluate(
     run: Path,
-    generation: int | None,
+    generation: int | str | None,
     trust: list[str] | None,
     changes: Mapping[str, Any],
     objects: Mapping[str, Any] | None = None,

@@ -15,10 +15,12 @@ from neuro_cli.factory.own_code import let_import
 from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import saved_config
+from neuro_cli.run_folder.declaration import declared_inputs
 from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.runner.build import make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.task.base import Task
+from neuro_cli.task.inputs import ImageHook
 
 MODULE = ("model", "task", "algo")  # groups that a trained network is loaded by
 
@@ -53,7 +55,7 @@ def training_config(run: Path) -> dict[str, Any]:
     return config
 
 
-def read_checkpoint(run: Path, config: dict[str, Any], generation: int | None) -> Checkpoint:
+def read_checkpoint(run: Path, config: dict[str, Any], generation: int | str | None) -> Checkpoint:
     """Read a verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
     checkpoint = CheckpointStore(run, keep=1).load(generation)
     refuse_other(config, checkpoint.scalars["identity"])
@@ -83,12 +85,23 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
     return task.deployed(model.eval()).eval()
 
 
-def load(run: str | Path, checkpoint: int | None = None, trust: list[str] | None = None, **objects: Any) -> nn.Module:
+def with_images(run: Path, module: nn.Module) -> nn.Module:
+    """``module`` of the folder ``run``; it takes images too from now on, where it was trained on such and the folder says how."""
+    inputs = declared_inputs(run)
+    if inputs is not None and inputs.images:
+        module.register_forward_pre_hook(ImageHook(inputs))
+    return module
+
+
+def load(run: str | Path, checkpoint: int | str | None = None, trust: list[str] | None = None, **objects: Any) -> nn.Module:
     """Load the trained ``nn.Module`` of the folder ``run``, in evaluation mode; an ensemble's gives mean logits, and has members.
 
-    ``checkpoint``: a generation, the last by default. ``trust``: packages other than ours that the saved config may take
-    classes from. ``objects``: the model and the task of a run that a script made with objects. Raises UserError.
+    It takes its inputs as floating numbers. One that was trained on images takes those too, and does to them what training did:
+    tensors (B, C, H, W) of uint8, pictures, lists of pictures or of files.
+
+    ``checkpoint``: a generation or "best", the last by default. ``trust``: packages other than ours that the saved config may
+    take classes from. ``objects``: the model and the task of a run that a script made with objects. Raises UserError.
     """
     folder = Path(run)
     config = read_config(folder, trust or [], objects, "load", MODULE)
-    return load_model(folder, config, read_checkpoint(folder, config, checkpoint))
+    return with_images(folder, load_model(folder, config, read_checkpoint(folder, config, checkpoint)))

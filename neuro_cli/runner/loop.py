@@ -1,11 +1,13 @@
 """Generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import CandidateError
+from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
@@ -24,6 +26,15 @@ class Progression:
     generation: int = 0  # completed
     seconds: float = 0.0  # spent in earlier sessions and this one
     metrics: dict[str, float] | None = None  # of the last test evaluation
+    best: dict[str, Any] | None = None  # generation and value of the best one, with checkpoint.best
+
+    def improves(self, headline: Metric) -> bool:
+        """Whether the last test evaluation is better than all before; it is the best from then on."""
+        value = (self.metrics or {}).get(headline.name, float("nan"))
+        if math.isnan(value) or (self.best is not None and headline.reached(self.best["value"], value)):
+            return False
+        self.best = {"generation": self.generation, "value": value}
+        return True
 
 
 def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
@@ -39,7 +50,8 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
         target = Target(options.config.stop, work.metrics)
         if checkpoint is not None:
             work.restore(checkpoint)
-            at = Progression(checkpoint.generation, checkpoint.scalars["seconds"], checkpoint.scalars["metrics"])
+            scalars = checkpoint.scalars
+            at = Progression(checkpoint.generation, scalars["seconds"], scalars["metrics"], scalars.get("best"))
     record = None
     with collectively(world):
         if world.rank == 0:
@@ -88,8 +100,10 @@ def _generations(
         if record is not None:
             record.row(_whole(row, work, at, seconds, traffic, evaluated))
         stopping = world.any(stop.wanted()) or reached
-        if last or stopping or at.generation % every == 0:
-            _save(work, at, record)
+        due = last or stopping or at.generation % every == 0
+        improved = evaluated and config.checkpoint.best and at.improves(work.metrics[0])
+        if due or improved:
+            _save(work, at, record, passing=not due)
             saved = at.generation
         if stopping:
             if record is not None:
@@ -105,8 +119,12 @@ def _generations(
     return record.finish(work, at.generation, at.seconds, at.metrics, digest)
 
 
-def _save(work: Trainable, at: Progression, record: RunRecord | None) -> None:
-    work.save(at.generation, {"seconds": at.seconds, "metrics": at.metrics}, record)
+def _save(work: Trainable, at: Progression, record: RunRecord | None, passing: bool = False) -> None:
+    """Save a checkpoint; ``passing``: for being the best alone."""
+    scalars: dict[str, Any] = {"seconds": at.seconds, "metrics": at.metrics}
+    if work.config.checkpoint.best:
+        scalars |= {"best": at.best, "passing": passing}
+    work.save(at.generation, scalars, record)
 
 
 def _whole(

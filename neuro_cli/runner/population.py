@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from neuro_cli.algo.base import State
 from neuro_cli.core.metric import Metric
@@ -18,6 +19,7 @@ from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.build import Parts
 from neuro_cli.runner.centre import centre_module, evaluate_centre
 from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.task.inputs import Inputs
 
 
 class PopulationTraining(Trainable):
@@ -64,6 +66,12 @@ class PopulationTraining(Trainable):
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
         return evaluate_centre(parts, centre_module(parts, parts.algo.centre, max(generation - 1, 0)))
+
+    def inputs(self) -> Inputs:
+        return self.parts.task.inputs()
+
+    def trained(self, generation: int) -> nn.Module:
+        return self.parts.task.deployed(centre_module(self.parts, self.parts.algo.centre, max(generation - 1, 0)))
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
         """Write a checkpoint on rank 0, after all ranks have compared their centres.

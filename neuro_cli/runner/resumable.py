@@ -11,6 +11,7 @@ RESUME_KEYS = (
     "ranks",
     "checkpoint.every",
     "checkpoint.keep",
+    "checkpoint.best",
     "evaluate.every",
     "task.root",
     "task.download",

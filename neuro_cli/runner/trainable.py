@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.metric import Metric
@@ -17,6 +18,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.config import RunConfig
+from neuro_cli.task.inputs import Inputs
 
 Row = dict[str, float | None]
 
@@ -59,6 +61,14 @@ class Trainable(ABC):
     @abstractmethod
     def parameters_sha256(self) -> str:
         """Hash of all trained parameters, the same on every rank. Every rank calls this."""
+
+    @abstractmethod
+    def inputs(self) -> Inputs:
+        """What the trained network takes."""
+
+    @abstractmethod
+    def trained(self, generation: int) -> nn.Module:
+        """The network after ``generation`` generations, of which there is a checkpoint; it works by itself. On rank 0."""
 
     def begin(self, run: Path) -> None:  # noqa: B027 (most work keeps nothing)
         """Prepare a session in the folder ``run``, before its first generation. Every rank calls this."""

@@ -71,7 +71,7 @@ def completed(config: dict[str, Any]) -> dict[str, Any]:
     shape = None if declared is None else tuple(declared)
     examples_of(json.dumps(config["task"], sort_keys=True), shape, config["training"]["validation"])
     config = Options(config).plain
-    make(_described(config, (next(iter(space_of(config).layers)),)), "model", ModuleCNN)
+    make(described(config, (next(iter(space_of(config).layers)),)), "model", ModuleCNN)
     examples_of.cache_clear()  # only the workers train on them
     return config
 
@@ -90,12 +90,12 @@ def identity_of(config: dict[str, Any]) -> dict[str, Any]:
 
 def task_of(config: dict[str, Any], module: Module, name: str) -> WorkUnit:
     """Make the task that trains ``module``, the same one whenever the search ``name`` asks for it."""
-    payload = _described(config, module)
+    payload = described(config, module)
     digest = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
     return WorkUnit(f"{name}-{digest[:24]}", "candidate", payload)
 
 
-def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:
+def described(config: dict[str, Any], module: Module) -> dict[str, Any]:
     """Make the payload for `train_candidate`."""
     return {
         "task": config["task"],
@@ -109,7 +109,7 @@ def _described(config: dict[str, Any], module: Module) -> dict[str, Any]:
 def network_of(config: dict[str, Any], module: Module) -> ModuleCNN:
     """Make the network of a candidate without values (on the device ``meta``)."""
     with torch.device("meta"):
-        return make(_described(config, module), "model", ModuleCNN)
+        return make(described(config, module), "model", ModuleCNN)
 
 
 def keep_of(config: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
+from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +108,12 @@ class Task(ABC):
             return None
         shape = "x".join(map(str, batch.inputs.shape[1:]))
         return f"the model does not take {shape} examples: {reasons[-1]}"
+
+    def inputs(self) -> Inputs:
+        """What a network of this task takes, once the data are loaded."""
+        if self.scored_by != "examples":
+            return Inputs(tuple(self.input_shape))
+        return Inputs(tuple(self.input_shape), str(self.batch(0, 0, 1).inputs.dtype).removeprefix("torch."))
 
     @abstractmethod
     def batch(self, generation: int, start: int, stop: int) -> Batch:

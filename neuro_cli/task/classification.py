@@ -19,6 +19,7 @@ from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
+from neuro_cli.task.inputs import Inputs, image_inputs
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,14 @@ class Split:
 
 @dataclass(frozen=True)
 class Data:
-    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255."""
+    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255. ``names``: of the classes, or ()."""
 
     train: Split
     test: Split
     mean: tuple[float, ...]
     std: tuple[float, ...]
     classes: int
+    names: tuple[str, ...] = ()
 
 
 class Classification(Task):
@@ -88,6 +90,9 @@ class Classification(Task):
             raise UserError(f"model expects {shape_text(declared)}, task={self.name} gives {shape_text(self.input_shape)}")
         for part, split in (("training", data.train), ("test", data.test)):
             self._check(part, split)
+        images = data.train.images.dtype == torch.uint8 and len(self.input_shape) == 3
+        names = data.names or tuple(map(str, range(data.classes)))
+        self._inputs = image_inputs(self.input_shape, images, data.mean, data.std, names)
         size = len(data.train.targets)
         integer("batch_size", batch_size, 1)
         if batch_size > size:
@@ -96,6 +101,9 @@ class Classification(Task):
         self._stream = ExampleStream(seed, size, device)
         self.place(data, device)
         self.evaluation_chunks = -(-len(data.test.targets) // self.evaluation_batch)
+
+    def inputs(self) -> Inputs:
+        return self._inputs
 
     def place(self, data: Data, device: torch.device) -> None:
         """Keep the examples on ``device`` as :meth:`normalised` takes them, and what it needs beside them."""

@@ -56,7 +56,8 @@ class Dataset(Classification):
                 train, test = _read("task.train", self._sources[0]), _read("task.test", self._sources[1])
             named = (len(getattr(source, "classes", None) or ()) for source in self._sources)
             classes = max(*named, *(int(split.targets.max()) + 1 for split in (train, test)))
-            self._data = Data(train, test, mean=(), std=(), classes=classes)
+            texts = tuple(map(str, getattr(self._sources[0], "classes", None) or ()))
+            self._data = Data(train, test, mean=(), std=(), classes=classes, names=texts if len(texts) == classes else ())
         return self._data
 
     def place(self, data: Data, device: torch.device) -> None:

@@ -37,7 +37,7 @@ class ImageFolder(Classification):
         shape = self._shape(parts[0], input_shape)
         train, test = (self._split(part.samples, shape, resize=input_shape is not None) for part in parts)
         mean, std = pixel_statistics(train.images)
-        return Data(train, test, mean, std, len(parts[0].classes))
+        return Data(train, test, mean, std, len(parts[0].classes), tuple(parts[0].classes))
 
     def _parts(self) -> list[torchvision.datasets.ImageFolder]:
         """The images for training and for the test, in the same classes."""

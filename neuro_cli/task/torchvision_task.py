@@ -45,7 +45,8 @@ class TorchvisionTask(Classification):
             raise ConfigError(
                 "task.root", self.root, f"no {self.folder} folder with {self.kind} there; task.download=true fetches it"
             )
-        return Data(self._split(train=True), self._split(train=False), self.mean, self.std, self.output_size)
+        train, test = self._split(train=True), self._split(train=False)
+        return Data(train, test, self.mean, self.std, self.output_size, self._names)
 
     def _fetch(self) -> None:
         try:
@@ -63,6 +64,7 @@ class TorchvisionTask(Classification):
             remedy = "delete it, and task.download=true fetches it again"
             text = f"{self.folder} there is damaged ({one_line(error)}); {remedy}"
             raise ConfigError("task.root", self.root, text) from error
+        self._names = tuple(map(str, getattr(source, "classes", ())))
         return Split(channels_first(source.data), torch.as_tensor(source.targets, dtype=torch.int64))
 
 

@@ -67,7 +67,7 @@ def crafted(run: Path, group: str, node: dict[str, object]) -> None:
     state.write_text(json.dumps(content | {"sha256": sha256(text.encode()).hexdigest()}))
 
 
-@pytest.mark.parametrize("verb", ["resume", "evaluate", "report", "evolve export", "load"])
+@pytest.mark.parametrize("verb", ["resume", "evaluate", "export", "predict", "report", "evolve export", "load"])
 def test_a_runs_environment_does_not_import_what_lies_beside_it(verb, runs, tmp_path):
     """D4: the id of an environment names the module payload, relative to the current folder."""
     run = shutil.copytree(runs / "plain", tmp_path / "run")
@@ -79,7 +79,9 @@ def test_a_runs_environment_does_not_import_what_lies_beside_it(verb, runs, tmp_
     elif verb == "report":
         assert neuro_inside("report", "run", cwd=tmp_path).returncode == 0
     else:
-        said = one_line(neuro_inside(*verb.split(), "run", cwd=tmp_path))
+        (tmp_path / "image.png").touch()
+        more = ["image.png"] if verb == "predict" else []
+        said = one_line(neuro_inside(*verb.split(), "run", *more, cwd=tmp_path))
         assert said == "task.id=run.payload:X-v0: it runs code of run; say trust=run if this run folder is yours"
     assert not (tmp_path / TRACE).exists()
 

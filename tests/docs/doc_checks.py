@@ -50,7 +50,7 @@ PLACES = {
     "HOST:PORT": "host:7700",
     "/path/libmpi.so": "libmpi.so",
 }
-NEEDS_A_FOLDER = ("resume", "evaluate", "report")
+NEEDS_A_FOLDER = ("resume", "evaluate", "export", "predict", "report")
 LAUNCHERS = {"mpiexec": ("-n", "--oversubscribe"), "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"), "exec": ()}
 MOST_JOBS = 9  # of a sweep, that are composed
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

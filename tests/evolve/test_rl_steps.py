@@ -13,6 +13,7 @@ from neuro_cli.evolve.ledger.record import LedgerRecord, decoded, encoded
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.evolve.training.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
 from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.run_folder.model_file import read_facts
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 from neuro_cli.selection.base import Step
@@ -94,6 +95,10 @@ def test_two_peers_learn_one_policy(tmp_path):
     assert f"iteration 6, parameters {founder['parameters_sha256'][:16]}" in again.stdout
     exported = load_file(tmp_path / "run/model.safetensors")
     assert exported["inverse"].shape == (4,)  # of the statistics: the policy works by itself
+    assert neuro_inside("export", "run", "file=policy.safetensors", cwd=tmp_path).returncode == 0
+    found = load_file(tmp_path / "policy.safetensors")
+    assert all(torch.equal(found[name], tensor) for name, tensor in exported.items())
+    assert read_facts(tmp_path / "policy.safetensors")["metric"]["value"] == founder["mean_return"]
     evaluated = neuro_inside("evaluate", "run", cwd=tmp_path)
     assert f"{founder['mean_return']:.1f}" in evaluated.stdout
 

@@ -17,6 +17,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.factory.instantiate import make
 from neuro_cli.model.module_cnn import ModuleCNN
 from neuro_cli.pool.base import WorkUnit
+from neuro_cli.run_folder.model_file import read_facts
 from neuro_cli.search.settings import completed, network_of, task_of
 from neuro_cli.search.training import scores
 from neuro_cli.search.weights import ROOM, WeightsFolder, packed, unpacked
@@ -78,6 +79,12 @@ def test_only_the_kept_ones_stay(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_search_that_kept_no_weights_says_how_to_keep_them(tmp_path):
+    done = neuro_inside("search", *TINY, "trainings=1", *INSIDE, "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "were not kept: keep_weights=best keeps them" in one_line(neuro_inside("export", "run", cwd=tmp_path))
+
+
 def test_a_word_that_is_none_is_refused(tmp_path):
     assert one_line(neuro_inside("search", "keep_weights=some", cwd=tmp_path)) == (
         "keep_weights=some: must be one of none, best, all"
@@ -105,6 +112,12 @@ def test_the_weights_of_a_search_have_the_accuracy_that_it_found(tmp_path, pool,
         model = ModuleCNN(**options)
         model.load_state_dict(load_file(weights))
         assert accuracy_of(model) == pytest.approx(found(run, options["module"]))
+        if place == 1:
+            done = neuro_inside("export", "run", "file=net.safetensors", cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            exported = load_file(tmp_path / "net.safetensors")
+            assert all(torch.equal(exported[name], tensor) for name, tensor in model.state_dict().items())
+            assert read_facts(tmp_path / "net.safetensors")["inputs"]["classes"] == [str(digit) for digit in range(10)]
 
 
 def accuracy_of(model: nn.Module) -> float:

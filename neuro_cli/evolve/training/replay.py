@@ -2,11 +2,14 @@
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from safetensors.torch import save as bytes_of
+from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.evolve.identity import canonical, cluster_identity
@@ -16,7 +19,8 @@ from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.run_folder.checkpoint import CheckpointStore, write_atomically
+from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.centre import centre_module
@@ -78,33 +82,58 @@ def replay(parts: Parts, ledger: Ledger) -> None:
         log.info("replayed %d iterations in %.2f s (%.0f/s)", count, seconds, count / seconds)
 
 
+@dataclass(frozen=True)
+class ReplayedPeer:
+    """Model of a peer at the end of its ledger. ``seconds``: of the replay; ``digest``: SHA-256 of the parameters."""
+
+    parts: Parts
+    ledger: Ledger
+    seconds: float
+
+    @property
+    def iteration(self) -> int:
+        return steps_of(self.parts).iteration
+
+    @property
+    def digest(self) -> str:
+        return parameters_sha256(steps_of(self.parts).centre)
+
+    def module(self) -> nn.Module:
+        """Network with the task's statistics of observations, so that it works by itself."""
+        centre = centre_module(self.parts, steps_of(self.parts).centre, max(self.iteration - 1, 0))
+        return self.parts.task.deployed(centre)
+
+
+@contextmanager
+def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[ReplayedPeer]:
+    """Replay the peer of a run folder, also while it works. ``config``: read from there. Raises UserError."""
+    if "cluster" not in config:
+        raise UserError(f"{run}: no run of neuro evolve")
+    parts = build(Options(config), SingleProcess())
+    try:
+        check_model(parts)
+        steps = steps_of(parts)
+        steps.head = origin(canonical(cluster_identity(config, parameters_sha256(steps.centre))))
+        begun = time.perf_counter()
+        ledger = restore_run(parts, run, steps.head, from_start)
+        yield ReplayedPeer(parts, ledger, time.perf_counter() - begun)
+    finally:
+        parts.threads.close()
+
+
 def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> dict[str, Any]:
     """Write the model of a peer's run folder as safetensors, also while the peer works. Raises UserError.
 
     Returns and prints what was written.
     """
     config = read_config(run, trust)
-    if "cluster" not in config:
-        raise UserError(f"{run}: no run of neuro evolve")
-    parts = build(Options(config), SingleProcess())
-    check_model(parts)
-    steps = steps_of(parts)
-    steps.head = origin(canonical(cluster_identity(config, parameters_sha256(steps.centre))))
-    begun = time.perf_counter()
-    ledger = restore_run(parts, run, steps.head, from_start)
-    seconds = time.perf_counter() - begun
-    # with the task's statistics of observations, so that it works by itself
-    module = parts.task.deployed(centre_module(parts, steps.centre, max(steps.iteration - 1, 0)))
-    file = file or run / "model.safetensors"
-    try:
-        write_atomically(file, bytes_of({name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}))
-    except OSError as error:
-        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
-    finally:
-        parts.threads.close()
-    digest = parameters_sha256(steps.centre)
+    file = file or run / MODEL
+    with replayed(run, config, from_start) as peer:
+        facts = facts_of(config, peer.iteration, peer.parts.task.inputs(), None, {})
+        write_model(file, peer.module(), {**facts, "parameters_sha256": peer.digest})
     Console().print(
-        f"{file}: iteration {steps.iteration}, parameters {digest[:16]}, ledger {ledger.head.hex()[:16]}, {seconds:.2f} s",
+        f"{file}: iteration {peer.iteration}, parameters {peer.digest[:16]}, ledger {peer.ledger.head.hex()[:16]}, "
+        f"{peer.seconds:.2f} s",
         soft_wrap=True, highlight=False, markup=False,
     )  # fmt: skip
-    return {"file": str(file), "iteration": steps.iteration, "parameters_sha256": digest}
+    return {"file": str(file), "iteration": peer.iteration, "parameters_sha256": peer.digest}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from neuro_cli.algo.ensemble import Ensemble
 from neuro_cli.algo.member import Member
@@ -20,17 +21,27 @@ from neuro_cli.core.metric import Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
 from neuro_cli.fabric.base import World, shares
-from neuro_cli.run_folder.checkpoint import Checkpoint, Shard, shard_bytes, write_shard
+from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.build import take_device, threads_of
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.ensemble.members import kind_of, kinds_of, load_task_of, make_member, refuse_other_shapes, total
+from neuro_cli.runner.ensemble.members import (
+    JointPrediction,
+    kind_of,
+    kinds_of,
+    load_members,
+    load_task_of,
+    make_member,
+    refuse_other_shapes,
+    total,
+)
 from neuro_cli.runner.ensemble.metrics import evaluate_ensemble, metrics_of
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.trainable import Row, Trainable
 from neuro_cli.task.classification import Classification
+from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +75,13 @@ class EnsembleTraining(Trainable):
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         return metrics_of(self._job.size)
+
+    def inputs(self) -> Inputs:
+        return self._job.task.inputs()
+
+    def trained(self, generation: int) -> nn.Module:
+        """All members, those of other ranks from the files that these have just written."""
+        return JointPrediction(load_members(self.config.plain, CheckpointStore(self._run, keep=1).load(generation)))
 
     def begin(self, run: Path) -> None:
         self._run, self._last_step = run, LastStep(run, self._method.staleness + 2)

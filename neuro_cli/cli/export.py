@@ -1,0 +1,91 @@
+"""``neuro export`` and ``neuro predict``: a run's trained network as a file, and at work on images."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.cli.arguments import Parser, names, run_arguments
+from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.registry import HELP
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import ConfigError, UserError, no_exit
+from neuro_cli.core.files import write_atomically
+from neuro_cli.run_folder.config import saved_config
+
+EXPORT_KEYS = ("file", "checkpoint", "trust")
+PREDICT_KEYS = ("checkpoint", "trust", "top", "output")
+
+
+def export_verb(arguments: list[str]) -> int:
+    """``neuro export RUN [file=NAME.safetensors|.pt|.onnx] [checkpoint=GENERATION|best] [trust=PACKAGE]``."""
+    options = run_arguments("export", arguments)
+    saved_config(options.run)  # refuses a folder that is no run
+    values = _values("export", options.overrides, EXPORT_KEYS)
+    file = _file(options.run, values)
+    from neuro_cli.export.formats import check_file, write_network
+    from neuro_cli.export.network import network_of
+
+    if "file" in values:
+        check_file(file)
+    with no_exit():
+        network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
+        size = write_network(file, network)
+    print(f"neuro: wrote {file}, {size / 1e6:.3g} MB")
+    return 0
+
+
+def _file(run: Path, values: dict[str, Any]) -> Path:
+    """File as typed, else the run's own, which another version of the network does not replace."""
+    if "file" in values:
+        return Path(str(values["file"]))
+    checkpoint = values.get("checkpoint")
+    return run / ("model.safetensors" if checkpoint is None else f"model-{checkpoint}.safetensors")
+
+
+def predict_verb(arguments: list[str]) -> int:
+    """``neuro predict RUN IMAGE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
+    parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, for example outputs/train/<stamp>")
+    parser.add_argument("images", nargs="+", metavar="IMAGE", help="files of images of any size")
+    options = parser.parse_args(arguments)
+    overrides = [text for text in options.images if "=" in text and not Path(text).exists()]
+    images = [Path(text) for text in options.images if text not in overrides]
+    values = _values("predict", overrides, PREDICT_KEYS)
+    top = integer("top", values.get("top", 1), 1)
+    output = None if "output" not in values else Path(str(values["output"]))
+    if output is not None and (output.suffix != ".json" or output.is_dir() or not output.parent.is_dir()):
+        raise ConfigError("output", output, "must be a file NAME.json in a folder that is there")
+    _refuse_missing(images)
+    from neuro_cli.export.network import network_of
+    from neuro_cli.export.predict import predict
+
+    with no_exit():
+        network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
+        found = predict(network, images, top)
+    for each in found:
+        print("  ".join(f"{name} {chance:.4f}" for name, chance in each.classes), each.image, sep="  ")
+    if output is not None:
+        write_atomically(output, (json.dumps([each.plain() for each in found], indent=1) + "\n").encode())
+    return 0
+
+
+def _refuse_missing(images: list[Path]) -> None:
+    """Raise UserError for what is no file, before torch is imported."""
+    if not images:
+        raise UserError("which images? usage: neuro predict RUN IMAGE ... [key=value ...]")
+    for path in images:
+        if not path.is_file():
+            raise UserError(f"{path}: {'a folder: name the images in it' if path.is_dir() else 'there is no such file'}")
+
+
+def _values(verb: str, overrides: list[str], known: tuple[str, ...]) -> dict[str, Any]:
+    """Values of ``overrides`` by key. Raises ConfigError for other keys than ``known``."""
+    values: dict[str, Any] = {}
+    for text in overrides:
+        key, _, typed = text.partition("=")
+        # a path as typed: it may have characters that Hydra's grammar has not
+        key, value = (key, typed) if key in ("file", "output") else parse_plain(text)
+        if key not in known:
+            raise ConfigError(key, value, f"neuro {verb} takes {', '.join(known)}")
+        values[key] = value
+    return values

@@ -1,0 +1,103 @@
+"""Files of a trained network for other programs: safetensors, PyTorch's .pt, ONNX. neuro itself reads none of the last two.
+
+The facts of the network (inputs, classes, metric, revision) are in each: under ``neuro`` in the header of safetensors and in the
+properties of ONNX, as ``archive/neuro.json`` in the archive that a .pt file is.
+"""
+
+import io
+import json
+import logging
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.files import write_atomically
+from neuro_cli.export.network import Network
+from neuro_cli.run_folder.model_file import model_bytes, tensors_of
+from neuro_cli.task.inputs import TYPES
+
+NEEDED = ("onnx", "onnxscript")
+EXAMPLES = 2  # in the traced batch: 0 and 1 would be taken for sizes that never change
+
+
+def check_file(file: Path) -> None:
+    """Raise UserError for a file that cannot be written: of another kind, that is there already, or without its packages."""
+    if file.suffix not in FORMATS:
+        raise ConfigError("file", file, f"must end in {', '.join(FORMATS)}, which says the format")
+    if file.is_symlink() or file.exists():
+        raise ConfigError("file", file, "is there already: choose another name")
+    if not file.parent.is_dir():
+        raise ConfigError("file", file, f"there is no folder {file.parent}")
+    missing = [name for name in NEEDED if file.suffix == ".onnx" and find_spec(name) is None]
+    if missing:
+        raise ConfigError("file", file, f"needs {', '.join(missing)}: pip install 'neuro-cli[onnx]'")
+
+
+def write_network(file: Path, network: Network) -> int:
+    """Write ``network`` in the format that the name of ``file`` says, and return the bytes. Raises UserError."""
+    content = FORMATS[file.suffix](network)
+    try:
+        write_atomically(file, content)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
+    return len(content)
+
+
+def _safetensors(network: Network) -> bytes:
+    return model_bytes(network.module, network.facts)
+
+
+def _pt(network: Network) -> bytes:
+    """State as ``torch.load(file, weights_only=True)`` reads it."""
+    content = io.BytesIO()
+    torch.save({name: tensor.clone() for name, tensor in tensors_of(network.module).items()}, content)
+    with zipfile.ZipFile(content, "a") as archive:
+        folder = archive.namelist()[0].partition("/")[0]
+        archive.writestr(f"{folder}/neuro.json", json.dumps(network.facts))
+    return content.getvalue()
+
+
+def _onnx(network: Network) -> bytes:
+    """Graph with inputs (B, *shape), any B, and outputs."""
+    parameter = next((each for each in network.module.parameters() if each.is_floating_point()), None)
+    kind = TYPES[network.inputs.dtype]
+    example = torch.zeros(EXAMPLES, *network.inputs.shape, dtype=kind)
+    if parameter is not None and kind.is_floating_point:
+        example = example.to(parameter.dtype)
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                network.module, (example,), input_names=["inputs"], output_names=["outputs"], dynamo=True, verbose=False,
+                dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+            )  # fmt: skip
+            assert program is not None
+            model = program.model_proto
+    except Exception as error:  # the exporter raises errors of its own for whatever a network does that a graph cannot
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise UserError(f"the network cannot be written as ONNX: {reason[:200]}") from error
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "neuro", json.dumps(network.facts)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter's report of its steps from the terminal."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+FORMATS: dict[str, Callable[[Network], bytes]] = {".safetensors": _safetensors, ".pt": _pt, ".onnx": _onnx}

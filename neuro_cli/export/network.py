@@ -1,0 +1,143 @@
+"""The trained network of a run folder of any verb, with what it takes and what made it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as tensors_of
+from torch import nn
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.factory.instantiate import make
+from neuro_cli.factory.trust import refuse_untrusted
+from neuro_cli.model.module_cnn import ModuleCNN
+from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.config import is_search, saved_config
+from neuro_cli.run_folder.declaration import declared, declared_inputs
+from neuro_cli.run_folder.metrics import read_metrics
+from neuro_cli.run_folder.model_file import facts_of
+from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config
+from neuro_cli.search.command import OURS
+from neuro_cli.search.engine import Engine
+from neuro_cli.search.record import saved_outcomes
+from neuro_cli.search.session import replay
+from neuro_cli.search.settings import described, space_of
+from neuro_cli.search.weights import WeightsFolder
+from neuro_cli.strategy.base import Strategy
+from neuro_cli.task.base import Task
+from neuro_cli.task.inputs import Inputs
+
+MADE = ("strategy", "task", "model", "training")  # groups of a search that are made here; its pool is not
+
+
+@dataclass(frozen=True)
+class Network:
+    """Trained ``module`` in evaluation mode, on the CPU. ``facts``: of ``model.safetensors``, ``inputs`` among them."""
+
+    module: nn.Module
+    inputs: Inputs
+    facts: dict[str, Any]
+
+
+def network_of(run: Path, checkpoint: int | str | None, trust: list[str]) -> Network:
+    """Load the network of a run folder: of a checkpoint (a generation, ``best``), by default the last state. Raises UserError."""
+    if is_search(run):
+        _refuse_checkpoint(checkpoint, "a search keeps weights of candidates")
+        return _of_search(run, trust)
+    if "cluster" in saved_config(run):
+        _refuse_checkpoint(checkpoint, "a peer's ledger has its last iteration")
+        return _of_peer(run, trust)
+    return _of_training(run, checkpoint, trust)
+
+
+def _refuse_checkpoint(checkpoint: int | str | None, why: str) -> None:
+    if checkpoint is not None:
+        raise ConfigError("checkpoint", checkpoint, f"{why}: leave it out")
+
+
+def _of_training(run: Path, generation: int | str | None, trust: list[str]) -> Network:
+    config = read_config(run, trust, None, "load", MODULE)
+    checkpoint = read_checkpoint(run, config, generation)
+    module = load_model(run, config, checkpoint)
+    inputs = declared_inputs(run) or _inputs_by_data(config)
+    facts = facts_of(config, checkpoint.generation, inputs, *_measured(run, checkpoint.generation))
+    return Network(module, inputs, facts)
+
+
+def _of_peer(run: Path, trust: list[str]) -> Network:
+    from neuro_cli.evolve.evolve import check_packages  # here: it needs an extra
+
+    check_packages()
+    from neuro_cli.evolve.training.replay import replayed
+
+    config = read_config(run, trust)
+    with replayed(run, config, from_start=False) as peer:
+        inputs = peer.parts.task.inputs()
+        facts = facts_of(config, peer.iteration, inputs, *_measured(run, peer.iteration))
+        return Network(peer.module().eval(), inputs, {**facts, "parameters_sha256": peer.digest})
+
+
+def _of_search(run: Path, trust: list[str]) -> Network:
+    """The best candidate by validation. Raises UserError where its weights were not kept."""
+    config = saved_config(run)
+    refuse_untrusted({part: config[part] for part in MADE}, trust, OURS)
+    engine = Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
+    replay(engine, saved_outcomes(CheckpointStore(run, keep=1).load()))
+    best = engine.best(1)
+    if not best:
+        raise UserError(f"{run}: the search has no network that was trained without an error")
+    number = engine.archive.started[best[0].module]
+    path = WeightsFolder(run).path(number)
+    if not path.is_file():
+        text = f"the weights of its best network (candidate {number}) were not kept: keep_weights=best keeps them"
+        raise UserError(f"{run}: {text}; neuro train model={run / 'best' / 'best_1.yaml'} trains it again")
+    payload = described(config, best[0].module)
+    module: nn.Module = make(payload, "model", ModuleCNN)
+    try:
+        module.load_state_dict(tensors_of(path.read_bytes()))
+    except Exception as error:  # a damaged or foreign file
+        raise UserError(f"{path}: no weights of this network: {' '.join(str(error).split())[:160]}") from error
+    inputs = _inputs_by_data({**config, "batch_size": 1, "model": payload["model"]})
+    facts = facts_of({**config, "model": payload["model"]}, 0, inputs, None, {})
+    metric = {"name": "validation_accuracy", "better": "higher", "value": best[0].fitness}
+    return Network(module.eval(), inputs, {**facts, "generation": None, "candidate": number, "metric": metric})
+
+
+def _inputs_by_data(config: dict[str, Any]) -> Inputs:
+    """Inputs of a run whose folder does not say them (a search, a run of an earlier version): from the data of its task."""
+    task: Task = make(config, "task", Task)
+    shape = config["model"].get("input_shape")
+    task.load(
+        input_shape=tuple(shape) if shape else _declared_shape(config),
+        device=torch.device("cpu"),
+        seed=config["seed"],
+        batch_size=config["batch_size"],
+    )
+    return task.inputs()
+
+
+def _declared_shape(config: dict[str, Any]) -> tuple[int, ...] | None:
+    module: nn.Module = make(config, "model", nn.Module)
+    return getattr(module, "input_shape", None)
+
+
+def _measured(run: Path, generation: int) -> tuple[Any, dict[str, float]]:
+    """Headline of the run, and its value at ``generation`` where the folder has one."""
+    headline = next(iter(declared(run)), None)
+    if headline is None:
+        return None, {}
+    generations, values = read_metrics(run / "metrics.csv").points(headline.name)
+    found = {int(at): float(value) for at, value in zip(generations, values, strict=True)}
+    value = found.get(generation, _of_summary(run, generation).get(headline.name))
+    return headline, {} if value is None else {headline.name: value}
+
+
+def _of_summary(run: Path, generation: int) -> dict[str, Any]:
+    """Summary of a run that ended at ``generation``, {} of any other."""
+    try:
+        summary = json.loads((run / "summary.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return summary if isinstance(summary, dict) and summary.get("generations") == generation else {}

@@ -1,0 +1,93 @@
+"""``model.safetensors``: the trained network by the names of its tensors, what ``load_state_dict`` takes, and what it is.
+
+The checkpoint has the same numbers, flat and with the optimizer's state: it is for going on, this file for using the network.
+Its header has, under ``neuro``, one JSON object with the facts of :func:`facts_of`; ``format: pt`` beside it is what other
+libraries read.
+"""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import Metric
+from neuro_cli.run_folder.checkpoint import serialised, write_atomically
+from neuro_cli.run_folder.summary import git_revision, versions
+from neuro_cli.task.inputs import Inputs, as_plain
+
+log = logging.getLogger(__name__)
+
+MODEL = "model.safetensors"
+FORMAT = 1
+
+
+def facts_of(
+    config: Mapping[str, Any],
+    generation: int,
+    inputs: Inputs | None,
+    headline: Metric | None,
+    values: Mapping[str, float],
+) -> dict[str, Any]:
+    """Facts of a network trained for ``generation`` generations: what made it, what it takes, how good it is.
+
+    ``values``: of an evaluation, of which the ``headline`` is kept. JSON holds all of it.
+    """
+    metric = None
+    if headline is not None and headline.name in values:
+        value = float(values[headline.name])
+        metric = {"name": headline.name, "better": headline.better, "value": value if math.isfinite(value) else None}
+    return {
+        "format": FORMAT,
+        "model": config.get("model"),
+        "task": _target(config.get("task")),
+        "algo": _target(config.get("algo")),
+        "generation": generation,
+        "inputs": None if inputs is None else as_plain(inputs),
+        "metric": metric,
+        "versions": versions(),
+        "git_revision": git_revision(),
+    }
+
+
+def _target(node: Any) -> Any:
+    return node.get("_target_") if isinstance(node, dict) else None
+
+
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Tensors of the state of ``module``, parameters and buffers; what else a class of the user's keeps there is left out."""
+    state = module.state_dict()
+    others = [name for name, value in state.items() if not isinstance(value, Tensor)]
+    if others:
+        log.warning("%s: no tensor, so it is in the checkpoint's network only", ", ".join(others))
+    return {name: value for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def model_bytes(module: nn.Module, facts: Mapping[str, Any]) -> bytes:
+    """Content of a safetensors file with the tensors of ``module`` and ``facts`` in its header."""
+    return serialised(tensors_of(module), {"format": "pt", "neuro": json.dumps(facts)})
+
+
+def write_model(path: Path, module: nn.Module, facts: Mapping[str, Any]) -> None:
+    """Write the file. Raises UserError."""
+    try:
+        write_atomically(path, model_bytes(module, facts))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Facts in the header of a file that :func:`write_model` wrote. Raises UserError."""
+    try:
+        with safe_open(path, "pt") as file:
+            facts = json.loads((file.metadata() or {})["neuro"])
+    except (OSError, SafetensorError, ValueError, KeyError, RecursionError) as error:
+        raise UserError(f"{path}: no network of neuro: {' '.join(str(error).split())[:160]}") from error
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise UserError(f"{path}: it is of a format that this version of neuro does not read (its own is {FORMAT})")
+    return facts

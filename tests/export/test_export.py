@@ -1,0 +1,250 @@
+"""A run's network leaves its folder: as safetensors, .pt and ONNX, with what it takes; and names the classes of images."""
+
+import json
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from inside import neuro_inside, one_line
+from PIL import Image
+from safetensors.torch import load_file
+
+from neuro_cli import load
+from neuro_cli.cli.library import train
+from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder.model_file import read_facts
+from neuro_cli.task.digits import Digits
+
+TINY = ("generations=2", "population=8", "evaluate.every=1", "threads=1")
+TARGET = "model._target_=neuro_cli.model.mnist.MNIST_10K"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "run"
+    train(*TINY, folder=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def task() -> Digits:
+    task = Digits("negative_cross_entropy", 500)
+    task.load(input_shape=(1, 28, 28), device=torch.device("cpu"), seed=1, batch_size=8)
+    return task
+
+
+def logits(run: Path, state: dict[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+    model = load(run)
+    for parameter in model.parameters():
+        parameter.data.zero_()
+    model.load_state_dict(state)
+    with torch.no_grad():
+        return model(inputs)
+
+
+def test_every_finished_run_has_its_network_by_name(run: Path) -> None:
+    state, module = load_file(run / "model.safetensors"), load(run)
+    assert list(state) == sorted(module.state_dict())
+    assert all(torch.equal(state[name], tensor) for name, tensor in module.state_dict().items())
+    facts, summary = read_facts(run / "model.safetensors"), json.loads((run / "summary.json").read_text())
+    assert facts["parameters_sha256"] == summary["parameters_sha256"]
+    assert facts["metric"] == {"name": "test_accuracy", "better": "higher", "value": summary["test_accuracy"]}
+    assert facts["git_revision"] == summary["git_revision"]
+    assert facts["inputs"]["classes"] == [str(digit) for digit in range(10)]
+
+
+@pytest.mark.parametrize("name", ["net.safetensors", "net.pt"])
+def test_another_program_reads_the_file(run: Path, tmp_path: Path, name: str) -> None:
+    done = neuro_inside("export", str(run), f"file={name}", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    file = tmp_path / name
+    state = torch.load(file, weights_only=True) if file.suffix == ".pt" else load_file(file)
+    inputs = torch.randn(3, 1, 28, 28)
+    with torch.no_grad():
+        assert torch.equal(logits(run, state, inputs), load(run)(inputs))
+    facts = read_facts(run / "model.safetensors")
+    found = read_facts(file) if file.suffix != ".pt" else json.loads(zipfile.ZipFile(file).read("archive/neuro.json"))
+    assert {key: found[key] for key in ("inputs", "metric", "generation", "model")} == {
+        key: facts[key] for key in ("inputs", "metric", "generation", "model")
+    }
+
+
+@pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
+def test_onnx_gives_the_same_numbers(run: Path, tmp_path: Path) -> None:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    assert neuro_inside("export", str(run), "file=net.onnx", cwd=tmp_path).returncode == 0
+    model = onnx.load(tmp_path / "net.onnx")
+    onnx.checker.check_model(model)
+    assert json.loads(model.metadata_props[0].value)["inputs"]["shape"] == [1, 28, 28]
+    for batch in (1, 5):
+        inputs = torch.randn(batch, 1, 28, 28)
+        (outputs,) = ReferenceEvaluator(model).run(None, {"inputs": inputs.numpy()})
+        with torch.no_grad():
+            np.testing.assert_allclose(outputs, load(run)(inputs).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_without_the_extra_a_line_says_so(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neuro_cli.export.formats.find_spec", lambda name: None)
+    assert "net.onnx: needs onnx, onnxscript: pip install" in one_line(
+        neuro_inside("export", str(run), "file=net.onnx", cwd=tmp_path)
+    )
+    assert not (tmp_path / "net.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["file=net.h5"], "file=net.h5: must end in .safetensors, .pt, .onnx"),
+        (["file=there.pt"], "file=there.pt: is there already"),
+        (["file=no/net.pt"], "file=no/net.pt: there is no folder no"),
+        (["speed=1"], "speed=1: neuro export takes file, checkpoint, trust"),
+        (["checkpoint=best"], "checkpoint=best: it keeps none"),
+        (["checkpoint=77"], "no checkpoint of generation 77"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line(run: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "there.pt").write_text("mine")
+    before = sorted(run.iterdir())
+    assert said in one_line(neuro_inside("export", str(run), *arguments, cwd=tmp_path))
+    assert (tmp_path / "there.pt").read_text() == "mine"
+    assert sorted(run.iterdir()) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["there.pt"]
+
+
+def test_an_ensemble_is_one_network_of_all_members(tmp_path: Path) -> None:
+    train("algo=ensemble", "algo.size=2", "generations=2", "evaluate.every=2", "threads=1", folder=tmp_path / "run")
+    state, module = load_file(tmp_path / "run" / "model.safetensors"), load(tmp_path / "run")
+    assert {name.split(".")[1] for name in state} == {"0", "1"}
+    assert all(torch.equal(state[name], tensor) for name, tensor in module.state_dict().items())
+    assert neuro_inside("export", "run", "file=net.pt", cwd=tmp_path).returncode == 0
+
+
+# ---- images
+
+
+def test_a_loaded_network_does_to_images_what_training_did(run: Path, task: Digits) -> None:
+    batch, seen = task.test_batch(0), list[torch.Tensor]()
+    network, images = load(run), task._test.images.permute(0, 3, 1, 2)[: len(batch.targets)]
+    network.register_forward_pre_hook(lambda module, arguments: seen.append(arguments[0]))
+    picture = Image.fromarray(images[0, 0].numpy())
+    with torch.no_grad():
+        for given in (images, batch.inputs, picture, [picture, picture]):
+            network(given)
+    assert torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[2], batch.inputs[:1])
+    assert torch.equal(seen[3], batch.inputs[:1].expand(2, -1, -1, -1))
+    with pytest.raises(UserError, match="images are 1x27x28: the network takes 1x28x28"):
+        network(torch.zeros(2, 1, 27, 28, dtype=torch.uint8))
+
+
+def test_predict_gives_the_classes_of_the_network(run: Path, task: Digits, tmp_path: Path) -> None:
+    images = task._test.images[:3, :, :, 0].numpy()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    done = neuro_inside("predict", str(run), "0.png", "1.png", "2.png", "top=2", "output=p.json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    with torch.no_grad():
+        chances = load(run)(task.test_batch(0).inputs[:3].contiguous()).double().softmax(1)
+    for line, row, plain in zip(done.stdout.splitlines(), chances, json.loads((tmp_path / "p.json").read_text()), strict=True):
+        first, second = row.argsort(descending=True)[:2].tolist()
+        assert line.split() == [str(first), f"{row[first]:.4f}", str(second), f"{row[second]:.4f}", plain["image"]]
+        assert plain["classes"][0] == {"class": str(first), "probability": pytest.approx(float(row[first]))}
+
+
+def test_a_picture_of_another_size_and_mode_is_resized(run: Path, tmp_path: Path) -> None:
+    Image.new("RGBA", (50, 31), (10, 200, 30, 255)).save(tmp_path / "big.png")
+    done = neuro_inside("predict", str(run), "big.png", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.endswith("  big.png\n")
+
+
+def test_what_is_no_image_is_one_line(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "folder").mkdir()
+    Image.new("I;16", (8, 8)).save(tmp_path / "deep.png")
+    for name, said in (
+        ("text.png", "cannot be read as an image"),
+        ("folder", "a folder: name the images in it"),
+        ("none.png", "there is no such file"),
+        ("deep.png", "more than 8 bits a channel"),
+        ("top=0", "top=0: must be"),
+        ("top=2", "which images?"),
+    ):
+        assert said in one_line(neuro_inside("predict", str(run), name, cwd=tmp_path)), name
+
+
+def test_a_small_file_of_a_huge_picture_is_refused(run: Path, tmp_path: Path) -> None:
+    Image.new("1", (12_000, 12_000)).save(tmp_path / "bomb.png")
+    assert (tmp_path / "bomb.png").stat().st_size < 100_000
+    assert "bomb.png: cannot be read as an image: Image size (144000000 pixels)" in one_line(
+        neuro_inside("predict", str(run), "bomb.png", cwd=tmp_path)
+    )
+
+
+def test_a_run_of_an_earlier_version_asks_its_data(run: Path, tmp_path: Path, task: Digits) -> None:
+    old = tmp_path / "old"
+    for path in (path for path in run.rglob("*") if path.is_file() and path.name not in ("inputs.yaml", "model.safetensors")):
+        target = old / path.relative_to(run)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    Image.fromarray(task._test.images[0, :, :, 0].numpy()).save(tmp_path / "0.png")
+    texts = [neuro_inside("predict", str(folder), "0.png", cwd=tmp_path).stdout for folder in (run, old)]
+    assert texts[0] == texts[1] != ""
+
+
+def test_a_declaration_of_a_stranger_is_refused(run: Path, tmp_path: Path) -> None:
+    file = run / ".hydra" / "inputs.yaml"
+    content = file.read_text()
+    try:
+        for change in (
+            ("dtype: float32", "dtype: complex"),
+            ("- 0.32", "- -0.32"),
+            ("shape:\n- 1\n", "shape:\n- 0\n"),
+            ("images", "pictures"),
+        ):
+            assert change[0] in content
+            file.write_text(content.replace(*change, 1))
+            assert "inputs.yaml: no declaration of inputs: " in one_line(neuro_inside("export", str(run), cwd=tmp_path))
+    finally:
+        file.write_text(content)
+
+
+# ---- the best checkpoint
+
+
+def test_the_best_checkpoint_stays_beside_the_last(tmp_path: Path) -> None:
+    keys = ("generations=9", "population=8", "evaluate.every=1", "checkpoint.every=3", "checkpoint.keep=1", "threads=1")
+    rough = ("algo.optimizer.lr=0.5", "seed=2")  # up and down
+    result = train(*keys, *rough, "checkpoint.best=true", folder=tmp_path / "run")
+    accuracies = result.metrics["test_accuracy"]
+    best = accuracies.index(max(accuracies)) + 1
+    state = json.loads((tmp_path / "run" / "checkpoints" / "state.json").read_text())
+    assert [entry["generation"] for entry in state["entries"]] == sorted({best, 9})
+    assert best < 9  # else the test shows nothing
+    done = neuro_inside("evaluate", "run", "checkpoint=best", "output=s.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "s.json").read_text())["test_accuracy"] == max(accuracies)
+    assert neuro_inside("export", "run", "checkpoint=best", cwd=tmp_path).returncode == 0
+    facts = read_facts(tmp_path / "run" / "model-best.safetensors")
+    assert (facts["generation"], facts["metric"]["value"]) == (best, max(accuracies))
+    plain = train(*keys, *rough, folder=tmp_path / "plain")
+    assert plain.summary["parameters_sha256"] == result.summary["parameters_sha256"]
+
+
+def test_a_resume_remembers_the_best(tmp_path: Path) -> None:
+    keys = ("population=8", "evaluate.every=1", "checkpoint.every=3", "checkpoint.keep=1", "threads=1", "checkpoint.best=true")
+    rough = ("algo.optimizer.lr=0.5", "seed=2", "algo.lr_schedule.kind=constant")
+    whole = train(*keys, *rough, "generations=9", folder=tmp_path / "whole")
+    train(*keys, *rough, "generations=7", folder=tmp_path / "parts")
+    assert neuro_inside("resume", "parts", "generations=9", cwd=tmp_path).returncode == 0
+    states = [json.loads((tmp_path / name / "checkpoints" / "state.json").read_text())["entries"] for name in ("whole", "parts")]
+    kept = [[(entry["generation"], entry.get("best")) for entry in entries] for entries in states]
+    assert kept[0] == kept[1]
+    assert (
+        json.loads((tmp_path / "parts" / "summary.json").read_text())["parameters_sha256"] == whole.summary["parameters_sha256"]
+    )

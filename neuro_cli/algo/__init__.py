@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from neuro_cli.algo.genetic import Genetic as Genetic
     from neuro_cli.algo.openai_es import OpenAIES as OpenAIES
     from neuro_cli.algo.pgpe import PGPE as PGPE
+    from neuro_cli.algo.sep_cma_es import SepCMAES as SepCMAES
     from neuro_cli.algo.snes import SNES as SNES
 
 _HOMES = {
@@ -20,6 +21,7 @@ _HOMES = {
     "Genetic": "genetic",
     "OpenAIES": "openai_es",
     "PGPE": "pgpe",
+    "SepCMAES": "sep_cma_es",
     "SNES": "snes",
 }
 __all__ = list(_HOMES)

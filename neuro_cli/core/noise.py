@@ -33,14 +33,16 @@ class Tier:
     numbers never loads them. Both make the same bits.
     """
 
-    def __init__(self, few: int = 4_000_000, large: int = 2**18) -> None:
-        self.few, self.large = few, large  # numbers that the definition makes in all, and at a time
+    CALL = 8_192  # numbers in the time that the definition takes for a call, however few it makes
 
-    def compiled(self, count: int, at_a_time: int | None = None) -> bool:
-        """True where the compiled loops are to make the next ``count`` numbers, and from then on."""
-        if (at_a_time or count) > self.large:
+    def __init__(self, few: int = 4_000_000, large: int = 2**18) -> None:
+        self.few, self.large = few, large  # numbers that the definition makes in all, and in one call
+
+    def compiled(self, count: int, calls: int = 1) -> bool:
+        """True where the compiled loops are to make the next ``calls`` times ``count`` numbers, and from then on."""
+        if count > self.large:
             self.few = 0
-        self.few -= count
+        self.few -= calls * max(count, self.CALL)
         return self.few < 0
 
 
@@ -117,8 +119,8 @@ class Noise:
         kernels.words_of(*self._key, generation, stream, np.asarray(directions, np.int64), out)
         return torch.from_numpy(out)
 
-    def _compiled(self, count: int, at_a_time: int | None = None) -> bool:
-        return self.device.type == "cpu" and tier.compiled(count, at_a_time)
+    def _compiled(self, count: int, calls: int = 1) -> bool:
+        return self.device.type == "cpu" and tier.compiled(count, calls)
 
     def _on_device(self, generation: int, directions: Sequence[int], stream: int, start: int, stop: int, law: bool) -> Tensor:
         """Normals (``law``) or words of the directions, made where they are needed."""
@@ -177,7 +179,7 @@ class Noise:
         """
         stop = self.size if stop is None else stop
         weights = np.ascontiguousarray(weights, np.float64)
-        if not self._compiled(len(directions) * (stop - start), stop - start):
+        if not self._compiled(stop - start, calls=len(directions)):
             combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
             return combined(weights, moments, generation, directions, start, stop)
         out = np.empty((len(weights), stop - start), np.float32)

@@ -15,8 +15,10 @@ from neuro_cli.algo.genetic import Genetic
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.algo.optimizer import CentreOptimizer
 from neuro_cli.algo.pgpe import PGPE
+from neuro_cli.algo.sep_cma_es import SepCMAES
 from neuro_cli.algo.sgd import SGD
 from neuro_cli.algo.snes import SNES
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.schedule import Schedule
@@ -142,6 +144,64 @@ def test_openai_es_reaches_the_optimum_of_an_ellipsoid(kind, shaping):
     assert ellipsoid(run(algo, kind, ellipsoid, 40, 900)[None])[0] > -1e-3
 
 
+@pytest.mark.parametrize("kind", [Iid, antithetic])
+def test_sep_cma_es_reaches_the_optimum_of_an_ellipsoid(kind):
+    """A third of the generations of SNES: it learns a variance of every parameter, and how far to go."""
+    assert ellipsoid(run(SepCMAES(0.5), kind, ellipsoid, 20, 200)[None])[0] > -1e-6
+
+
+def sep_cma_es(start: np.ndarray, sigma: float, noise: list[np.ndarray], landscape: Landscape) -> list[np.ndarray]:
+    """Centres after every generation: Hansen's tutorial, figure 6, with a diagonal for a covariance, written a second time.
+
+    ``noise``: (P, n) of each generation. Equation numbers are those of arXiv:1604.00772.
+    """
+    n, population = len(start), len(noise[0])
+    weights = np.array([np.log((population + 1) / 2) - np.log(i + 1) for i in range(population // 2)])
+    weights /= weights.sum()
+    mu_eff = 1 / (weights**2).sum()
+    c_sigma = (mu_eff + 2) / (n + mu_eff + 5)
+    d_sigma = 1 + 2 * max(0, np.sqrt((mu_eff - 1) / (n + 1)) - 1) + c_sigma
+    c_c = (4 + mu_eff / n) / (n + 4 + 2 * mu_eff / n)
+    c_1 = (n + 2) / 3 * 2 / ((n + 1.3) ** 2 + mu_eff)
+    c_mu = min(1 - c_1, (n + 2) / 3 * 2 * (mu_eff - 2 + 1 / mu_eff) / ((n + 2) ** 2 + mu_eff))
+    chi = np.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))
+    mean, covariance, p_sigma, p_c, found = start.copy(), np.eye(n), np.zeros(n), np.zeros(n), []
+    for generation, z in enumerate(noise):
+        root = np.sqrt(np.diag(covariance))
+        y = z * root
+        best = np.argsort(-landscape(mean + sigma * y))[: len(weights)]
+        y_w = weights @ y[best]
+        mean = mean + sigma * y_w
+        p_sigma = (1 - c_sigma) * p_sigma + np.sqrt(c_sigma * (2 - c_sigma) * mu_eff) * y_w / root
+        bound = (1.4 + 2 / (n + 1)) * chi * np.sqrt(1 - (1 - c_sigma) ** (2 * (generation + 1)))
+        h = float(np.linalg.norm(p_sigma) < bound)
+        p_c = (1 - c_c) * p_c + h * np.sqrt(c_c * (2 - c_c) * mu_eff) * y_w
+        one = np.outer(p_c, p_c) + (1 - h) * c_c * (2 - c_c) * covariance
+        many = sum(w * np.outer(y[i], y[i]) for w, i in zip(weights, best, strict=True))
+        covariance = np.diag(np.diag((1 - c_1 - c_mu) * covariance + c_1 * one + c_mu * many))
+        sigma *= np.exp(c_sigma / d_sigma * (np.linalg.norm(p_sigma) / chi - 1))
+        found.append(mean)
+    return found
+
+
+def test_sep_cma_es_is_the_tutorial_with_a_diagonal():
+    population, generations, kept = 12, 40, []
+    sampler, algo = sampler_of(Iid, DIMENSIONS, population), SepCMAES(0.5)
+    algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)
+    for generation in range(generations):
+        fitness = ellipsoid(candidates(algo, sampler, generation, population))
+        wanted = algo.combination(generation, fitness)
+        algo.tell(generation, sampler.combine(wanted.weights, wanted.moments, generation, range(population), 0, DIMENSIONS))
+        kept.append(algo.centre.double().numpy().copy())
+    noise = [sampler.noise.draw(generation, range(population)).double().numpy() for generation in range(generations)]
+    np.testing.assert_allclose(kept, sep_cma_es(np.ones(DIMENSIONS), 0.5, noise, ellipsoid), rtol=0, atol=2e-4)
+
+
+def test_sep_cma_es_needs_a_better_half():
+    with pytest.raises(ConfigError, match="population=3: algo=sep_cma_es takes the mean of the better half: at least 4"):
+        SepCMAES().start(torch.ones(4), layout_of(4), 3, 1)
+
+
 def test_pgpe_reaches_the_optimum_of_an_ellipsoid():
     schedule = Schedule("algo.lr_schedule", "exponential", 1e-4, 600)
     centre = run(pgpe(0.3, clipup(0.1), rate=0.3, schedule=schedule), antithetic, ellipsoid, 40, 600)
@@ -212,6 +272,7 @@ ALGORITHMS = {
     "openai_es": lambda: openai_es(0.1, adam(0.1)),
     "momentum": lambda: openai_es(0.1, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
     "snes": lambda: SNES(0.5, 1.0, None, "nes_utilities", constant("algo.lr_schedule")),
+    "sep_cma_es": lambda: SepCMAES(0.5),
     "genetic": lambda: Genetic(0.1, 5, constant("algo.sigma_schedule")),
     "pgpe": lambda: pgpe(0.1, clipup(0.1)),
     "ars": lambda: ars(0.1, 5, 0.1),

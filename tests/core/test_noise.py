@@ -25,10 +25,10 @@ def tier(request):
 
 
 def test_few_numbers_load_no_compiled_loops_and_many_do():
-    tier = Tier(few=100, large=50)
-    assert [tier.compiled(40), tier.compiled(50), tier.compiled(40), tier.compiled(1)] == [False, False, True, True]
-    assert [Tier(few=100, large=50).compiled(count) for count in (50, 51)] == [False, True]
-    assert not Tier(few=100, large=50).compiled(90, at_a_time=30)
+    tier = Tier(few=100_000, large=50_000)
+    assert [tier.compiled(count) for count in (40_000, 50_000, 40_000, 1)] == [False, False, True, True]
+    assert [Tier(few=10**6, large=50).compiled(count) for count in (50, 51)] == [False, True]
+    assert [Tier(few=10 * Tier.CALL).compiled(3, calls) for calls in (10, 11)] == [False, True]  # small ones cost as much
 
 
 def noise(seed: int = 1, size: int = SIZE, threads: int = 1) -> Noise:

@@ -22,7 +22,7 @@ from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build, make_model
 from neuro_cli.runner.options import Options
 
-ALGOS = ("ars", "genetic", "openai_es", "pgpe", "snes")
+ALGOS = ("ars", "genetic", "openai_es", "pgpe", "sep_cma_es", "snes")
 
 
 @pytest.fixture

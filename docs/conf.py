@@ -31,7 +31,7 @@ NAVIGATION = {
     ],
     "Systems": [
         "docs/darwinn", "docs/noise_reuse", "docs/distributed_evolution", "docs/reinforcement_learning", "docs/ensembles",
-        "docs/architecture_search", "docs/own_tasks",
+        "docs/architecture_search", "docs/own_tasks", "docs/text", "docs/no_gradient",
     ],
     "Results": ["docs/performance", "docs/reproduce", "docs/results/gpu"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],

@@ -103,10 +103,17 @@ def integer_product(x: Tensor, weight: Tensor) -> Tensor:
     By the processor's own products of int8, summed in int32, where it has them; else by those of ``x``'s type, where every sum is
     a whole number that float32 has, so that none is rounded, in whatever order they are added.
     """
-    plain = not (x.requires_grad or weight.requires_grad or _functorch.is_batchedtensor(x) or _functorch.is_batchedtensor(weight))
-    if plain and x.device.type == "cpu" and has_int8_products():
-        return torch._int_mm(x.to(torch.int8), weight.to(torch.int8).t()).to(x.dtype)
-    return F.linear(x, weight)
+    if not has_int8_products() or _is_watched(x, weight) or x.device.type != "cpu":
+        return F.linear(x, weight)
+    return torch._int_mm(x.to(torch.int8), weight.to(torch.int8).t()).to(x.dtype)
+
+
+def _is_watched(x: Tensor, weight: Tensor) -> bool:
+    """Whether something else follows the product: a scorer that meets torch's functions, a map, a graph of gradients."""
+    if torch._C._len_torch_function_stack():
+        return True
+    mapped = _functorch.is_batchedtensor(x) or _functorch.is_batchedtensor(weight)
+    return mapped or x.requires_grad or weight.requires_grad
 
 
 @cache

@@ -28,7 +28,16 @@ SMALLER = {
     "search": ("trainings=2", "training.epochs=1", "pool.workers=1", "training.batch_size=64"),
 }
 PLAYS = ("lunar_lander", "half_cheetah", "hopper", "ant", "bipedal_walker")
-LEARNS_MNIST = ("mnist", "mnist_30k", "mnist_3m", "mnist_fast", "ensemble_mnist")  # tasks and experiments
+LEARNS_MNIST = (
+    "mnist",
+    "mnist_30k",
+    "mnist_3m",
+    "mnist_fast",
+    "ensemble_mnist",
+    "mnist_int8",
+    "mnist_ternary",
+    "mnist_spiking",
+)  # tasks and experiments
 
 
 def smaller(words: tuple[str, ...], folder: str, data: Path | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -191,6 +192,14 @@ def test_a_run_keeps_its_vocabulary_through_resume_evaluate_and_load(file):
 
     line = one_line(neuro_inside("resume", "run", "generations=6", "task.files=other.txt", cwd=folder))
     assert line == "task.files=other.txt: the text is another than the run's; resume keeps it"
+    page = (Path(__file__).parents[2] / "docs" / "text.md").read_text()
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(example, names := {})  # the page's function
+    text = names["continued"](folder / "run", "Eva jagen", 12)
+    assert text.startswith("Eva jagen")
+    assert len(text) == 21
+    assert set(text) <= set(WORDS)
+
     (folder / "strange.txt").write_text("Ein Xylophon. " * 20)
     line = one_line(neuro_inside("evaluate", "run", "task.files=strange.txt", cwd=folder))
     assert line == f"task.files=strange.txt: 'X': not among the {len(set(WORDS))} characters of the run's vocabulary"

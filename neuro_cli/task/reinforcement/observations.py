@@ -8,6 +8,8 @@ Sums travel as means over a member's episodes of z and z**2, where z is an obser
 it met: additive over episodes, members and ranks, near 1 in size, and so well kept in float32.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -75,7 +77,10 @@ class NormalisedPolicy(nn.Module):
         self.register_buffer("mean", mean.to(device))
         self.register_buffer("inverse", inverse.to(device))
 
-    def forward(self, observations: Tensor) -> Tensor:
+        if callable(getattr(policy, "reset", None)):
+            self.reset = policy.reset
+
+    def forward(self, observations: Tensor, *states: Any) -> Any:
+        """What ``policy`` gives; ``states``: of one with a memory."""
         flat = ((observations.flatten(1) - self.mean) * self.inverse).clamp(-self.clip, self.clip)
-        made: Tensor = self.policy(flat.view(observations.shape))
-        return made
+        return self.policy(flat.view(observations.shape), *states)

@@ -3,18 +3,24 @@
 A chain of linear layers with tanh, ReLU or sigmoid between them (:class:`torch.nn.Sequential`) is worked out by compiled
 loops for all members in one call; any other module is asked member by member.
 
+A policy with a memory has a method ``reset(count)``, which gives the states of ``count`` episodes that begin: a tensor, or a
+tuple of tensors, with a row for each. Its ``forward(observations, states)`` gives outputs and the next states, which the caller
+keeps.
+
 Legend: W policies, M parameters, n rows, e episodes of a policy, I inputs, O outputs.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_map
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
@@ -86,13 +92,14 @@ class ChainPolicies:
 
 class ModulePolicies:
     """Policies by modules, each asked for all of its ``episodes`` at once, over or not: matrix products of other sizes may
-    round otherwise, and an answer must not depend on which episodes still run."""
+    round otherwise, and an answer must not depend on which episodes still run. States of the others stay as they are."""
 
     def __init__(self, modules: Sequence[nn.Module], episodes: int, shape: tuple[int, ...]) -> None:
         self._modules, self._shape = modules, shape
         self._seen = np.zeros((len(modules), episodes, int(np.prod(shape))), np.float32)
         parameter = next(modules[0].parameters(), None)
         self._device = torch.device("cpu") if parameter is None else parameter.device
+        self._states = [starting_states(module, episodes) for module in modules]
 
     def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
         self._seen[which, places] = observations
@@ -100,22 +107,60 @@ class ModulePolicies:
         with torch.no_grad():
             for policy in np.unique(which):
                 seen = torch.from_numpy(self._seen[policy]).view(-1, *self._shape).to(self._device)
-                made[policy] = answer(self._modules[policy], seen)
+                made[policy], states = answer(self._modules[policy], seen, self._states[policy])
+                if states is not None:
+                    asked = torch.from_numpy(places[which == policy]).to(self._device)
+                    self._states[policy] = tree_map(partial(_moved, asked), self._states[policy], states)
         return np.stack([made[policy][place] for policy, place in zip(which, places, strict=True)])
 
 
-def answer(module: nn.Module, observations: Tensor) -> np.ndarray:
-    """Outputs (B, O) float32 of ``module`` for ``observations`` (B, ..). Raises UserError when it does not take them."""
+def _moved(asked: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    """States ``before``, with those ``after`` of the episodes ``asked`` (k,)."""
+    return before.index_copy(0, asked, after[asked])
+
+
+def starting_states(module: nn.Module, episodes: int) -> Any:
+    """States of a policy with a memory at the beginning of its episodes, None of another. Raises UserError."""
+    reset = getattr(module, "reset", None)
+    if not callable(reset):
+        return None
+    try:
+        states = reset(episodes)
+    except Exception as error:  # a user's module may have a method of that name for something else
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"model: reset({episodes}) must give the states of episodes that begin: {reason}") from error
+    if not all(isinstance(part, Tensor) and part.dim() and len(part) == episodes for part in tree_flatten(states)[0]):
+        raise UserError(f"model: reset({episodes}) must give a tensor, or a tuple of them, with {episodes} rows")
+    return states
+
+
+def answer(module: nn.Module, observations: Tensor, states: Any = None) -> tuple[np.ndarray, Any]:
+    """Outputs (B, O) float32 of ``module`` for ``observations`` (B, ..), and its next states, None without a memory.
+
+    Raises UserError when it does not take them.
+    """
     shape = "x".join(map(str, observations.shape[1:]))
     try:
-        made = module(observations)
+        made = module(observations) if states is None else module(observations, states)
     except Exception as error:  # a user's module may check its input in any way
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"model: it does not take observations of {shape} numbers: {reason}") from error
+    if states is not None:
+        made, states = _parted(made, states)
     if not isinstance(made, Tensor) or made.dim() != 2 or len(made) != len(observations):
         what = "x".join(map(str, made.shape)) if isinstance(made, Tensor) else type(made).__name__
         raise UserError(f"model: its output for {len(observations)} observations is {what}; rows of actions are needed")
-    return made.float().cpu().numpy()
+    return made.float().cpu().numpy(), states
+
+
+def _parted(made: Any, before: Any) -> tuple[Any, Any]:
+    """Outputs and next states, which are of the kind of those ``before``. Raises UserError."""
+    if isinstance(made, tuple) and len(made) == 2:
+        (old, form), (new, form_now) = tree_flatten(before), tree_flatten(made[1])
+        alike = (isinstance(b, Tensor) and (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(old, new, strict=True))
+        if form == form_now and all(alike):
+            return made
+    raise UserError("model: a policy with reset() gives its outputs and its next states, alike to what reset() gave")
 
 
 def policies_of(module: nn.Module, episodes: int, shape: tuple[int, ...]) -> Policies:

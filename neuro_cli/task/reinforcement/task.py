@@ -24,7 +24,7 @@ from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
-from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of
+from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class Reinforcement(Task):
         parameter = next(module.parameters(), None)
         device = torch.device("cpu") if parameter is None else parameter.device
         with torch.no_grad():
-            made = answer(module, torch.zeros(1, *self.spaces.shape, device=device))
+            made, _ = answer(module, torch.zeros(1, *self.spaces.shape, device=device), starting_states(module, 1))
         if made.shape[1] != self.output_size:
             what = "one for each choice" if self.spaces.actions else "the numbers of an action"
             raise UserError(f"model: it has {made.shape[1]} outputs, task.id={self.id} needs {self.output_size} ({what})")

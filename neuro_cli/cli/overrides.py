@@ -7,6 +7,7 @@ checked here against the composed config, and Hydra gets only what it will accep
 import copy
 import re
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -23,6 +24,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from neuro_cli.cli.sweep_record import FILE as SWEEP_RECORD
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
 from neuro_cli.launch import slurm, slurm_sweep
@@ -86,8 +88,11 @@ class Checked:
     shows: bool = False
 
 
-def checked(verb: str, arguments: list[str]) -> Checked:
-    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys."""
+def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = lambda _: False) -> Checked:
+    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys.
+
+    ``goes_on``: whether the sweep in a folder is one that this command began.
+    """
     known = groups() | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
     arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
@@ -118,7 +123,7 @@ def checked(verb: str, arguments: list[str]) -> Checked:
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
-        _refuse_existing(full, bool(parsed.multirun))
+        _refuse_existing(full, bool(parsed.multirun), goes_on)
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
@@ -326,7 +331,7 @@ def _keys(config: DictConfig) -> list[str]:
     return found
 
 
-def _refuse_existing(config: DictConfig, multirun: bool) -> None:
+def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path], bool]) -> None:
     """Refuse an output folder that already holds a run, before Hydra writes into it."""
     if slurm.restarts():
         return  # the run of this job's earlier start: it goes on
@@ -336,8 +341,11 @@ def _refuse_existing(config: DictConfig, multirun: bool) -> None:
     except OmegaConfBaseException:
         return  # depends on what only the job knows
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if there & RUN_FILES and multirun:
-        raise ConfigError("hydra.sweep.dir", folder, "a run or a sweep is there already; choose a new folder")
+    if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
+        how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""
+        raise ConfigError("hydra.sweep.dir", folder, f"a run or another sweep is there already; choose a new folder{how}")
+    if multirun:
+        return
     if there & RUN_FILES:
         raise ConfigError("hydra.run.dir", folder, f"a run is there already; go on with it by: neuro resume {folder}")
 

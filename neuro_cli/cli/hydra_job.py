@@ -79,7 +79,8 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> floa
     """
     from neuro_cli.factory.own_code import let_import
 
-    let_import()  # code that is instantiated from here on was named by the user
+    if Sweep.command is None or Sweep.command.trust is None:
+        let_import()  # code that is instantiated from here on was named by the user
     run = Path(HydraConfig.get().runtime.output_dir)
     multirun = HydraConfig.get().mode == RunMode.MULTIRUN
     sweeps = multirun or JOB_VARIABLE in os.environ

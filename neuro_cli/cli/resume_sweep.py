@@ -12,9 +12,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.arguments import names
 from neuro_cli.cli.overrides import parse_plain
-from neuro_cli.cli.sweep_record import FILE, SweepRecord, read_record
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.launch.quoting import quoted
+from neuro_cli.run_folder.sweep_record import FILE, SweepRecord, read_record
 
 _HARMLESS = re.compile(
     r"hydra/(launcher|sweeper)=\w+|hydra\.sweep\.subdir=.*|hydra\.sweeper\.(?!.*_target_)[\w.]+=[\w.+-]+"

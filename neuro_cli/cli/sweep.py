@@ -17,7 +17,6 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.sweep_launcher import HYDRAS_OWN, JobFailedError, Rules, SweepLauncher, wrapped
-from neuro_cli.cli.sweep_record import SweepRecord, read_record
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
@@ -25,6 +24,7 @@ from neuro_cli.launch import lock
 from neuro_cli.launch.slurm_sweep import BROKER_LAUNCHER, LAUNCHER, DetachedError, SubmittedJobs, detached, put_aside, refusal
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
+from neuro_cli.run_folder.sweep_record import SweepRecord, read_record
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import launched
+from neuro_cli.run_folder.sweep_record import read_record
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +101,15 @@ def put_aside(sweep: Path) -> None:
         folder.rename(next(path for path in free if not path.exists()))
 
 
+def left_on_slurm(sweep: Path) -> dict[int, str]:
+    """State in SLURM of each job without a result of a sweep that was detached, by its number; none of another folder."""
+    record = read_record(sweep)
+    if record is None or not record.comment or not record.submitted or find_spec("submitit") is None:
+        return {}
+    jobs = SubmittedJobs(sweep, record.comment, record.submitted)
+    return jobs.states() if jobs.waited_for() else {}
+
+
 class SubmittedJobs:
     """Jobs of the sweep in ``folder``, found by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them.
 
@@ -154,6 +164,10 @@ class SubmittedJobs:
         """Remove submitit's pickles, which are not read again; its logs stay."""
         for path in (self.folder / FOLDER).rglob("*.pkl"):
             path.unlink(missing_ok=True)
+
+    def waited_for(self) -> bool:
+        """Whether submitit's files are there, which the command that waits for the jobs removes at their end."""
+        return bool(self._with_pickles())
 
     def _with_pickles(self) -> list[str]:
         return [name for name in self.names() if any((self.folder / FOLDER / name).glob("*_submitted.pkl"))]

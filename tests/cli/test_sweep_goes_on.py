@@ -16,8 +16,8 @@ from inside import Done, neuro_inside, one_line
 from worlds import clean_environment
 
 from neuro_cli.cli.sweep_jobs import Left, left_in
-from neuro_cli.cli.sweep_record import read_record
 from neuro_cli.core.errors import UserError
+from neuro_cli.run_folder.sweep_record import read_record
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 SEEDS = ("train", "-m", *SMALL, "seed=1,2,3")

@@ -314,6 +314,9 @@ def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, l
         return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
     if there:
         return text
+    parent, _, last = key.rpartition(".")
+    if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
+        return f"++{bare}"  # a class where there is none by default
     near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
     new = f"; a new one is added with +{key}=" if "." in key else ""
     raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")

@@ -180,6 +180,7 @@ def trained(sweep: Path) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("jobs", "kills"), [(6, 2), (50, 10)])
 def test_kills_at_random_change_no_row_of_the_table(tmp_path, jobs, kills):
     setting = (*SMALL[:-1], "generations=12", "checkpoint.every=5", "evaluate.every=100")

@@ -262,7 +262,7 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     names = {name.split("_")[0] for name in jobs_of(slurm, folder / "detached")}
     subprocess.run(["scancel", *names], env=slurm, check=True)
     assert jobs_left(slurm, folder / "detached") == []
-    resumed = neuro(folder, slurm, "resume", "detached")
+    resumed = neuro(folder, slurm, "resume", "detached", "trust=napping_net")
     assert resumed.returncode == 0, resumed.stderr
     wait_until(lambda: not jobs_of(slurm, folder / "detached"))
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0

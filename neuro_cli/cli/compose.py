@@ -55,6 +55,7 @@ def composed(overrides: Sequence[str]) -> Composed:
         own, overrides = OmegaConf.masked_copy(whole, "hydra"), list(whole.hydra.overrides.task)
         with open_dict(whole):
             del whole["hydra"]  # it has values that only the jobs of a sweep know
+            del whole["sweep"]
         resolved = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         config = with_members({str(key): value for key, value in resolved.items()})

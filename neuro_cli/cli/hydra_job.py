@@ -17,26 +17,33 @@ from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.overrides import Checked, checked, groups_help, with_members
-from neuro_cli.cli.sweep import swept
+from neuro_cli.cli.sweep import Command, Sweep, check_sweep, swept
+from neuro_cli.cli.sweep_jobs import headline_of
+from neuro_cli.cli.sweep_launcher import JobFailedError
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
 from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
+from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner import stop
 
 CONFIG_FOLDER = str(config_folder())
 
 
-def hydra_verb(main: Callable[[], Any], check: Callable[[DictConfig], None] | None = None) -> Callable[[list[str]], int]:
+def hydra_verb(main: Callable[[], Any], check: Callable[[DictConfig], None] | None = None) -> Callable[..., int]:
     """Make a verb of a function of ``hydra.main``, with the config and the name of the function.
 
+    Its ``trust``: packages that the jobs of a sweep may name, None where the user has typed them.
     ``check`` gets the composed config (of a sweep's first job) before anything is written, and raises UserError.
     """
 
-    def verb(arguments: list[str]) -> int:
+    def verb(arguments: list[str], trust: list[str] | None = None) -> int:
         name = main.__name__.removesuffix("_main")
-        command = checked(name, arguments)
+        Sweep.command = Command(name, arguments, trust)
+        command = checked(name, arguments, Sweep.command.same_as)
+        if command.composed is not None and not command.shows:
+            check_sweep(command.composed)
         if check is not None and command.composed is not None and not command.shows:
             check(command.composed)
         sys.argv = [f"neuro {name}", *command.arguments]
@@ -64,13 +71,19 @@ def _mode_of(command: Checked) -> Iterator[None]:
         Hydra.get_mode = reads  # type: ignore[method-assign]
 
 
-def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None:
-    """Run ``work`` on the resolved config and the output folder. Errors are reported here, since Hydra would print a page."""
+def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> float | None:
+    """Run ``work`` on the resolved config and the output folder. Errors are reported here, since Hydra would print a page.
+
+    Returns the headline of the run for a sweeper that optimises. A job that fails raises JobFailedError in a sweep, so that
+    the others run; elsewhere it ends the process.
+    """
     from neuro_cli.factory.own_code import let_import
 
-    let_import()  # code that is instantiated from here on was named by the user
+    if Sweep.command is None or Sweep.command.trust is None:
+        let_import()  # code that is instantiated from here on was named by the user
     run = Path(HydraConfig.get().runtime.output_dir)
-    sweeps = HydraConfig.get().mode == RunMode.MULTIRUN or JOB_VARIABLE in os.environ
+    multirun = HydraConfig.get().mode == RunMode.MULTIRUN
+    sweeps = multirun or JOB_VARIABLE in os.environ
     try:
         lock.take(run)
     except UserError as error:
@@ -79,7 +92,7 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
         resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(resolved, dict)
         with _no_empty_exit():
-            whole = with_members({str(key): value for key, value in resolved.items()})
+            whole = with_members({str(key): value for key, value in resolved.items() if key != "sweep"})
             check_job(whole)
             code = work(whole, run)
     except Exception as error:
@@ -92,8 +105,15 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
     lock.drop(run)
     if code and slurm.by_submitit():
         _fail_submitted(code)
-    if code or (sweeps and stop.heard() and not slurm.by_submitit()):
+    if sweeps and stop.heard() and not slurm.by_submitit():
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
+    if code and not multirun:
+        sys.exit(code)
+    if multirun:
+        log_to(None, 0)  # the process may serve another job, or wait: this one's log is free
+    if code:
+        raise JobFailedError(code)
+    return headline_of(run) if multirun else None
 
 
 @contextmanager
@@ -114,10 +134,6 @@ def save(config: dict[str, Any], run: Path) -> None:
     OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
 
 
-class JobFailedError(Exception):
-    """Failure of a job of a sweep on SLURM; its message is printed already."""
-
-
 def _fail_submitted(code: int) -> NoReturn:
     """End a job on SLURM with ``code`` and a result that submitit finds at once; it would wait for a missing one."""
 
@@ -127,7 +143,7 @@ def _fail_submitted(code: int) -> NoReturn:
         os._exit(code)
 
     atexit.register(leave)
-    raise JobFailedError(f"exit code {code}")
+    raise JobFailedError(code)
 
 
 def take_back(run: Path) -> None:

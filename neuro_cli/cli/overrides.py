@@ -7,12 +7,13 @@ checked here against the composed config, and Hydra gets only what it will accep
 import copy
 import re
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -23,9 +24,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from neuro_cli.cli.config_tree import ConfigTree, tree_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
 from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
@@ -74,6 +77,14 @@ def groups_help(verb: str) -> str:
     return "\n".join(f"{name}: {', '.join(sorted(hydra.config_loader.get_group_options(name)))}" for name in names)
 
 
+def _known(tree: ConfigTree) -> dict[str, list[str]]:
+    """Groups and their options, those of the user's own folders among them."""
+    if not tree.more:
+        return groups()
+    found = groups() | {name: [] for name in tree.own_groups}
+    return {name: sorted({*options, *tree.options(name)}) for name, options in found.items()}
+
+
 @dataclass(frozen=True)
 class Checked:
     """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree.
@@ -86,9 +97,13 @@ class Checked:
     shows: bool = False
 
 
-def checked(verb: str, arguments: list[str]) -> Checked:
-    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys."""
-    known = groups() | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
+def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = lambda _: False) -> Checked:
+    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys.
+
+    ``goes_on``: whether the sweep in a folder is one that this command began.
+    """
+    tree = tree_of(verb, _parsed(arguments))
+    known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
     arguments = [_with_stored_files(text, known) for text in arguments]
     parsed = _parsed(arguments)
     for text, override in zip(list(parsed.overrides), map(_parse, parsed.overrides), strict=True):
@@ -101,13 +116,13 @@ def checked(verb: str, arguments: list[str]) -> Checked:
         flags.remove(text)
     overrides = [_parse(text) for text in parsed.overrides]
     name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
-    if parsed.config_dir or parsed.config_path or parsed.config_name:
-        # another config tree, with options and keys of its own: Hydra checks it
+    if parsed.config_path:
+        # another config tree in place of ours, with options and keys of its own: Hydra checks it
         texts = [_bare(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
         return Checked([*flags, name, *texts], None)
     hydras = [str(o.input_line) for o in overrides if _is_hydras(o, known) and not _sweeps(o)]
-    bases = [_compose(verb, [*choices, *hydras]) for choices in _choices(overrides, known)]
-    texts = [_checked_key(override, bases, known) for override in overrides]
+    bases = [_compose(tree, [*choices, *hydras]) for choices in _choices(overrides, known)]
+    texts = [_checked_key(override, bases, known, tree) for override in overrides]
     # a sweep's first job stands for all: values are checked by the job itself
     full = _with_values(bases[0], [o for o in overrides if not (o.key_or_group in known or _is_hydras(o, known) or _sweeps(o))])
     launcher = OmegaConf.select(full, "hydra.launcher._target_")
@@ -118,7 +133,7 @@ def checked(verb: str, arguments: list[str]) -> Checked:
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
-        _refuse_existing(full, bool(parsed.multirun))
+        _refuse_existing(full, bool(parsed.multirun), goes_on)
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
@@ -241,13 +256,15 @@ def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
         for option in re.split(r",\s*", value.strip("[]")) if name == TABLES else [value]:
             if option not in known[name]:
                 raise ConfigError(name, option, f"no such option; {nearest(option, known[name])}")
-    return [f"{name}={value}" for value in values]
+    # a group of the user's own folder is in no defaults list, so it keeps its +
+    plus = "+" if override.is_add() and name not in groups() and name != TABLES else ""
+    return [f"{plus}{name}={value}" for value in values]
 
 
-def _compose(verb: str, overrides: list[str]) -> DictConfig:
+def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
     try:
-        with initialize_config_dir(str(config_folder()), version_base="1.3", job_name=verb):
-            return compose(verb, overrides, return_hydra_config=True)
+        with tree.loaded():
+            return compose(tree.name, overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(" ".join(str(error).split())) from error
 
@@ -269,7 +286,7 @@ def _with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
     return full
 
 
-def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]]) -> str:
+def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]], tree: ConfigTree) -> str:
     """Text of the override with the prefix that Hydra needs. Raises UserError for an unknown key.
 
     ``bases``: the config with the chosen options, one for every option of a sweep.
@@ -278,7 +295,7 @@ def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, l
     if override.is_delete() or "@" in text.split("=")[0] or key.startswith("hydra/"):
         return text
     if key in known:
-        return bare
+        return text if key in tree.own_groups else bare
     if key.startswith("hydra."):
         return text
     base = next((config for config in bases if not _exists(config, key)), bases[0])
@@ -297,6 +314,9 @@ def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, l
         return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
     if there:
         return text
+    parent, _, last = key.rpartition(".")
+    if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
+        return f"++{bare}"  # a class where there is none by default
     near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
     new = f"; a new one is added with +{key}=" if "." in key else ""
     raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
@@ -326,7 +346,7 @@ def _keys(config: DictConfig) -> list[str]:
     return found
 
 
-def _refuse_existing(config: DictConfig, multirun: bool) -> None:
+def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path], bool]) -> None:
     """Refuse an output folder that already holds a run, before Hydra writes into it."""
     if slurm.restarts():
         return  # the run of this job's earlier start: it goes on
@@ -336,8 +356,11 @@ def _refuse_existing(config: DictConfig, multirun: bool) -> None:
     except OmegaConfBaseException:
         return  # depends on what only the job knows
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if there & RUN_FILES and multirun:
-        raise ConfigError("hydra.sweep.dir", folder, "a run or a sweep is there already; choose a new folder")
+    if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
+        how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""
+        raise ConfigError("hydra.sweep.dir", folder, f"a run or another sweep is there already; choose a new folder{how}")
+    if multirun:
+        return
     if there & RUN_FILES:
         raise ConfigError("hydra.run.dir", folder, f"a run is there already; go on with it by: neuro resume {folder}")
 

@@ -10,7 +10,7 @@ HELP = {
     "evolve": "Be a peer of a cluster that trains one model by passing seeds; neuro evolve export RUN",
     "reproduce": "The papers' tables and figures beside ours; without arguments: which there are.",
     "search": "Evolve the module of a convolutional network; candidates are trained side by side.",
-    "resume": "Go on with a run from its last checkpoint, on any number of ranks.",
+    "resume": "Resume a run from its last checkpoint, on any number of ranks, or a sweep: what is finished stays.",
     "evaluate": "Score a run's trained network on the test set.",
     "export": "Write a run's trained network as safetensors, .pt or ONNX: neuro export RUN file=net.onnx",
     "predict": "Name the classes of images by a run's trained network: neuro predict RUN IMAGE ...",

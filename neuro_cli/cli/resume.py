@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_cli.cli.arguments import names, run_arguments, set_key
 from neuro_cli.cli.overrides import option_of, parse_plain
+from neuro_cli.cli.resume_sweep import is_sweep, resume_sweep
 from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
@@ -29,6 +30,8 @@ def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.run_folder.config import is_search, resumed_config
 
     options = run_arguments("resume", arguments)
+    if is_sweep(options.run):
+        return resume_sweep(options.run, options.overrides)
     searches = is_search(options.run)  # refuses a folder that is no run
     take(options.run)
     if searches:

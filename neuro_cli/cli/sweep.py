@@ -1,29 +1,56 @@
 """Sweeps of ``neuro train -m``: take the folder's lock, run the jobs anywhere, and end with one table of them."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.core.errors import FAILED, INTERRUPTED, UserError
+from neuro_cli.cli.sweep_launcher import HYDRAS_OWN, JobFailedError, Rules, SweepLauncher, wrapped
+from neuro_cli.core.checks import boolean
+from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.launch import lock
-from neuro_cli.launch.slurm_sweep import BROKER_LAUNCHER, LAUNCHER, SubmittedJobs, refusal
+from neuro_cli.launch.slurm_sweep import BROKER_LAUNCHER, LAUNCHER, DetachedError, SubmittedJobs, detached, put_aside, refusal
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
+from neuro_cli.run_folder.sweep_record import SweepRecord, read_record
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command line of a sweep as it was typed. ``trust``: packages that may be named, None where the user has just typed it."""
+
+    verb: str
+    arguments: list[str]
+    trust: list[str] | None = None
+
+    def same_as(self, folder: Path) -> bool:
+        """Whether this command began the sweep in ``folder``. Raises UserError for a folder whose record is not readable."""
+        there = read_record(folder)
+        return there is not None and self.record("").same_command(there)
+
+    def record(self, folder: str) -> SweepRecord:
+        """Record of the sweep in ``folder``."""
+        own = [text for text in self.arguments if not text.startswith("hydra.sweep.dir=")]
+        return SweepRecord(self.verb, own, os.getcwd(), folder)
 
 
 class Sweep(Callback):
     """Callback of Hydra that notes the sweep's folder and launcher; ``conf/train.yaml`` names it."""
 
     current: "Sweep | None" = None
+    command: Command | None = None  # of the process
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         with suppress(OmegaConfBaseException):  # a name that only the job can resolve; it checks the folder
@@ -41,19 +68,62 @@ class Sweep(Callback):
         self.folder = Path(str(config.hydra.sweep.dir))
         self._take(self.folder)
         self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
-        self.submitted = SubmittedJobs(self.folder, str(launcher.comment)) if launcher._target_ == LAUNCHER else None
+        self.launcher: SweepLauncher | None = None
+        self.options = config.sweep
+        comment = str(launcher.comment) if launcher._target_ == LAUNCHER else ""
+        self.submitted = SubmittedJobs(self.folder, comment) if comment else None
+        self.continues = False
+        self.record: SweepRecord | None = None
+        if config.hydra.job.name == "train" and Sweep.command is not None:
+            self._record(replace(Sweep.command.record(str(config.hydra.sweep.dir)), comment=comment))
         Sweep.current = self
         if launcher._target_ in (LAUNCHER, BROKER_LAUNCHER):
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
             print(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands", flush=True)
 
+    def _record(self, record: SweepRecord) -> None:
+        """Write the record, and put aside what SLURM left of an earlier command. Hydra makes a warning of any Exception here."""
+        try:
+            self.continues = read_record(self.folder) is not None
+            if self.continues and self.submitted is not None:
+                self.submitted.refuse_alive()
+                put_aside(self.folder)
+            self.record = record
+            record.write()
+        except UserError as error:
+            lock.drop(self.folder)
+            sys.exit(report_error(error))
+
+    def rules(self) -> Rules:
+        """How the launcher treats the jobs."""
+        trust = Sweep.command.trust if Sweep.command is not None else None
+        return Rules(self.continues, bool(self.options.fail_fast), trust, self._begins)
+
+    def _begins(self, numbers: list[int]) -> None:
+        """Note the jobs that SLURM gets, by which a later command knows them."""
+        if self.submitted is not None:
+            self.submitted.numbers += numbers
+            if self.record is not None:
+                replace(self.record, submitted=list(self.submitted.numbers)).write()
+
+
+def check_sweep(config: DictConfig) -> None:
+    """Check the keys of a sweep in the config of its first job. Raises ConfigError."""
+    fail_fast = boolean("sweep.fail_fast", OmegaConf.select(config, "sweep.fail_fast"))
+    detach = boolean("sweep.detach", OmegaConf.select(config, "sweep.detach"))
+    launcher = str(OmegaConf.select(config, "hydra.launcher._target_"))
+    if detach and launcher != LAUNCHER:
+        raise ConfigError("sweep.detach", True, "is for hydra/launcher=slurm: other jobs end with the command that starts them")
+    if fail_fast and not launcher.startswith(HYDRAS_OWN):
+        raise ConfigError("sweep.fail_fast", True, "is for jobs one after another; by hydra/launcher they run side by side")
+
 
 def swept(main: Callable[[], Any]) -> int:
     """Run Hydra's ``main`` and return its exit code; a sweep ends with the table of its jobs."""
     Sweep.current = None
     failure: BaseException | None = None
-    with _signals_put_back():
+    with _signals_put_back(), _launchers_wrapped():
         try:
             main()
         except BaseException as error:
@@ -61,11 +131,39 @@ def swept(main: Callable[[], Any]) -> int:
         sweep = Sweep.current
         if sweep is None:
             return _or_raise(failure)
+        if isinstance(failure, DetachedError):
+            print(f"neuro: submitted; neuro report {sweep.folder} follows, neuro resume {sweep.folder} goes on", flush=True)
+            return 0
+        if isinstance(failure, UserError | HydraException):
+            raise failure  # of the sweep, not of a job
         code = _conclude(sweep, failure)
     if _tell(sweep):
         return code
     refused = refusal(failure) if failure is not None and sweep.submitted is not None else None
     return _or_raise(refused or failure)
+
+
+@contextmanager
+def _launchers_wrapped() -> Iterator[None]:
+    """Put a launcher of ours around that of a sweep, and leave SLURM's jobs alone where ``sweep.detach`` asks for it."""
+    plain = Plugins.instantiate_launcher
+
+    def rules() -> Rules | None:
+        return Sweep.current.rules() if Sweep.current is not None else None
+
+    with ExitStack() as left:
+
+        def made(launcher: SweepLauncher) -> None:
+            assert Sweep.current is not None
+            Sweep.current.launcher = launcher
+            if Sweep.current.options.detach:
+                left.enter_context(detached())
+
+        Plugins.instantiate_launcher = wrapped(rules, made)  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Plugins.instantiate_launcher = plain  # type: ignore[method-assign]
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -106,7 +204,9 @@ def _conclude(sweep: Sweep, failure: BaseException | None) -> int:
         return INTERRUPTED
     if isinstance(failure, SystemExit):
         return failure.code if isinstance(failure.code, int) else FAILED
-    return FAILED if failure is not None else 0
+    failed = sweep.launcher.failures if sweep.launcher is not None else []
+    first = failed[0] if failed else failure
+    return first.code if isinstance(first, JobFailedError) else FAILED if first is not None else 0
 
 
 def _tell(sweep: Sweep) -> bool:

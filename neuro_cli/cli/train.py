@@ -9,6 +9,7 @@ import hydra
 from omegaconf import DictConfig
 
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.sweep_jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch import slurm
@@ -21,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 @hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="train")
-def train_main(config: DictConfig) -> None:
-    job(config, _train)
+def train_main(config: DictConfig) -> float | None:
+    return job(config, _train)
 
 
 def _train(config: dict[str, Any], run: Path) -> int:
@@ -32,16 +33,24 @@ def _train(config: dict[str, Any], run: Path) -> int:
 
     options = Options(config)
     save(options.plain, run)
+    left = Left.NOTHING if slurm.restarts() else left_in(run)  # else of an earlier command, by which the same sweep began
+    if left is Left.FINISHED:
+        return 0
+    if left is Left.FAILED:
+        clear(run)
     log_to(run, 0)
-    code = start(options, shown(run))
+    code = start(options, shown(run), goes_on=left is Left.CUT_OFF)
     hand_over(run, options.config.generations)
     return code
 
 
-def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str] | None = None) -> int:
-    """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code."""
+def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str] | None = None, goes_on: bool = False) -> int:
+    """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code.
+
+    ``goes_on``: the folder may have a checkpoint of an earlier command.
+    """
     from neuro_cli.launch.launcher import launch
-    from neuro_cli.launch.lock import share
+    from neuro_cli.launch.lock import launched_by_us, share
     from neuro_cli.launch.requeue import checkpoint_left
     from neuro_cli.launch.room import check_room
     from neuro_cli.runner.session import lead
@@ -54,7 +63,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         code = launch(ranks, again or ["start", str(run)], options.network)
         return _ended(options, run, code) if code else 0
     if checkpoint is None:
-        checkpoint = checkpoint_left(run, options)
+        checkpoint = checkpoint_left(run, options, goes_on or launched_by_us())
     world = options.world()
     if ranks not in (None, world.size):
         raise ConfigError("ranks", ranks, f"the launcher started {world.size}; leave it null there")

@@ -1,6 +1,6 @@
 """Commands that install neuro: the name of its distribution, which differs from that of the package, and its extras."""
 
-DISTRIBUTION = "neuro-es"  # `neuro-cli` on PyPI is the client of another product, with a command `neuro` of its own
+DISTRIBUTION = "neuro-es"  # the name of the package is on PyPI that of another product, with a command `neuro` of its own
 PUBLISHED = False  # then the name stands in the commands; until then they are typed in a clone, whose root is `.`
 
 

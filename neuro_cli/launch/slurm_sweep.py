@@ -9,12 +9,17 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+from typing import Any, NoReturn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import launched
+from neuro_cli.run_folder.sweep_record import read_record
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +72,52 @@ def refusal(error: BaseException) -> UserError | None:
     return UserError(f"hydra/launcher=slurm: {lines[0]}") if lines else None
 
 
-class SubmittedJobs:
-    """Jobs of the sweep in ``folder``, found by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them."""
+class DetachedError(Exception):
+    """End of a command whose jobs are submitted and go on by themselves."""
 
-    def __init__(self, folder: Path, comment: str) -> None:
-        self.folder, self.comment = folder, comment
+
+@contextmanager
+def detached() -> Iterator[None]:
+    """Let the launcher leave its jobs when it has submitted all of them and would wait: it raises DetachedError instead."""
+    from submitit import SlurmJob
+
+    waits = SlurmJob.results
+
+    def results(self: Any) -> NoReturn:
+        raise DetachedError
+
+    SlurmJob.results = results  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        SlurmJob.results = waits  # type: ignore[method-assign]
+
+
+def put_aside(sweep: Path) -> None:
+    """Rename the folder of logs of an earlier command, so that its jobs are not taken for new ones."""
+    folder = sweep / FOLDER
+    if folder.is_dir():
+        free = (sweep / f"{FOLDER}.{number}" for number in count(1))
+        folder.rename(next(path for path in free if not path.exists()))
+
+
+def left_on_slurm(sweep: Path) -> dict[int, str]:
+    """State in SLURM of each job without a result of a sweep that was detached, by its number; none of another folder."""
+    record = read_record(sweep)
+    if record is None or not record.comment or not record.submitted or find_spec("submitit") is None:
+        return {}
+    jobs = SubmittedJobs(sweep, record.comment, record.submitted)
+    return jobs.states() if jobs.waited_for() else {}
+
+
+class SubmittedJobs:
+    """Jobs of the sweep in ``folder``, found by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them.
+
+    ``numbers``: theirs in the sweep, in the order in which they were submitted.
+    """
+
+    def __init__(self, folder: Path, comment: str, numbers: Sequence[int] = ()) -> None:
+        self.folder, self.comment, self.numbers = folder, comment, list(numbers)
 
     def names(self) -> list[str]:
         """Names that submitit gives the jobs, ``12_0`` in an array, in the order of the sweep."""
@@ -91,11 +137,18 @@ class SubmittedJobs:
         from submitit import SlurmJob
 
         states = {}
-        for number, name in enumerate(self.names()):
+        for number, name in zip(self.numbers, self.names(), strict=False):
             job: SlurmJob[object] = SlurmJob(folder=self.folder / FOLDER / "%j", job_id=name)
             if not job.paths.result_pickle.exists():
                 states[number] = job.get_info().get("State") or "UNKNOWN"
         return states
+
+    def refuse_alive(self) -> None:
+        """Raise UserError while jobs of an earlier command wait or run: theirs would be trained twice."""
+        if alive := self._alive():
+            raise UserError(
+                f"{self.folder}: {len(alive)} of its jobs wait or run on SLURM; neuro report follows, scancel ends them"
+            )
 
     def cancel(self) -> None:
         """Cancel waiting and running jobs, and wait until they have ended."""
@@ -111,6 +164,10 @@ class SubmittedJobs:
         """Remove submitit's pickles, which are not read again; its logs stay."""
         for path in (self.folder / FOLDER).rglob("*.pkl"):
             path.unlink(missing_ok=True)
+
+    def waited_for(self) -> bool:
+        """Whether submitit's files are there, which the command that waits for the jobs removes at their end."""
+        return bool(self._with_pickles())
 
     def _with_pickles(self) -> list[str]:
         return [name for name in self.names() if any((self.folder / FOLDER / name).glob("*_submitted.pkl"))]

@@ -25,7 +25,7 @@ from neuro_cli.run_folder.palette import COLOURS
 
 GENERATOR = f"neuro {__version__}"
 MARK = b'<meta name="generator" content="neuro '
-ORDER = ("damaged", "failed", "running", "stopped", "finished")
+ORDER = ("damaged", "failed", "running", "waiting", "stopped", "finished")
 
 
 def write_page(jobs: Sequence[RunState], file: Path, title: str) -> None:

@@ -27,7 +27,7 @@ TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters
 
 @dataclass
 class RunState:
-    """One run. ``state``: finished | stopped | failed | running | damaged; numbers are None where there are none yet.
+    """One run. ``state``: finished | stopped | failed | running | waiting (on SLURM) | damaged; numbers are None until known.
 
     ``metrics``: what its evaluations measure, the headline first; ``values``: by name, those that are known.
     ``path``: its folder, None for a job that left none. ``study``: it is of ``neuro scale`` or ``neuro bench``.

@@ -13,20 +13,22 @@ from rich.table import Table
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.core.metric import ACCURACY, RETURN, Metric
+from neuro_cli.launch.slurm_sweep import left_on_slurm
 from neuro_cli.report.run_state import RunState, read_job
 
 CSV = "sweep.csv"
 ALWAYS = (ACCURACY, RETURN)  # in every sweep.csv: scripts read them by name
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
-COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
+WORKS = ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")  # of jobs that have not ended
+COLOURS = {"finished": "green", "running": "cyan", "waiting": "blue", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
 
 
 def report(folders: Sequence[Path]) -> list[RunState]:
     """Print the table of all runs in ``folders``; write ``sweep.csv`` into each that is a sweep. Raises UserError."""
     found = []
     for folder in folders:
-        jobs = read_jobs(folder)
+        jobs = read_jobs(folder, left_on_slurm(folder))
         if not jobs:
             raise UserError(f"{folder}: no run and no sweep of neuro (no .hydra/config.yaml there or below)")
         if not _is_run(folder):
@@ -51,6 +53,9 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Run
     jobs = {str(run.relative_to(folder)): _job_or_damaged(run, str(run.relative_to(folder))) for run in runs}
     for number, state in (states or {}).items():
         job = jobs.setdefault(str(number), RunState(str(number), "failed"))
+        if state.startswith(("PENDING", *WORKS)) and job.state != "finished":
+            job.state, job.reason = "waiting" if state.startswith("PENDING") else "running", ""
+            continue
         if job.state == "stopped" and not state.startswith(CANCELLED):
             job.state = "failed"  # its ranks stopped in good order, because SLURM ended what was left of the job
         if job.state == "failed":

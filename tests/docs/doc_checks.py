@@ -21,6 +21,7 @@ from torch import nn
 
 from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli import overrides
+from neuro_cli.cli.config_tree import tree_of
 from neuro_cli.cli.overrides import checked, parse_plain, with_members
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.reproduce import entries_of
@@ -78,7 +79,18 @@ class Net(nn.Sequential):
 class Examples(TensorDataset):
     def __init__(self, train=True):
         super().__init__(torch.rand(64, 1, 28, 28), torch.arange(64) % 10)
+
+
+Mine = Examples
+
+
+def table():
+    return torch.rand(64, 5), torch.rand(64, 2)
 """
+OPTIONS = {
+    "sampler/mine.yaml": "_target_: neuro_cli.sampler.iid.Iid\n",
+    "experiment/tuned.yaml": "# @package _global_\npopulation: 12\n",
+}
 
 
 class StaleError(Exception):
@@ -154,9 +166,15 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
             file = cwd / word.removeprefix("model=")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(BEST)
-    texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text != "job"]
+    parsed = overrides._parsed(arguments)
+    if "options" in "".join(arguments):
+        for name, text in OPTIONS.items():
+            (cwd / "options" / name).parent.mkdir(parents=True, exist_ok=True)
+            (cwd / "options" / name).write_text(text)
+    tree, values = tree_of(verb, parsed), (parsed.config_dir, "job")
+    texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text not in values]
     for job in jobs_of([text for text in texts if text != f"hydra.job.name={verb}"]):
-        node = overrides._compose(verb, job)
+        node = overrides._compose(tree, job)
         config = OmegaConf.to_container(OmegaConf.masked_copy(node, [key for key in node if key != "hydra"]), resolve=True)
         assert isinstance(config, dict)
         check_config(verb, with_members({str(key): value for key, value in config.items()}))

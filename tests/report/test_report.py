@@ -98,7 +98,7 @@ def test_a_job_that_never_began_has_its_line(tmp_path):
     ]
 
 
-def test_a_sequential_sweep_ends_at_its_first_failure_with_the_table(tmp_path):
+def test_a_failed_job_stands_in_the_table_and_the_others_run(tmp_path):
     done = neuro_inside("train", "-m", *SMALL, "population=8,7,6", "hydra.sweep.dir=sweep", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["neuro: error: population=7: antithetic pairs need an even population"]
@@ -107,6 +107,7 @@ def test_a_sequential_sweep_ends_at_its_first_failure_with_the_table(tmp_path):
     assert [(row["population"], row["state"], row["reason"]) for row in rows] == [
         ("8", "finished", ""),
         ("7", "failed", "population=7: antithetic pairs need an even population"),
+        ("6", "finished", ""),
     ]
     assert "finished" in done.stdout
     told = neuro_inside("report", "sweep", cwd=tmp_path)

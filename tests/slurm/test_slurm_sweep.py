@@ -237,3 +237,43 @@ def test_a_time_limit_that_is_too_short(folder, start, slurm):
         logs = list((folder / "limited" / ".submitit").glob(f"*_{job}/*.err"))
         assert any("this job is timed-out" in log.read_text() for log in logs)
     went_on_to_the_same_bits(folder, "limited", 400)
+
+
+def neuro(folder: Path, slurm: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "neuro_cli", *arguments]
+    return subprocess.run(command, cwd=folder, env=slurm | {"NAP": NAP}, capture_output=True, text=True, timeout=400)
+
+
+@pytest.mark.slow
+def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
+    """Submitted and left, cancelled by hand while a job runs and another waits, then resumed."""
+    one_at_a_time = "hydra.launcher.array_parallelism=1"
+    line = (*LONG, *SLURM, "generations=60", "seed=1,2", one_at_a_time, "sweep.detach=true", "hydra.sweep.dir=detached")
+    sweep = start(*line)
+    out, err = sweep.communicate(timeout=200)
+    assert sweep.returncode == 0, err
+    assert "neuro: submitted; neuro report detached follows" in out
+    wait_until(lambda: (folder / "detached" / "0" / "metrics.csv").exists())
+    assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
+    assert [row["state"] for row in table(folder / "detached")] == ["running", "waiting"]
+    again = neuro(folder, slurm, "resume", "detached")
+    assert again.returncode == 2
+    assert "of its jobs wait or run on SLURM" in again.stderr
+    names = {name.split("_")[0] for name in jobs_of(slurm, folder / "detached")}
+    subprocess.run(["scancel", *names], env=slurm, check=True)
+    assert jobs_left(slurm, folder / "detached") == []
+    resumed = neuro(folder, slurm, "resume", "detached", "trust=napping_net")
+    assert resumed.returncode == 0, resumed.stderr
+    wait_until(lambda: not jobs_of(slurm, folder / "detached"))
+    assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
+    assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "60")] * 2
+    whole = (*LONG, "generations=60", "seed=1", "hydra.run.dir=detached-whole")
+    assert neuro_inside("train", *whole, cwd=folder, NAP="0").returncode == 0
+    assert sha256(folder / "detached" / "0") == sha256(folder / "detached-whole")
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

@@ -18,7 +18,7 @@ from torch.utils.data import IterableDataset, TensorDataset
 
 from neuro_cli.cli.library import evaluate, train
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.task import dataset
+from neuro_cli.task import map_style
 from neuro_cli.task.dataset import Dataset
 from neuro_cli.task.digits import Digits
 
@@ -132,7 +132,7 @@ def test_inputs_of_any_shape_and_more_classes_than_occur():
     ("make", "line"),
     [
         (lambda n: good(n)[0], "example 0 is a Tensor, not a pair"),
-        (lambda n: (good(n)[0], 0.5), r"example 0 has the target 0\.5; classes are integers from 0$"),
+        (lambda n: (good(n)[0], 0.5), r"example 0 has the target 0\.5; classes are integers from 0"),
         (lambda n: (good(n)[0], torch.tensor(1.0)), r"example 0 has the target tensor\(1\.\); classes are integers"),
         (lambda n: (good(n)[0], "cat"), r"example 0 has the target 'cat'; "),
         (lambda n: (torch.zeros(3 + n // 3), 0), r"example 3 is 4 \(torch\.float32\), the first one 3 \(torch"),
@@ -158,7 +158,7 @@ def test_datasets_that_are_none_are_refused(monkeypatch):
         load(Dataset(Made(good), Made(lambda number: (torch.zeros(3), 0))))
     with pytest.raises(UserError, match=r"^task=dataset: training target -1 is none of the classes 0 to 1$"):
         load(Dataset(Made(lambda number: (good(number)[0], -1)), Made(good)))
-    monkeypatch.setattr(dataset, "free_memory", lambda: 100.0)
+    monkeypatch.setattr(map_style, "free_memory", lambda: 100.0)
     with pytest.raises(ConfigError, match=r"^task\.train=Made: 4 examples of 1x4x4 take 2\.56e-07 GB, and 1e-07 GB of memory"):
         load(Dataset(Made(good), Made(good)))
 

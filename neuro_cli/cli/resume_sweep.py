@@ -1,0 +1,76 @@
+"""``neuro resume SWEEP``: runs the command of a sweep again, which leaves out what is finished.
+
+The command comes from a file, ``sweep.json``. Of Hydra's own settings it takes what cannot name code or a program; for others
+the command is to be typed again. What the jobs name is checked before each of them (:mod:`neuro_cli.cli.sweep_launcher`).
+"""
+
+import os
+import re
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from neuro_cli.cli.arguments import names
+from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.launch.quoting import quoted
+from neuro_cli.run_folder.sweep_record import FILE, SweepRecord, read_record
+
+_HARMLESS = re.compile(
+    r"hydra/(launcher|sweeper)=\w+|hydra\.sweep\.subdir=.*|hydra\.sweeper\.(?!.*_target_)[\w.]+=[\w.+-]+"
+    r"|hydra\.launcher\.(partition|account|qos|constraint|exclude|gres|name)=[\w.:,-]+|hydra\.launcher\.[\w.]+=(\d+|null|true|false)",
+    re.DOTALL,
+)
+FLAGS = ("-m", "--multirun")
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether a sweep of ``neuro train`` began in ``folder``."""
+    return (folder / FILE).is_file()
+
+
+def resume_sweep(folder: Path, overrides: list[str]) -> int:
+    """Run what is left of the sweep in ``folder`` and return the exit code. Raises UserError."""
+    from neuro_cli.cli.train import train_verb
+
+    trust: list[str] = []
+    for text in overrides:
+        key, value = parse_plain(text)
+        if key != "trust":
+            raise ConfigError(key, value, "a sweep goes on as it began; what can be given: trust")
+        trust = names(value)
+    record = read_record(folder)
+    assert record is not None
+    if record.verb != "train":
+        raise UserError(f"{folder / FILE}: verb={record.verb}: sweeps of neuro train go on")
+    place = _to_folder_of(record, folder.resolve())
+    _check(record, Path(place))
+    return train_verb([*record.arguments, f"hydra.sweep.dir={quoted(place)}"], trust)
+
+
+def _to_folder_of(record: SweepRecord, folder: Path) -> str:
+    """Change to the folder in which the command was typed. Returns the sweep's as seen from there. Raises UserError."""
+    try:
+        os.chdir(record.cwd)
+    except OSError as error:
+        raise UserError(f"{record.cwd}: the sweep was begun there, and it cannot be entered: {error.strerror}") from error
+    return record.folder if Path(record.folder).resolve() == folder else str(folder)
+
+
+def _check(record: SweepRecord, folder: Path) -> None:
+    """Raise UserError for an argument of a kind that a file cannot give."""
+    for text in record.arguments:
+        bare = text.lstrip("+~")
+        if text in FLAGS or (not text.startswith("-") and not bare.startswith("hydra")) or _HARMLESS.fullmatch(bare):
+            _check_files(text)
+            continue
+        raise UserError(f"{folder / FILE}: {text[:80]}: it may run code, so type the sweep's command again to go on")
+
+
+def _check_files(text: str) -> None:
+    """Raise UserError for a file of an option that chooses other options, of Hydra's too."""
+    for name in re.split(r"[\[\],=]", text):
+        if name.endswith(".yaml") and Path(name).is_file():
+            node = OmegaConf.load(name)
+            if not isinstance(node, DictConfig) or "defaults" in node:
+                raise UserError(f"{name}: it has a defaults list, so type the sweep's command again to go on")

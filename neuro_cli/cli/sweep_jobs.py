@@ -1,0 +1,103 @@
+"""Jobs of a sweep that goes on: what each of them left in its folder, and what is to be done about it."""
+
+import logging
+import shutil
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.launch.lock import LOCK
+from neuro_cli.report.run_state import TURNS, read_summary
+from neuro_cli.run_folder.config import config_of
+from neuro_cli.run_folder.declaration import declared
+from neuro_cli.run_folder.log import is_written, messages
+from neuro_cli.runner.target import StopConfig, Target
+
+log = logging.getLogger(__name__)
+
+FAILED, LOST_RANKS = "failed: ", "failed: the world of "
+WRITTEN = ("metrics.csv", "summary.json", "curves.png")  # by a training, beside folders
+FOLDERS = ("checkpoints", "tensorboard", "best")
+
+
+class Left(Enum):
+    """What is left of a job, in the words of the line that is printed before it."""
+
+    NOTHING = ""
+    FINISHED = "finished already"
+    CUT_OFF = "goes on after its last checkpoint"
+    FAILED = "failed before: begins anew"
+    RUNNING = "at work elsewhere"
+
+
+def left_in(run: Path) -> Left:
+    """What an earlier command left in a job's folder. Raises UserError for files that it cannot have left."""
+    if not run.is_dir() or not any(path.name not in (LOCK, ".hydra") for path in run.iterdir()):
+        return Left.NOTHING
+    if is_written(run):
+        return Left.RUNNING
+    turn = next((line for line in reversed(messages(run)) if TURNS.match(line)), "")
+    if turn.startswith(FAILED) and not turn.startswith(LOST_RANKS):
+        return Left.FAILED
+    if _ended_as_asked(run, turn):
+        return Left.FINISHED
+    return Left.CUT_OFF
+
+
+def _ended_as_asked(run: Path, turn: str) -> bool:
+    """Whether the run did all its generations, or was ended by its own ``stop.metric`` or ``time_limit``."""
+    summary = read_summary(run)
+    if summary is None:
+        return False
+    if turn.startswith("stopped after ") and "(time_limit=" in turn:
+        return True
+    try:
+        config = config_of(run)
+    except UserError:  # a kill has cut it: the job writes it again
+        return False
+    if not isinstance(config.get("generations"), int):
+        return False
+    if (summary.get("generations") or 0) >= config["generations"]:
+        return True
+    keys = config.get("stop") or {}
+    target = Target(StopConfig(keys.get("metric"), keys.get("at")), declared(run))
+    known = keys.get("metric") is not None and isinstance(summary.get(keys["metric"]), int | float)
+    return known and target.reached(summary)
+
+
+def refuse_other_job(run: Path, overrides: Sequence[str]) -> None:
+    """Raise UserError when the folder holds a job with other overrides than the sweep's: its results would be lost.
+
+    Hydra writes them before the job runs; of a file that a kill has cut the beginning must agree.
+    """
+    path = run / ".hydra" / "overrides.yaml"
+    try:
+        there = path.read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable: {error}") from error
+    wanted = OmegaConf.to_yaml(OmegaConf.create(list(overrides)))
+    if not wanted.startswith(there):
+        hint = "a sweeper that draws its values needs a seed to go on (hydra.sweeper.sampler.seed=1)"
+        raise UserError(f"{run}: holds a job with other overrides than {' '.join(overrides)}; {hint}; else choose a new folder")
+
+
+def clear(run: Path) -> None:
+    """Remove what a failed training wrote, so that the job begins anew; the log stays, and goes on."""
+    for name in FOLDERS:
+        shutil.rmtree(run / name, ignore_errors=True)
+    for name in WRITTEN:
+        (run / name).unlink(missing_ok=True)
+    (run / ".hydra" / "resumed.yaml").unlink(missing_ok=True)
+
+
+def headline_of(run: Path) -> float | None:
+    """Value of a finished job for a sweeper that optimises: ``stop.metric`` where it is set, else the task's headline."""
+    summary = read_summary(run) or {}
+    wanted = (config_of(run).get("stop") or {}).get("metric") or next((metric.name for metric in declared(run)), "")
+    value = summary.get(wanted)
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,210 @@
+"""Launcher around the one that the user chose: says which job begins, leaves out what is done, goes on after a failure.
+
+Hydra's launchers end at the first failure and run what is finished again. Sweepers of any kind hand their jobs to a launcher, so
+this is the one place where all of them pass.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.utils import JobReturn, JobStatus, filter_overrides
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from neuro_cli.cli.sweep_jobs import Left, clear, headline_of, left_in, refuse_other_job
+from neuro_cli.core.errors import UserError
+from neuro_cli.factory.trust import refuse_untrusted
+
+HYDRAS_OWN = "hydra._internal.core_plugins."
+NUMBERED = "${hydra.job.num}"
+PATIENCE = 30.0  # seconds in which the ranks of a command that was killed must have ended
+
+
+class JobFailedError(Exception):
+    """Failure of a job of a sweep; its message is printed already. ``code``: that of its command."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Job ``number`` of a sweep. ``run``: its folder; ``left``: what is there of it."""
+
+    number: int
+    overrides: list[str]
+    run: Path
+    subdir: str
+    left: Left
+
+
+@dataclass
+class Rules:
+    """How a sweep treats its jobs. ``trust``: packages that a sweep which goes on may name, None for one that was typed.
+
+    ``begins``: is given the numbers of the jobs before they go to the launcher.
+    """
+
+    continues: bool
+    fail_fast: bool
+    trust: list[str] | None
+    begins: Callable[[list[int]], None]
+
+
+class SweepLauncher(Launcher):
+    """``inner`` runs the jobs. ``failures``: of jobs, in their order. A sweep of Hydra's own sweeper goes on after a failure."""
+
+    def __init__(self, inner: Launcher, context: HydraContext, config: DictConfig, rules: Rules) -> None:
+        self._inner, self._context, self._config, self._rules = inner, context, config, rules
+        self.in_turn = str(config.hydra.launcher._target_).startswith(HYDRAS_OWN)
+        self._basic = str(config.hydra.sweeper._target_).startswith(HYDRAS_OWN)
+        texts = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
+        swept = OverridesParser.create(config_loader=context.config_loader).parse_overrides(
+            [*texts, *config.hydra.overrides.task]
+        )
+        keys = {override.key_or_group for override in swept if override.is_sweep_override()}
+        self._fixed = {str(override.input_line) for override in swept if override.key_or_group not in keys}
+        self.total = _count(swept) if self._basic else None
+        self.failures: list[Exception] = []
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Do nothing: ``inner`` is set up."""
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        jobs = [self._job(initial_job_idx + place, list(overrides)) for place, overrides in enumerate(job_overrides)]
+        run = self._one_by_one if self.in_turn else self._side_by_side
+        returns = run(jobs)
+        for each in returns:
+            if each.status == JobStatus.FAILED:
+                self._failed(each)
+        return returns
+
+    def _one_by_one(self, jobs: list[Job]) -> list[JobReturn]:
+        returns = []
+        for job in jobs:
+            print(self._line(job), flush=True)
+            if job.left is Left.FINISHED:
+                returns.append(_finished(job))
+                continue
+            self._rules.begins([job.number])
+            returns += self._inner.launch([job.overrides], initial_job_idx=job.number)
+            if returns[-1].status == JobStatus.FAILED and self._rules.fail_fast:
+                self._failed(returns[-1])
+                raise self.failures[-1]
+        return returns
+
+    def _side_by_side(self, jobs: list[Job]) -> list[JobReturn]:
+        """Those that are left, together; each keeps its folder whatever number the launcher gives it."""
+        left = [job for job in jobs if job.left is not Left.FINISHED]
+        for job in jobs:
+            if job.left is not Left.NOTHING:
+                print(self._line(job), flush=True)
+        if not left:
+            return [_finished(job) for job in jobs]
+        print(f"neuro: {len(left)} jobs by {str(self._config.hydra.launcher._target_).rpartition('.')[2]}", flush=True)
+        self._rules.begins([job.number for job in left])
+        for job in left:
+            if job.left is Left.FAILED:
+                clear(job.run)  # a worker of the task cluster would go on from its checkpoint
+        if left == jobs:
+            return list(self._inner.launch([job.overrides for job in jobs], initial_job_idx=jobs[0].number))
+        placed = [[*job.overrides, f"hydra.sweep.subdir='{job.subdir}'"] for job in left]
+        done = dict(zip((job.number for job in left), self._inner.launch(placed, initial_job_idx=left[0].number), strict=True))
+        return [done[job.number] if job.number in done else _finished(job) for job in jobs]
+
+    def _failed(self, job: JobReturn) -> None:
+        """Note the failure. Hydra's own sweeper would end with a page at the first one that it sees: it gets None."""
+        error = job._return_value
+        if error not in self.failures:
+            self.failures.append(error)
+        if self._basic:
+            job.status, job.return_value = JobStatus.COMPLETED, None
+
+    def _line(self, job: Job) -> str:
+        own = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
+        total = f"/{self.total}" if self.total is not None else ""
+        left = f": {job.left.value}" if job.left.value else ""
+        return f"[{job.number + 1}{total}] {own}{left}"
+
+    def _job(self, number: int, overrides: list[str]) -> Job:
+        """The job with what an earlier command left of it. Raises UserError where that is another job, or at work elsewhere."""
+        if not self._rules.continues:
+            return Job(number, overrides, Path(), "", Left.NOTHING)
+        subdir = self._subdir(number, overrides)
+        run = Path(str(self._config.hydra.sweep.dir), subdir)
+        refuse_other_job(run, filter_overrides(overrides))
+        deadline = time.monotonic() + PATIENCE
+        while (left := left_in(run)) is Left.RUNNING:
+            if time.monotonic() > deadline:
+                raise UserError(f"{run}: another command works on this run; wait for it, or end it")
+            time.sleep(0.2)
+        return Job(number, overrides, run, subdir, left)
+
+    def _subdir(self, number: int, overrides: list[str]) -> str:
+        """Folder of a job below the sweep's; what the job names is checked where a file says what it is."""
+        known = OmegaConf.to_container(self._config.hydra.sweep, resolve=False)
+        assert isinstance(known, dict)
+        if known["subdir"] == NUMBERED and self._rules.trust is None:
+            return str(number)
+        config = self._context.config_loader.load_sweep_config(self._config, overrides)
+        with open_dict(config):
+            config.hydra.job.id = config.hydra.job.num = number
+        before = HydraConfig.instance().cfg
+        HydraConfig.instance().set_config(config)  # for ${hydra:...}
+        try:
+            subdir = str(config.hydra.sweep.subdir)
+            if self._rules.trust is not None:
+                with open_dict(config):
+                    del config["hydra"]
+                resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+                assert isinstance(resolved, dict)
+                refuse_untrusted({str(key): value for key, value in resolved.items()}, self._rules.trust)
+        finally:
+            HydraConfig.instance().cfg = before
+        return subdir
+
+
+def _finished(job: Job) -> JobReturn:
+    """Return of a job that an earlier command has done."""
+    done = JobReturn(overrides=job.overrides, working_dir=str(job.run), status=JobStatus.COMPLETED)
+    done.return_value = headline_of(job.run)
+    return done
+
+
+def _count(overrides: Sequence[Override]) -> int:
+    """Number of jobs of Hydra's own sweeper: the product of the lengths of what is swept; of a key the last override counts."""
+    lengths = {override.key_or_group: 1 for override in overrides}
+    for override in overrides:
+        if override.is_sweep_override() and override.is_discrete_sweep():
+            lengths[override.key_or_group] = sum(1 for _ in override.sweep_string_iterator())
+    return math.prod(lengths.values())
+
+
+def wrapped(rules_of: Callable[[], Rules | None], made: Callable[[SweepLauncher], None]) -> Any:
+    """``Plugins.instantiate_launcher`` with a :class:`SweepLauncher` around what it makes, where ``rules_of`` gives rules."""
+    from hydra.core.plugins import Plugins
+
+    plain = Plugins.instantiate_launcher
+
+    def instantiate(self: Any, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> Launcher:
+        inner = plain(self, hydra_context=hydra_context, task_function=task_function, config=config)
+        rules = rules_of()
+        if rules is None:
+            return inner
+        outer = SweepLauncher(inner, hydra_context, config, rules)
+        made(outer)
+        return outer
+
+    return instantiate

@@ -1,0 +1,75 @@
+"""``sweep.json`` in the folder of a sweep: the command that began it, by which it goes on after a kill, a failure or a stop."""
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import write_atomically
+
+FILE = "sweep.json"
+FORMAT = 1
+LONGEST = 1 << 22  # bytes
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """Command ``neuro VERB ARGUMENTS``, typed in the folder ``cwd``, whose jobs lie below ``folder`` as Hydra was given it.
+
+    ``comment``: by which SLURM lists the jobs, empty elsewhere. ``submitted``: numbers of the jobs that SLURM was given last.
+    """
+
+    verb: str
+    arguments: list[str]
+    cwd: str
+    folder: str
+    comment: str = ""
+    submitted: list[int] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Write the file into the sweep's folder. Raises UserError."""
+        path = Path(self.cwd, self.folder, FILE)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps({"format": FORMAT, **asdict(self)}, indent=2).encode())
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def same_command(self, other: "SweepRecord") -> bool:
+        """Whether both were typed alike, in the same folder."""
+        return (self.verb, self.arguments, self.cwd) == (other.verb, other.arguments, other.cwd)
+
+
+def read_record(sweep: Path) -> SweepRecord | None:
+    """The record in the folder ``sweep``; None where there is none. Raises UserError for a file that is no record."""
+    path = sweep / FILE
+    try:
+        with path.open("rb") as file:
+            content = file.read(LONGEST + 1)
+        return _record(json.loads(content) if len(content) <= LONGEST else None)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"{path}: not a readable record of a sweep: {' '.join(str(error).split())[:160]}") from error
+
+
+def _record(node: Any) -> SweepRecord:
+    """Record of the parsed JSON. Raises ValueError."""
+    if not isinstance(node, dict) or node.pop("format", None) != FORMAT:
+        raise ValueError(f"it has no format {FORMAT}")
+    known = {each.name: each.type for each in fields(SweepRecord)}
+    if set(node) != set(known):
+        raise ValueError(f"its keys are not {', '.join(known)}")
+    texts = [node["verb"], node["cwd"], node["folder"], node["comment"], *_list(node["arguments"])]
+    if not all(isinstance(text, str) and "\0" not in text for text in texts):
+        raise ValueError("verb, arguments, cwd, folder and comment are texts")
+    if not all(isinstance(number, int) for number in _list(node["submitted"])):
+        raise ValueError("submitted has the numbers of jobs")
+    return SweepRecord(**node)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("arguments and submitted are lists")
+    return value

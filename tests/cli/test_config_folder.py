@@ -1,0 +1,107 @@
+"""Options in a folder of the user's own: they are found, and every argument is checked as without one."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from inside import neuro_inside, one_line
+from omegaconf import OmegaConf
+
+MINE = {
+    "experiment/tiny.yaml": "# @package _global_\ndefaults:\n  - override /sampler: iid\npopulation: 12\n",
+    "algo/steep.yaml": "_target_: neuro_cli.algo.openai_es.OpenAIES\nsigma: 0.3\n",
+    "site/ours.yaml": "# @package _global_\nthreads: 3\n",
+    "my_train.yaml": "defaults:\n  - train\n  - _self_\nseed: 77\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    for name, text in MINE.items():
+        path = tmp_path / "mine" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+WAYS = [["--config-dir", "mine"], ["hydra.searchpath=[file://mine]"]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_options_of_the_folder_are_chosen_like_ours(folder, way):
+    done = neuro_inside("train", *way, "+experiment=tiny", "algo=steep", "+site=ours", "--cfg", "job", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    config = OmegaConf.create(done.stdout)
+    assert (config.population, config.algo.sigma, config.threads) == (12, 0.3, 3)
+    assert config.sampler._target_ == "neuro_cli.sampler.iid.Iid"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["+alg=snes"], "+alg=snes: no such group or key; did you mean algo?"),  # Hydra alone trains the default
+        (["algo=stepe"], "algo=stepe: no such option; did you mean steep"),
+        (["populaton=8"], "populaton=8: no such key; did you mean population"),
+        (["seed=1,2"], "seed=1,2: a sweep over several values needs -m"),
+        (["hydra.run.dir=there"], "hydra.run.dir=there: a run is there already"),
+    ],
+)
+def test_every_check_is_on(folder, way, overrides, line):
+    (folder / "there" / ".hydra").mkdir(parents=True)
+    assert one_line(neuro_inside("train", *way, *overrides, cwd=folder)).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder"),
+        (["hydra.searchpath=[file://nowhere]"], "hydra.searchpath=file://nowhere: there is no such folder"),
+        (["hydra.searchpath=[mine]"], "hydra.searchpath=mine: must begin with file:// or pkg://, for example file://mine"),
+    ],
+)
+def test_a_place_that_is_not_there(folder, arguments, line):
+    assert one_line(neuro_inside("train", *arguments, cwd=folder)) == line
+
+
+def test_a_config_of_its_own_name(folder):
+    done = neuro_inside("train", "--config-dir", "mine", "--config-name", "my_train", "algo=steep", "--cfg", "job", cwd=folder)
+    assert OmegaConf.create(done.stdout).seed == 77
+    wrong = neuro_inside("train", "--config-dir", "mine", "--config-name", "my_train", "sed=3", cwd=folder)
+    assert one_line(wrong).startswith("sed=3: no such key; did you mean seed")
+
+
+def test_a_plugin_of_hydra_names_the_folder(folder, monkeypatch):
+    class Site(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            search_path.append("site", f"file://{folder / 'mine'}")
+
+    plain = Plugins.instance().discover
+    monkeypatch.setattr(
+        Plugins.instance(), "discover", lambda kind=None: [*plain(kind), *([Site] if kind is SearchPathPlugin else [])]
+    )
+    done = neuro_inside("train", "algo=steep", "--cfg", "job", cwd=folder)
+    assert OmegaConf.create(done.stdout).algo.sigma == 0.3
+    assert one_line(neuro_inside("train", "algo=stepe", cwd=folder)).startswith("algo=stepe: no such option; did you mean steep")
+
+
+def test_a_package_has_options_too(folder, monkeypatch):
+    (folder / "my_options").mkdir()
+    (folder / "my_options" / "__init__.py").touch()
+    shutil.copytree(folder / "mine", folder / "my_options" / "conf")
+    (folder / "my_options" / "conf" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "my_options", raising=False)
+    done = neuro_inside("train", "hydra.searchpath=[pkg://my_options.conf]", "algo=steep", "--cfg", "job", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert OmegaConf.create(done.stdout).algo.sigma == 0.3
+
+
+def test_a_sweep_over_the_folders_options_trains(folder):
+    small = ("population=8", "batch_size=16", "threads=1", "generations=1", "hydra.sweep.dir=sweep")
+    done = neuro_inside("train", "-m", "--config-dir", "mine", *small, "algo=steep,snes", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert OmegaConf.load(folder / "sweep" / "0" / ".hydra" / "config.yaml").algo.sigma == 0.3

@@ -14,19 +14,21 @@ from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
-from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS, Logger
+from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
+from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.progress import Progress
 from neuro_cli.run_folder.summary import SUMMARY_KEYS, git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
-RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}  # names that no other metric may have
+# names that no other metric may have
+RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}
 
 
 class Recorded(Protocol):
@@ -74,6 +76,7 @@ class RunRecord:
         for each in self._loggers:
             each.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())
+        remember(run)
         # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
         console = Console(force_terminal=False) if launched() else None
         self._progress = progress or Progress(config["generations"], resumed_at or 0, console)

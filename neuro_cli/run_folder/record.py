@@ -15,7 +15,7 @@ from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger
-from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
@@ -72,7 +72,7 @@ class RunRecord:
         self._headline, self._config = work.metrics[0], config
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
-        self._loggers: list[Logger] = [logger] if isinstance(logger, CsvLogger) else [CsvLogger(), logger]
+        self._loggers = with_csv(logger)
         for each in self._loggers:
             each.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())

@@ -10,8 +10,8 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError, headline
 from neuro_cli.core.metric import ACCURACY, LOSS
-from neuro_cli.logger.base import Logger, Row
-from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.logger.base import Row
+from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
@@ -49,8 +49,7 @@ class SearchRecord:
         self.run, self.config, self.name = run, config, name
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._weights = WeightsFolder(run)
-        chosen = make_logger(config)
-        self._loggers: list[Logger] = [chosen] if isinstance(chosen, CsvLogger) else [CsvLogger(), chosen]
+        self._loggers = with_csv(make_logger(config))
         for logger in self._loggers:
             logger.start(run, config, resumed_at)
         remember(run)

@@ -80,6 +80,8 @@ class RunRecord:
         # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
         console = Console(force_terminal=False) if launched() else None
         self._progress = progress or Progress(config["generations"], resumed_at or 0, console)
+        self._progress.say(f"neuro: {header(config, work)}")
+        self._progress.say(f"neuro: folder {run}")
         self._progress.__enter__()
         log.info(
             "%d parameters, population %d, %d ranks, %d threads a rank, %s, MPI: %s",
@@ -138,6 +140,19 @@ class RunRecord:
 
     def close(self) -> None:
         self._progress.__exit__(None, None, None)
+
+
+def header(config: dict[str, Any], work: Recorded) -> str:
+    """What runs, in one line: the network, its task, the method, and on what."""
+    names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
+    ranks, threads = work.world.size, work.threads.count
+    parts = (
+        f"{names.get('model')} on {names.get('task')}",
+        f"{work.parameters:,} parameters",
+        f"{names.get('algo')}, {work.method}, population {work.candidates:,}",
+        f"{ranks} rank{'s' * (ranks > 1)} of {threads} thread{'s' * (threads > 1)}, {work.device}",
+    )
+    return "; ".join(parts)
 
 
 def refuse_reserved(metrics: Sequence[Metric]) -> None:

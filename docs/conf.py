@@ -26,8 +26,8 @@ html_title = f"neuro {release}"
 # every page stands in one of these, or the build fails
 NAVIGATION = {
     "Use": [
-        "docs/library", "docs/api", "docs/command_line", "docs/design", "docs/cluster", "docs/report", "docs/extending",
-        "docs/security", "docs/troubleshooting",
+        "docs/library", "docs/api", "docs/command_line", "docs/configuration", "docs/design", "docs/cluster", "docs/report",
+        "docs/extending", "docs/security", "docs/troubleshooting",
     ],
     "Systems": [
         "docs/darwinn", "docs/noise_reuse", "docs/distributed_evolution", "docs/reinforcement_learning", "docs/ensembles",

@@ -44,6 +44,9 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
             raise ConfigError("algo.top", self.top, f"population={population} has {population // 2} directions")
         self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
 
+    def sigma_at(self, generation: int) -> float:
+        return self.sigma
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self.centre, self.sigma)
 

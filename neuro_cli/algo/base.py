@@ -83,6 +83,14 @@ class CentreAlgorithm(Algorithm):
     def centre(self) -> Tensor:
         """Present solution (M,) float32, which is evaluated, saved and returned."""
 
+    def sigma_at(self, generation: int) -> float | None:
+        """Standard deviation of the perturbations of a generation, before it; the mean where each parameter has its own."""
+        return None
+
+    def rate_at(self, generation: int) -> float | None:
+        """Learning rate of a generation; None where there is none."""
+        return None
+
     @abstractmethod
     def state(self) -> State:
         """State that the next generation depends on."""

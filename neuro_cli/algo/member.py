@@ -91,6 +91,10 @@ class Member:
         with seeded(number_seed(self._seed, self.number, iteration, piece), gpus=True):
             yield
 
+    def rate_at(self, iteration: int) -> float:
+        """Learning rate of an iteration."""
+        return self._optimizer.rate_at(iteration)
+
     def state(self) -> State:
         """Parameters and buffers (``model.<name>``), the optimizer's memory, passes in flight (``flight.<iteration>.<name>``).
 

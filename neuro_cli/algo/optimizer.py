@@ -54,6 +54,10 @@ class ScheduledOptimizer:
         self._step = inspect.unwrap(type(self._optimizer).step)
         self._rates = [float(group["lr"]) for group in self._optimizer.param_groups]
 
+    def rate_at(self, generation: int) -> float:
+        """Learning rate of a generation, of the first group of parameters."""
+        return self._rates[0] * self._schedule.factor(generation)
+
     def step(self, generation: int) -> None:
         """One step along the parameters' gradients with the generation's learning rate; the gradients are dropped."""
         factor = self._schedule.factor(generation)
@@ -100,6 +104,10 @@ class CentreOptimizer:
         self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
         self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters)
 
+    def rate_at(self, generation: int) -> float:
+        """Learning rate of a generation."""
+        return self._optimizer.rate_at(generation)
+
     def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0) -> None:
         """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate.
 
@@ -130,6 +138,9 @@ class OptimizedCentre(CentreAlgorithm):
     @property
     def centre(self) -> Tensor:
         return self._optimizer.centre
+
+    def rate_at(self, generation: int) -> float:
+        return self._optimizer.rate_at(generation)
 
     def state(self) -> State:
         return self._optimizer.state()

@@ -52,6 +52,9 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         every = len(centre) if self.sigma_learning_rate else 1
         self._scale = torch.full((every,), self.sigma, dtype=torch.float32, device=centre.device)
 
+    def sigma_at(self, generation: int) -> float:
+        return float(self._scale.mean(dtype=torch.float64).float())  # rounded: sums of other threads have other last bits
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self.centre, self._scale)
 

@@ -21,6 +21,9 @@ class SeedSteps(CentreAlgorithm):
     def centre(self) -> Tensor:
         return self._centre
 
+    def sigma_at(self, generation: int) -> float:
+        return self.sigma
+
     def proposal(self) -> Proposal:
         """Proposal of the present iteration: every member is the centre plus sigma times its noise."""
         return Proposal.around(self._centre, self.sigma)

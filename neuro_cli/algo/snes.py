@@ -52,6 +52,12 @@ class SNES(PopulationAlgorithm):
     def centre(self) -> Tensor:
         return self._centre
 
+    def sigma_at(self, generation: int) -> float:
+        return float(self._scale.mean(dtype=torch.float64).float())  # rounded: sums of other threads have other last bits
+
+    def rate_at(self, generation: int) -> float:
+        return self.learning_rate * self._schedule.factor(generation)
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self._centre, self._scale)
 

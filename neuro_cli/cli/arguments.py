@@ -6,6 +6,9 @@ from typing import Any, NoReturn
 
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.run_folder.names import folder_of
+
+RUN_HELP = "a run folder, for example outputs/train/<stamp>; or latest, or a part of the stamp"
 
 
 class Parser(argparse.ArgumentParser):
@@ -16,9 +19,11 @@ class Parser(argparse.ArgumentParser):
 def run_arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
     """Parse ``run`` and ``overrides`` of the command ``neuro VERB RUN [key=value ...]``. Raises UserError."""
     parser = Parser(f"neuro {verb}", description=HELP[verb])
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, for example outputs/train/<stamp>")
+    parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument("overrides", nargs="*", metavar="key=value")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.run = folder_of(options.run)
+    return options
 
 
 def names(value: Any) -> list[str]:

@@ -30,8 +30,36 @@ def _bench(config: dict[str, Any], run: Path) -> int:
     return 0
 
 
+# what each kind measures; those of bench.KINDS and `brokers`
+KINDS = {
+    "generation": "a generation of training against a textbook loop, its phases and peak memory",
+    "noise": "normal numbers a second of the noise kernels, and of torch",
+    "layer": "a perturbation for each example: a layer's forward pass by sampler, against an unperturbed one",
+    "correlation": "how members' noise goes together where samplers share it",
+    "diversity": "the published measure of a sampler's diversity",
+    "rollout": "environment steps a second, against a plain loop of gymnasium",
+    "ensemble": "an iteration of an ensemble by method, against one graph",
+    "ensemble_bytes": "bytes that an ensemble's ranks exchange, against data parallelism",
+    "reinforcement": "minutes to a mean return by method; hours",
+    "semi_updates": "accuracy of exact and of published semi-updates",
+    "search": "best candidates of search strategies against random search",
+    "brokers": "tasks a second through brokers and workers",
+}
+
+
+def bench_help() -> str:
+    """Kinds of measurement, a line each."""
+    kinds = "\n".join(f"  {name:15s} {text}" for name, text in KINDS.items())
+    return (
+        f"usage: neuro bench KIND [key=value ...]\n\nkinds\n{kinds}\n\nneuro bench KIND --help lists all keys and their defaults."
+    )
+
+
 def bench_verb(arguments: list[str]) -> int:
-    """``neuro bench WORD`` means ``what=WORD``."""
+    """``neuro bench WORD`` means ``what=WORD``; ``neuro bench --help`` lists the kinds."""
+    if arguments in (["--help"], ["-h"]):
+        print(bench_help())
+        return 0
     if arguments and "=" not in arguments[0] and not arguments[0].startswith("-"):
         arguments = [f"what={arguments[0]}", *arguments[1:]]
     return hydra_verb(bench_main)(arguments)

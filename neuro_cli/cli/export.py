@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.cli.arguments import Parser, names, run_arguments
+from neuro_cli.cli.arguments import RUN_HELP, Parser, names, run_arguments
 from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError, no_exit
 from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder.config import saved_config
+from neuro_cli.run_folder.names import folder_of
 
 EXPORT_KEYS = ("file", "checkpoint", "trust")
 PREDICT_KEYS = ("checkpoint", "trust", "top", "output")
@@ -45,9 +46,10 @@ def _file(run: Path, values: dict[str, Any]) -> Path:
 def predict_verb(arguments: list[str]) -> int:
     """``neuro predict RUN IMAGE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
     parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, for example outputs/train/<stamp>")
+    parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument("images", nargs="+", metavar="IMAGE", help="files of images of any size")
     options = parser.parse_args(arguments)
+    options.run = folder_of(options.run)
     overrides = [text for text in options.images if "=" in text and not Path(text).exists()]
     images = [Path(text) for text in options.images if text not in overrides]
     values = _values("predict", overrides, PREDICT_KEYS)

@@ -16,6 +16,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from neuro_cli.cli.config_help import annotated
 from neuro_cli.cli.overrides import Checked, checked, groups_help, with_members
 from neuro_cli.cli.sweep import Command, Sweep, check_sweep, swept
 from neuro_cli.cli.sweep_jobs import headline_of
@@ -27,7 +28,9 @@ from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner import stop
+from neuro_cli.runner.root_keys import check_early
 
+EARLY = ("train", "evolve")  # verbs with root keys of numbers that are checked before torch is imported
 CONFIG_FOLDER = str(config_folder())
 
 
@@ -44,17 +47,33 @@ def hydra_verb(main: Callable[[], Any], check: Callable[[DictConfig], None] | No
         command = checked(name, arguments, Sweep.command.same_as)
         if command.composed is not None and not command.shows:
             check_sweep(command.composed)
-        if check is not None and command.composed is not None and not command.shows:
-            check(command.composed)
+            if name in EARLY:
+                check_early(plain_keys(command.composed))
+            if check is not None:
+                check(command.composed)
         sys.argv = [f"neuro {name}", *command.arguments]
         GlobalHydra.instance().clear()
         # for hydra.help in conf/command.yaml; not by hydra.job.name, which a user may change
         OmegaConf.register_new_resolver("groups_help", lambda: groups_help(name), replace=True)
+        OmegaConf.register_new_resolver("config_help", lambda: _config_help(name, command), replace=True)
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
         with _mode_of(command):
             return swept(main)
 
     return verb
+
+
+def plain_keys(composed: DictConfig) -> dict[str, Any]:
+    """Values of a composed config as typed, without Hydra's own; interpolations as they stand."""
+    keys = [str(key) for key in composed if key != "hydra"]
+    found = OmegaConf.to_container(OmegaConf.masked_copy(composed, keys), resolve=False)
+    assert isinstance(found, dict)
+    return {str(key): value for key, value in found.items()}
+
+
+def _config_help(verb: str, command: Checked) -> str:
+    """Config with comments for Hydra's template, which fills in ``$CONFIG`` itself; without them for a user's config tree."""
+    return "$CONFIG" if command.composed is None else annotated(verb, command.composed).replace("$", "$$")
 
 
 @contextmanager

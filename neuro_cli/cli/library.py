@@ -31,6 +31,7 @@ from neuro_cli.library.result import Result
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.config import is_search, resumed_config
 from neuro_cli.run_folder.log import log_to, messages
+from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner import evaluate as evaluation
 from neuro_cli.runner import loop
 from neuro_cli.runner.consensus import collectively
@@ -70,7 +71,7 @@ def resume(run: str | Path, *overrides: str, **values: Any) -> Result:
     ``overrides``, ``values``: keys that may change, ``checkpoint`` (a generation), ``trust``, and every object that the script
     gave to :func:`train`. Raises as :func:`train`.
     """
-    return _session("resume", str(run), overrides, values, _continued)
+    return _session("resume", str(folder_of(Path(run))), overrides, values, _continued)
 
 
 def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float]:
@@ -82,7 +83,7 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
     with process_put_back(), mending():
         request = request_of("evaluate", overrides, values)
         generation, trust, changes = evaluate_arguments(request.texts)
-        return evaluation.evaluate(Path(run), generation, trust, changes, request.objects).values
+        return evaluation.evaluate(folder_of(Path(run)), generation, trust, changes, request.objects).values
 
 
 def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare) -> Result:

@@ -33,6 +33,7 @@ from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
+SEVERAL = "neuro_cli.logger.several.Several"  # what a list of loggers becomes
 CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
 TABLES = "table"  # the group with options that are entries of neuro reproduce; several can be chosen
 NO_GROUPS = ("hydra", TABLES)  # folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
@@ -160,6 +161,8 @@ def _with_stored_files(text: str, known: dict[str, list[str]]) -> str:
     group = key.lstrip("+")
     if group not in known or not equals:
         return text
+    if group == "logger" and (listed := re.fullmatch(r"\[([\w, ]*)\]", values)):
+        return f"{key}={_several(re.split(r'[, ]+', listed[1].strip(' ,')), known)}"
     # a list's brackets stay where they are, in a sweep of lists too
     parts = re.split(r"([\[\],])", values)
     return f"{key}={''.join(_stored(group, Path(part), known) if part.endswith('.yaml') else part for part in parts)}"
@@ -183,6 +186,23 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
     ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
     known[group].append(name)
     return name
+
+
+def _several(names: list[str], known: dict[str, list[str]]) -> str:
+    """Name by which Hydra finds the loggers ``names`` as one option, which has each under its own name. Raises ConfigError."""
+    name = "_".join(names)
+    if name not in known["logger"]:
+        ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
+        known["logger"].append(name)
+    return name
+
+
+def several_of(names: list[str]) -> dict[str, Any]:
+    """Config of several options of the group ``logger``. Raises ConfigError for an unknown one, or one twice."""
+    options = {name: option_of("logger", name) for name in names}
+    if len(options) < len(names):
+        raise ConfigError("logger", f"[{','.join(map(str, names))}]", "one of them stands there twice")
+    return {"_target_": SEVERAL, **options}
 
 
 def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
@@ -387,8 +407,10 @@ def with_members(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "algo": {**config["algo"], "members": [whole(entry) for entry in members]}}
 
 
-def option_of(group: str, option: str) -> dict[str, Any]:
-    """Config of one option of a group. Raises ConfigError for an unknown one."""
+def option_of(group: str, option: Any) -> dict[str, Any]:
+    """Config of one option of a group, or of a list of loggers. Raises ConfigError for an unknown one."""
+    if group == "logger" and isinstance(option, list):
+        return several_of(option)
     known = groups()[group]
     if option not in known:
         raise ConfigError(group, option, f"no such option; {nearest(str(option), known)}")

@@ -10,6 +10,7 @@ from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
+from neuro_cli.run_folder.names import folder_of
 
 if TYPE_CHECKING:
     from neuro_cli.report.run_state import RunState
@@ -28,7 +29,7 @@ def report_verb(arguments: list[str]) -> int:
     for text in options.runs:
         key, equals, _ = text.partition("=")
         if not equals or Path(text).exists():
-            folders.append(Path(text))
+            folders.append(folder_of(Path(text)))
         elif key == "file":
             file = Path(text.removeprefix("file="))  # as typed: a path may have characters that Hydra's grammar has not
         elif key == "html":

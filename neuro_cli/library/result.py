@@ -12,6 +12,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.metrics import read_metrics
+from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config, with_images
 
 
@@ -35,8 +36,9 @@ class Result:
 
         Raises UserError for a folder that is no training run.
         """
-        training_config(Path(run))
-        return cls(Path(run), trust or [], objects)
+        folder = folder_of(Path(run))
+        training_config(folder)
+        return cls(folder, trust or [], objects)
 
     @property
     def metrics(self) -> dict[str, list[Any]]:

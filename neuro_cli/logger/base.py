@@ -26,6 +26,9 @@ METRIC_COLUMNS = (
 # after those, of runs on several ranks
 RANK_COLUMNS = ("weak_efficiency", "strong_efficiency")
 
+# after all others; files of earlier versions have none of them, and go on without
+LATER_COLUMNS = ("elapsed_seconds", "sigma", "rate")
+
 Row = dict[str, int | float | None]
 
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import open_appending, refuse_link, write_atomically
-from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS, Logger, Row
+from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger, Row
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +38,13 @@ class CsvLogger(Logger):
     def log(self, row: Row) -> None:
         """Append a row. Raises ValueError for a column that the file has not, UserError when it cannot be written.
 
-        Efficiencies are left out where the file began without them: on one rank, or by an earlier version.
+        Efficiencies and ``LATER_COLUMNS`` are left out where the file began without them: on one rank, or by an earlier version.
         """
         if not self._columns:
-            self._columns = [*METRIC_COLUMNS, *(name for name in row if name not in METRIC_COLUMNS)]
+            others = sorted((name for name in row if name not in METRIC_COLUMNS), key=lambda name: name in LATER_COLUMNS)
+            self._columns = [*METRIC_COLUMNS, *others]
             self._write(self._columns)
-        unknown = [name for name in row if name not in self._columns and name not in RANK_COLUMNS]
+        unknown = [name for name in row if name not in (*self._columns, *RANK_COLUMNS, *LATER_COLUMNS)]
         if unknown:
             raise ValueError(f"{self.path}: no column {', '.join(unknown)}; columns are set by the first row")
         self._write([_text(row.get(name)) for name in self._columns])
@@ -129,4 +130,4 @@ def _cells(line: bytes) -> list[str]:
 
 def _of_the_machine(column: str) -> bool:
     """Whether a column measures the machine: made again, it is another number."""
-    return column.startswith(("seconds", "bytes_")) or column.endswith(("_per_second", "_efficiency"))
+    return column.startswith(("seconds", "bytes_")) or column.endswith(("_per_second", "_efficiency", "_seconds"))

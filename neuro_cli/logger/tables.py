@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.logger.base import Logger, Row
-from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.logger.several import beside_csv
 
 LEFT_OUT = {"machine", "round", "repeat"}  # the config has the first; the others count up as steps do
 # whole numbers that say what was measured, not how much came out
@@ -24,16 +24,15 @@ Point = tuple[int, str, float]
 
 
 def log_points(logger: Logger, run: Path, config: dict[str, Any], points: Iterable[Point]) -> None:
-    """Log ``points``, (step, metric, value) each, to a logger that has not started: a row a step, ascending."""
-    if isinstance(logger, CsvLogger):
-        return
+    """Log ``points``, (step, metric, value) each, to loggers that have not started: a row a step, ascending."""
     rows: defaultdict[int, Row] = defaultdict(dict)
     for step, name, value in points:
         rows[step][name] = value
-    logger.start(run, config, None)
-    for step in sorted(rows):
-        logger.log({"generation": step, **rows[step]})
-    logger.finish({})
+    for each in beside_csv(logger):
+        each.start(run, config, None)
+        for step in sorted(rows):
+            each.log({"generation": step, **rows[step]})
+        each.finish({})
 
 
 def points_of(rows: Sequence[Mapping[str, str]]) -> list[Point]:

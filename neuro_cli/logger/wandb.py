@@ -8,36 +8,64 @@ import netrc
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
+from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.logger.base import Logger, Row
 
 log = logging.getLogger(__name__)
 
 START_SECONDS, FINISH_SECONDS = 20.0, 30.0  # what a server that does not answer may cost
+UPLOAD_SECONDS = 300.0  # what an artifact may take at the end
+MODES = ("online", "offline", "disabled")
 _FOLDER = re.compile(r"(?:offline-)?run-\d+_\d+-(\w+)")
+MOST = 120  # characters of a name
 
 
 class WandbLogger(Logger):
-    """Offline when there is no key and WANDB_MODE is not set. A run that goes on keeps its identifier at wandb.
+    """Offline when there is no key and no mode was chosen, or when the server does not answer. Raises ConfigError.
 
-    A thread of its own talks to wandb, so that a server that does not answer costs a run no time before its end.
+    ``entity``: user or team; ``group``: by default the folder of the sweep; ``name``: by default what was typed; ``tags``: list;
+    ``mode``: online | offline | disabled, by default WANDB_MODE; ``log_model``: network and config become an artifact at the end.
+    A run that goes on keeps its identifier at wandb. A thread of its own talks to wandb, so that a server that does not answer
+    costs a run no time before its end.
     """
 
-    def __init__(self, project: str = "neuro") -> None:
+    def __init__(
+        self,
+        project: str = "neuro",
+        entity: str | None = None,
+        group: str | None = None,
+        name: str | None = None,
+        job_type: str | None = None,
+        tags: Sequence[str] = (),
+        mode: str | None = None,
+        log_model: bool = False,
+    ) -> None:
         if not isinstance(project, str) or not project:
             raise ConfigError("logger.project", project, "must be the name of a project at wandb")
-        self.project = project
+        for key, value in (("entity", entity), ("group", group), ("name", name), ("job_type", job_type)):
+            if value is not None and not (isinstance(value, str | int | float) and str(value)):
+                raise ConfigError(f"logger.{key}", value, "must be a text")
+        if isinstance(tags, str) or not all(isinstance(tag, str | int | float) for tag in tags or ()):
+            raise ConfigError("logger.tags", tags, "must be a list of texts, [first,second]")
+        if mode is not None:
+            one_of("logger.mode", mode, MODES)
+        self.project, self.mode = project, mode
+        self.names = {"entity": entity, "group": group, "name": name, "job_type": job_type}
+        self.tags = tuple(map(str, tags or ()))
+        self.log_model = boolean("logger.log_model", log_model)
         self._run: Any = None
         self._broken = False
 
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
         known = previous_identifier(run / "wandb") if resumed_at is not None else None
+        self._folder = run
         self._calls: SimpleQueue[tuple[str, Callable[[], Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="neuro-wandb", daemon=True)
         self._thread.start()
@@ -51,38 +79,82 @@ class WandbLogger(Logger):
     def finish(self, summary: dict[str, Any]) -> None:
         self._calls.put(("finish", lambda: self._close(summary)))
         self._calls.put(None)
-        self._thread.join(START_SECONDS + FINISH_SECONDS)
+        self._thread.join(START_SECONDS + FINISH_SECONDS + UPLOAD_SECONDS * self.log_model)
         if self._thread.is_alive():
             log.warning("wandb does not answer: what it has not uploaded stays in the run folder, see wandb sync")
 
     def _open(self, run: Path, config: dict[str, Any], known: str | None) -> None:
         import wandb
 
-        offline = "WANDB_MODE" not in os.environ and not has_key(wandb.setup().settings.base_url)
-        if offline:
+        mode = self.mode
+        if mode is None and "WANDB_MODE" not in os.environ and not has_key(wandb.setup().settings.base_url):
             log.info("no key of wandb: recording offline; upload with: wandb sync %s/wandb/offline-run-*", run)
+            mode = "offline"
+        run.mkdir(parents=True, exist_ok=True)  # wandb takes another folder when this one is not there
+        try:
+            self._run = self._made(run, config, known, mode)
+        except Exception as error:  # wandb raises errors of its own, of its service and of the network
+            if mode in ("offline", "disabled"):
+                raise
+            # at once what came meanwhile waits in the queue: nothing is lost
+            log.warning("wandb does not answer (%s): recording offline, to be uploaded later", _reason(error))
+            self._run = self._made(run, config, known, "offline")
+        self._tell(run)
+
+    def _made(self, run: Path, config: dict[str, Any], known: str | None, mode: str | None) -> Any:
+        import wandb
+
         settings = wandb.Settings(
             silent=True,  # the terminal is the runner's
             console="off",
             init_timeout=START_SECONDS,
-            finish_timeout=FINISH_SECONDS,
+            finish_timeout=FINISH_SECONDS + UPLOAD_SECONDS * self.log_model,
         )
-        run.mkdir(parents=True, exist_ok=True)  # wandb takes another folder when this one is not there
-        self._run = wandb.init(
+        usual = {"group": sweep_of(run), "name": typed_in(run)}
+        variables = {"group": "WANDB_RUN_GROUP", "name": "WANDB_NAME"}
+        names = {key: None if value is None else str(value) for key, value in self.names.items()}
+        for key, value in usual.items():
+            if names[key] is None and not os.environ.get(variables[key]):
+                names[key] = value
+        begin: Callable[..., Any] = wandb.init
+        return begin(
             project=self.project,
+            **names,
+            tags=self.tags or None,
             dir=str(run),
             config=config,
             id=known,
             resume="allow" if known else None,
-            mode="offline" if offline else None,
+            mode=mode,
             settings=settings,
         )
-        address = "offline" if self._run.offline else self._run.url
+
+    def _tell(self, run: Path) -> None:
+        """Say where the run is, in the log and, where somebody sees it, on the terminal."""
+        if getattr(self._run, "disabled", False):
+            return
+        if self._run.offline:
+            folder = str(getattr(self._run, "dir", "")).removesuffix("/files") or f"{run}/wandb/offline-run-*"
+            address = f"offline; upload it with: wandb sync {folder}"
+        else:
+            address = self._run.url
         log.info("wandb: run %s of project %s, %s", self._run.id, self.project, address)
+        print(f"neuro: wandb: {address}", flush=True)
 
     def _close(self, summary: dict[str, Any]) -> None:
         self._run.summary.update(summary)
+        if self.log_model:
+            self._log_model()
         self._run.finish()
+
+    def _log_model(self) -> None:
+        import wandb
+
+        artifact = wandb.Artifact(f"neuro-{self._run.id}", type="model")
+        for name in ("model.safetensors", ".hydra/config.yaml"):
+            if (self._folder / name).is_file():
+                artifact.add_file(str(self._folder / name), name=name.rpartition("/")[2])
+        self._run.log_artifact(artifact)
 
     def _serve(self) -> None:
         for what, action in iter(self._calls.get, None):
@@ -92,8 +164,27 @@ class WandbLogger(Logger):
                 action()
             except Exception as error:  # wandb raises errors of its own, of its service and of the network
                 self._broken = True
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                log.warning("wandb failed to %s (%s): nothing more goes to wandb, the run goes on", what, reason)
+                log.warning("wandb failed to %s (%s): nothing more goes to wandb, the run goes on", what, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def sweep_of(run: Path) -> str | None:
+    """Name of the sweep that ``run`` is a job of; None outside one."""
+    return run.absolute().parent.name if (run.absolute().parent / "multirun.yaml").is_file() else None
+
+
+def typed_in(run: Path) -> str:
+    """What was typed for ``run``, as a name: ``algo=snes,seed=2``; the folder's name where nothing was."""
+    try:
+        lines = (run / ".hydra" / "overrides.yaml").read_text(errors="replace")[:10_000].splitlines()
+    except OSError:
+        lines = []
+    texts = [line.removeprefix("- ").strip("'\"").lstrip("+") for line in lines if line.startswith("- ")]
+    typed = [text for text in texts if not text.startswith(("hydra.", "hydra/", "logger"))]
+    return (",".join(typed) or run.absolute().name)[:MOST]
 
 
 def has_key(server: str) -> bool:

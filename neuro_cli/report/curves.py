@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from neuro_cli.core.metric import LOWER, Metric
-from neuro_cli.report.downsample import Curve, curve, points_of_each
+from neuro_cli.report.downsample import Curve, Points, curve, points_of_each
 from neuro_cli.report.figure import MANY, Item, Picture, amount, draw, new_plot, tell, without_first
-from neuro_cli.report.runs import Group
+from neuro_cli.report.runs import Group, ReportedRun
 
 LEGEND = "runs"
 TIME = ("seconds", "candidates_per_second", "steps_per_second")
 BYTES = ("bytes_sent", "bytes_received")
+LONGEST = 1e9  # seconds: a run folder may be a stranger's
+ELAPSED, MILLI = "elapsed_seconds", 1000  # a curve's places are whole numbers: milliseconds
 OF_MEMBER = re.compile(r"member_(\d+)_(.+)")
 
 
@@ -20,7 +23,7 @@ def columns_of(groups: Sequence[Group]) -> list[str]:
     """All that some run measured, the seconds of phases aside: those have a figure of their own."""
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys(name for run in runs for name in run.metrics.measured())
-    return [name for name in names if not name.startswith("seconds_")]
+    return [name for name in names if not name.startswith("seconds_") and name != ELAPSED]
 
 
 def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, float]:
@@ -44,6 +47,34 @@ def pictures(groups: Sequence[Group], columns: Sequence[str]) -> list[Picture]:
         names = [name for name in columns if _kind(name) == (kind, of_members)]
         made.append(_members(groups, kind, names, points) if of_members else _metric(groups, kind, points))
     return made
+
+
+def over_time(groups: Sequence[Group], columns: Sequence[str]) -> list[Picture]:
+    """A figure for each of ``columns`` over the seconds of the run, tests and checkpoints included."""
+    points = points_of_each(len(groups) * len(columns))
+    made = []
+    for name in columns:
+        plot, lines, last = new_plot("wall seconds"), [], []
+        for place, group in enumerate(groups):
+            data = curve([_timed(run, name) for run in group.runs], points)
+            if data is not None:
+                data = replace(data, x=data.x / MILLI)
+                lines.append((draw(plot, LEGEND, Item(group.label, place), data, bare=len(groups) > MANY), data))
+                last.append(f"{_last(group.label, data)} after {amount(float(data.x[-1]))} s")
+        if lines:
+            tell(plot, lines, "wall seconds")
+            title = f"{heading_of(groups, name)} over wall time"
+            made.append(Picture(title, plot, f"{title}; last: {'; '.join(last)}"))
+    return made
+
+
+def _timed(run: ReportedRun, name: str) -> Points:
+    """Milliseconds and values of a column; of a run of an earlier version the sums of its generations' seconds."""
+    seconds = run.metrics[ELAPSED]
+    if not np.isfinite(seconds).any():
+        seconds = np.cumsum(np.nan_to_num(run.metrics["seconds"]))
+    known = np.isfinite(run.metrics[name]) & np.isfinite(seconds) & (seconds >= 0) & (seconds < LONGEST)
+    return np.round(seconds[known] * MILLI), run.metrics[name][known]
 
 
 def buckets(groups: Sequence[Group], columns: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.core.version import __version__
 from neuro_cli.report.links import folders, linked
 from neuro_cli.report.run_state import RunState
-from neuro_cli.report.runs import groups_of, runs_of
+from neuro_cli.report.runs import described, groups_of, runs_of
 from neuro_cli.report.sections import PageSection, sections_of
 from neuro_cli.run_folder.palette import COLOURS
 
@@ -55,6 +55,7 @@ def page(jobs: Sequence[RunState], file: Path, title: str) -> str:
     states = [run.job.state for run in runs] + [job.state for job in jobs if job.study or job.path is None]
     return _environment().get_template("page.html").render(
         title=title,
+        what=described(groups[0].runs[0]) if len(groups) == 1 else "",
         generator=GENERATOR,
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         states=[(state, states.count(state)) for state in ORDER if state in states],

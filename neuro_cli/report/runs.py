@@ -13,6 +13,7 @@ from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.metrics import Metrics, read_metrics
 
 SEED = "seed"
+FEW, LONGEST = 3, 80  # keys and characters of a name
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,27 @@ def _labels(members: Sequence[Sequence[ReportedRun]]) -> list[str]:
     for some in members:
         overrides = some[0].job.overrides
         labels.append(", ".join(f"{key}={overrides[key]}" for key in keys if key in overrides))
-    if len(set(labels)) < len(labels) or not all(labels):  # told apart by what was not typed: by their names
-        labels = [some[0].name for some in members]
+    if len(set(labels)) < len(labels) or not all(labels):
+        labels = _by_config([some[0] for some in members])
     seeds = [f" ({len(some)} seeds)" if len(some) > 1 else "" for some in members]
     return [label + count for label, count in zip(labels, seeds, strict=True)]
+
+
+def _by_config(runs: Sequence[ReportedRun]) -> list[str]:
+    """Names of runs that are told apart by what was not typed: by few keys of their configs, else by their folders."""
+    if len(runs) == 1:
+        return [described(runs[0]) or runs[0].name]
+    keys = {key: values for key, values in differences(runs).items() if key != SEED}
+    labels = [", ".join(f"{key}={values[place]}" for key, values in keys.items()) for place in range(len(runs))]
+    if 0 < len(keys) <= FEW and max(map(len, labels)) <= LONGEST:
+        return labels
+    return [run.name for run in runs]
+
+
+def described(run: ReportedRun) -> str:
+    """What a run is, by the names of its classes: ``MNIST_10K on Digits, OpenAIES``; empty where its config has none."""
+    model, task, algo = (str(run.config.get(f"{group}._target_", "")).rpartition(".")[2] for group in ("model", "task", "algo"))
+    return ", ".join(part for part in (f"{model} on {task}" if model and task else model or task, algo) if part)
 
 
 def differences(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:

@@ -1,7 +1,7 @@
 """What stands on the page, in its order: sections of figures, tables and sentences."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from neuro_cli.report import curves, page_tables, scaling, searches
@@ -41,7 +41,14 @@ def sections_of(
     """All sections that have something to say."""
     made: list[PageSection | None] = []
     if runs:
-        made += [_results(runs, address), _curves(groups), _search(runs, groups), _bytes(groups), _time(groups)]
+        made += [
+            _results(runs, address),
+            _curves(groups),
+            _over_time(groups),
+            _search(runs, groups),
+            _bytes(groups),
+            _time(groups),
+        ]
     made += [_study(job, number) for number, job in enumerate(job for job in jobs if job.study)]
     if runs:
         made += [_configuration(runs), _machines(runs)]
@@ -65,6 +72,20 @@ def _curves(groups: Sequence[Group]) -> PageSection | None:
     section = PageSection("curves", "Curves", smooth=True, legends=_legends(groups, shown))
     section.text = [*_reading(groups, shown), *_sentence(groups, same)]
     section.pictures = curves.pictures(groups, sorted(shown, key=lambda name: name in curves.TIME))
+    return section
+
+
+def _over_time(groups: Sequence[Group]) -> PageSection | None:
+    """What runs are compared by, over wall time: the fitness and the headlines of their evaluations."""
+    measured = curves.columns_of(groups)
+    headlines = dict.fromkeys(run.job.metrics[0].name for group in groups for run in group.runs if run.job.metrics)
+    columns = [name for name in ("fitness_mean", *headlines) if name in measured]
+    pictures = curves.over_time(groups, columns) if columns else []
+    if not pictures:
+        return None
+    legends = [replace(legend, switches=False) for legend in _legends(groups, [])]  # those of the curves switch these too
+    section = PageSection("wall", "Over wall time", legends=legends, pictures=pictures)
+    section.text.append("Seconds of all sessions, tests included; of runs of earlier versions those of the generations alone.")
     return section
 
 

@@ -6,7 +6,7 @@ lie beside the config, for they say what the run is: they are there from the fir
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -14,18 +14,21 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import write_atomically
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN, Metric, as_plain, from_plain
 from neuro_cli.run_folder import saved_yaml
-from neuro_cli.task import inputs as inputs_of_task
-from neuro_cli.task.inputs import Inputs
+
+if TYPE_CHECKING:  # a report reads the metrics without torch
+    from neuro_cli.task.inputs import Inputs
 
 MOST = 100  # metrics in the file; those of an ensemble's single members, which come last, may be thousands
 UNDECLARED = (ACCURACY, RETURN, LOSS)  # of folders from before the declaration
 
 
-def declare(run: Path, metrics: Sequence[Metric], inputs: Inputs | None = None) -> None:
+def declare(run: Path, metrics: Sequence[Metric], inputs: "Inputs | None" = None) -> None:
     """Write the files into the run folder ``run``; without ``inputs`` the first alone. Raises UserError."""
     _write(_file(run), as_plain(metrics[:MOST]))
     if inputs is not None:
-        _write(_inputs_file(run), inputs_of_task.as_plain(inputs))
+        from neuro_cli.task.inputs import as_plain as plain_of
+
+        _write(_inputs_file(run), plain_of(inputs))
 
 
 def _write(path: Path, node: Any) -> None:
@@ -47,13 +50,15 @@ def declared(run: Path) -> tuple[Metric, ...]:
         raise UserError(f"{path}: no declaration of metrics: {error}") from error
 
 
-def declared_inputs(run: Path) -> Inputs | None:
+def declared_inputs(run: Path) -> "Inputs | None":
     """What the network of the run in ``run`` takes; None where its folder does not say. Raises UserError."""
     path = _inputs_file(run)
     if not path.exists():
         return None
+    from neuro_cli.task.inputs import from_plain as inputs_of
+
     try:
-        return inputs_of_task.from_plain(saved_yaml.read(path))
+        return inputs_of(saved_yaml.read(path))
     except ValueError as error:
         raise UserError(f"{path}: no declaration of inputs: {error}") from error
 

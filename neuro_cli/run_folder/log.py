@@ -10,6 +10,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from neuro_cli.core.files import open_appending
 
@@ -24,6 +25,17 @@ class _OwnFile(logging.FileHandler):
         return os.fdopen(open_appending(Path(self.baseFilename)), "a")
 
 
+class _Terminal(logging.StreamHandler[TextIO]):
+    """Standard error as it is now: while a bar is drawn there, lines go above it."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
 def log_to(run: Path | None, rank: int) -> None:
     """Send the package's log to ``run``/log.txt (None: no file) and warnings to stderr, replacing earlier handlers."""
     for handler in list(_ROOT.handlers):
@@ -31,7 +43,7 @@ def log_to(run: Path | None, rank: int) -> None:
         handler.close()
     _ROOT.setLevel(logging.INFO)
     _ROOT.propagate = False
-    terminal = logging.StreamHandler(sys.stderr)
+    terminal = _Terminal()
     terminal.setLevel(logging.WARNING)
     terminal.setFormatter(logging.Formatter("neuro: %(message)s" if rank == 0 else f"neuro: rank {rank}: %(message)s"))
     if rank == 0:

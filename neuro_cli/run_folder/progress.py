@@ -1,5 +1,6 @@
 """Progress of a run on one line: a bar that moves on a terminal or in a notebook, now and then a plain line elsewhere."""
 
+import sys
 import time
 from datetime import timedelta
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
+from rich.table import Column
 
 LINE_SECONDS = 2.0  # between two plain lines
-WIDTH = 16  # of the bar, in characters
+WIDTH, LEAST, MOST = 16, 10, 40  # of the bar, in characters: in a notebook, and on a terminal at least and at most
 BAR_SECONDS = 0.2  # between two drawings of the bar
 
 
@@ -34,9 +36,12 @@ class Progress:
             self._cell = display({"text/plain": self._bar_text(start)}, raw=True, display_id=True)
         elif self._console.is_terminal and not self._console.is_dumb_terminal:
             # drawn by update: a thread that draws would take the interpreter from the members' threads
-            columns = (BarColumn(bar_width=WIDTH), TextColumn("{task.description}", markup=False))
-            self._bar = Bar(*columns, console=self._console, auto_refresh=False)
-            self._task: TaskID = self._bar.add_task(f"generation {start}/{total}", total=total, completed=start)
+            self._column = BarColumn(bar_width=LEAST)
+            text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
+            # what goes to a file must not come to the terminal
+            redirected = sys.stderr.isatty()
+            self._bar = Bar(self._column, text, console=self._console, auto_refresh=False, redirect_stderr=redirected)
+            self._task: TaskID = self._bar.add_task(f"{start}/{total}", total=total, completed=start)
 
     def __enter__(self) -> "Progress":
         self._begun = time.monotonic()
@@ -47,8 +52,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.refresh()
-            self._bar.stop()
+            self._bar.stop()  # which draws once more
         elif self._cell is not None:
             self._show_cell()
         elif not self._told:
@@ -58,10 +62,12 @@ class Progress:
         """One more generation is done, with the metrics ``row`` (columns of ``metrics.csv``); ``tested``: its test in words."""
         self._done += 1
         self._tested = tested or self._tested
-        self._line, self._told = self._text(row), False
+        self._line, self._told = "  ".join(self._parts(row)), False
         now = time.monotonic()
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, description=self._line)
+            text = self._fitting(row)
+            self._column.bar_width = min(MOST, max(0, self._console.width - len(text) - 1))
+            self._bar.update(self._task, completed=self._done, description=text)
             if now - self._last >= BAR_SECONDS:
                 self._last = now
                 self._bar.refresh()
@@ -84,7 +90,15 @@ class Progress:
         filled = WIDTH * done // self._total
         return "█" * filled + "░" * (WIDTH - filled)
 
+    def say(self, text: str) -> None:
+        """Print a line of its own, above the bar."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     def _text(self, row: dict[str, Any]) -> str:
+        return "  ".join(self._parts(row))
+
+    def _parts(self, row: dict[str, Any]) -> list[str]:
+        """All there is to tell: generation, fitness, the last test, candidates per second, time to the end."""
         parts = [f"generation {self._done}/{self._total}", f"fitness {row['fitness_mean']:.4g}"]
         if self._tested:
             parts.append(self._tested)
@@ -92,4 +106,20 @@ class Progress:
         if self._done < self._total:
             pace = (time.monotonic() - self._begun) / (self._done - self._start)
             parts.append(f"ETA {timedelta(seconds=round(pace * (self._total - self._done)))}")
-        return "  ".join(parts)
+        return parts
+
+    def _fitting(self, row: dict[str, Any]) -> str:
+        """As much of it as leaves room for the bar, the time to the end before all else but the generation."""
+        parts = self._parts(row)
+        first, fitness, rate = parts[0].removeprefix("generation "), parts[1], f"{row['candidates_per_second']:.4g}/s"
+        tested, left = [self._tested] * bool(self._tested), parts[-1:] if self._done < self._total else []
+        choices = (
+            parts,
+            [first, fitness, *tested, rate, *left],
+            [first, fitness, *tested, *left],
+            [first, *(tested or [fitness]), *left],
+            [first, fitness, *left],
+            [first, *left],
+        )
+        lines = ["  ".join(choice) for choice in choices]
+        return next((line for line in lines if len(line) + 1 + LEAST <= self._console.width), first)

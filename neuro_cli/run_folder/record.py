@@ -14,19 +14,21 @@ from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
-from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS, Logger
-from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger
+from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
+from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.progress import Progress
 from neuro_cli.run_folder.summary import SUMMARY_KEYS, git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
-RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}  # names that no other metric may have
+# names that no other metric may have
+RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}
 
 
 class Recorded(Protocol):
@@ -70,13 +72,16 @@ class RunRecord:
         self._headline, self._config = work.metrics[0], config
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
-        self._loggers: list[Logger] = [logger] if isinstance(logger, CsvLogger) else [CsvLogger(), logger]
+        self._loggers = with_csv(logger)
         for each in self._loggers:
             each.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())
+        remember(run)
         # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
         console = Console(force_terminal=False) if launched() else None
         self._progress = progress or Progress(config["generations"], resumed_at or 0, console)
+        self._progress.say(f"neuro: {header(config, work)}")
+        self._progress.say(f"neuro: folder {run}")
         self._progress.__enter__()
         log.info(
             "%d parameters, population %d, %d ranks, %d threads a rank, %s, MPI: %s",
@@ -135,6 +140,19 @@ class RunRecord:
 
     def close(self) -> None:
         self._progress.__exit__(None, None, None)
+
+
+def header(config: dict[str, Any], work: Recorded) -> str:
+    """What runs, in one line: the network, its task, the method, and on what."""
+    names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
+    ranks, threads = work.world.size, work.threads.count
+    parts = (
+        f"{names.get('model')} on {names.get('task')}",
+        f"{work.parameters:,} parameters",
+        f"{names.get('algo')}, {work.method}, population {work.candidates:,}",
+        f"{ranks} rank{'s' * (ranks > 1)} of {threads} thread{'s' * (threads > 1)}, {work.device}",
+    )
+    return "; ".join(parts)
 
 
 def refuse_reserved(metrics: Sequence[Metric]) -> None:

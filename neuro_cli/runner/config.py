@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from neuro_cli.core.checks import boolean, integer, number, one_of, thread_count
+from neuro_cli.core.checks import integer
 from neuro_cli.factory.instantiate import value_of
+from neuro_cli.runner.root_keys import CHECKS, PRECISION_NAMES
 from neuro_cli.runner.target import StopConfig
 
-LAYOUTS = ("shared_batch", "per_example")
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PRECISIONS = {name: getattr(torch, name) for name in PRECISION_NAMES}
 
 
 @dataclass(frozen=True)
@@ -59,26 +59,21 @@ class RunConfig:
     def of(cls, plain: dict[str, Any]) -> "RunConfig":
         """Check the root keys. Raises UserError for a key that is missing, of another type, or out of its range."""
 
-        def positive(key: str, high: int | None = None) -> int:
-            return integer(key, value_of(plain, key), 1, high)
+        def checked(key: str) -> Any:
+            return CHECKS[key](key, value_of(plain, key))
 
-        seed = integer("seed", value_of(plain, "seed"), 0, 2**64 - 1)
-        generations, population = positive("generations", 2**32 - 1), positive("population", 2**32 - 1)
-        batch_size = positive("batch_size")
-        best = boolean("checkpoint.best", value_of(plain, "checkpoint").get("best", False))  # earlier versions had none
-        checkpoint = CheckpointConfig(positive("checkpoint.every"), positive("checkpoint.keep"), best)
-        evaluate = EvaluateConfig(positive("evaluate.every"))
-        layout = one_of("layout", value_of(plain, "layout"), LAYOUTS)
-        precision = one_of("precision", value_of(plain, "precision"), tuple(PRECISIONS))
-        device, threads = value_of(plain, "device"), value_of(plain, "threads")
-        ranks, time_limit = value_of(plain, "ranks"), value_of(plain, "time_limit")
-        if threads is not None:
-            thread_count("threads", threads)
+        seed, generations = checked("seed"), checked("generations")
+        population, batch_size = checked("population"), checked("batch_size")
+        every, keep = checked("checkpoint.every"), checked("checkpoint.keep")
+        best = CHECKS["checkpoint.best"]("checkpoint.best", plain["checkpoint"].get("best", False))  # earlier versions had none
+        checkpoint = CheckpointConfig(every, keep, best)
+        evaluate = EvaluateConfig(checked("evaluate.every"))
+        layout, precision = checked("layout"), checked("precision")
+        device, threads, ranks = value_of(plain, "device"), checked("threads"), value_of(plain, "ranks")
         if ranks is not None:
             # before they are started: with a typing error in it they would take all of the machine's memory
             integer("ranks", ranks, 1, max(population, batch_size))
-        if time_limit is not None:
-            number("time_limit", time_limit, above=0.0)
+        time_limit = checked("time_limit")
         keys = plain.get("stop") or {}  # configs of earlier versions have none
         return cls(
             plain=plain, seed=seed, generations=generations, population=population, batch_size=batch_size, layout=layout,

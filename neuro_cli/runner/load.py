@@ -17,6 +17,7 @@ from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.declaration import declared_inputs
 from neuro_cli.run_folder.identity import refuse_other
+from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner.build import make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.task.base import Task
@@ -102,6 +103,6 @@ def load(run: str | Path, checkpoint: int | str | None = None, trust: list[str] 
     ``checkpoint``: a generation or "best", the last by default. ``trust``: packages other than ours that the saved config may
     take classes from. ``objects``: the model and the task of a run that a script made with objects. Raises UserError.
     """
-    folder = Path(run)
+    folder = folder_of(Path(run))
     config = read_config(folder, trust or [], objects, "load", MODULE)
     return with_images(folder, load_model(folder, config, read_checkpoint(folder, config, checkpoint)))

@@ -143,4 +143,5 @@ def _whole(
         "bytes_received": traffic[1],
         "candidates_per_second": work.candidates / seconds,
         **work.efficiencies(seconds, phases["communicate"]),
+        "elapsed_seconds": at.seconds,
     }

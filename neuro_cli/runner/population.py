@@ -52,12 +52,13 @@ class PopulationTraining(Trainable):
         return {name: statistics.median(row[name] or 0.0 for row in self._measured) for name in RANK_COLUMNS if self._measured}
 
     def step(self, generation: int) -> Row:
-        start = time.perf_counter()
+        start, algo = time.perf_counter(), self.parts.algo
+        sizes: Row = {"sigma": algo.sigma_at(generation), "rate": algo.rate_at(generation)}
         report = self.parts.distribution.step(generation)
         row: Row = {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
         if report.means is not None:
             row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)
-        return row
+        return row | sizes
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -10,9 +10,10 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError, headline
 from neuro_cli.core.metric import ACCURACY, LOSS
-from neuro_cli.logger.base import Logger, Row
-from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.logger.base import Row
+from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
+from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.runner.options import make_logger
 from neuro_cli.search.engine import Engine
@@ -48,10 +49,10 @@ class SearchRecord:
         self.run, self.config, self.name = run, config, name
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._weights = WeightsFolder(run)
-        chosen = make_logger(config)
-        self._loggers: list[Logger] = [chosen] if isinstance(chosen, CsvLogger) else [CsvLogger(), chosen]
+        self._loggers = with_csv(make_logger(config))
         for logger in self._loggers:
             logger.start(run, config, resumed_at)
+        remember(run)
         self._generation = resumed_at or 0
         self._counted = 0  # candidates that were done at the last row
 
@@ -100,8 +101,11 @@ class SearchRecord:
                 writer.writerow([*own, outcome.parameters, *scores, outcome.seconds, outcome.worker, outcome.error])
         _write(self.run / CANDIDATES, text.getvalue())
 
-    def generation(self, engine: Engine, seconds: float) -> Row | None:
-        """Write a row of ``metrics.csv`` if a generation is whole that has none: its ``seconds``, and the population after it."""
+    def generation(self, engine: Engine, seconds: float, elapsed: float) -> Row | None:
+        """Write a row of ``metrics.csv`` if a generation is whole that has none: its ``seconds``, and the population after it.
+
+        ``elapsed``: seconds of the search up to now.
+        """
         if engine.strategy.generation <= self._generation:
             return None
         self._generation = engine.strategy.generation
@@ -118,6 +122,7 @@ class SearchRecord:
             "trainings": done,
             "failures": sum(bool(outcome.error) for outcome in engine.archive.outcomes.values()),
             "layers_mean": fmean(len(member.module) for member in members) if members else None,
+            "elapsed_seconds": elapsed,
         }
         self._counted = done
         for logger in self._loggers:

@@ -104,7 +104,8 @@ class _Session:
         engine.tell(outcome)
         fresh = engine.ask()
         now = time.perf_counter()
-        if self._record.generation(engine, now - self._row_at):  # before the checkpoint: resume drops rows, but makes none again
+        # before the checkpoint: resume drops rows, but makes none again
+        if self._record.generation(engine, now - self._row_at, self._seconds()):
             self._row_at = now
         self._record.weights(engine, outcome.module, result.payload)
         self._record.outcome(engine, outcome, self._seconds())

@@ -1,6 +1,7 @@
 """The command line as users call it."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -173,13 +174,16 @@ def test_evaluate_gives_the_accuracy_of_the_summary(folder, own_network):
     assert f"{summary['test_loss']:.4f}" in done.stdout
 
 
-@pytest.mark.parametrize("logger", groups()["logger"])
+@pytest.mark.parametrize("logger", [*sorted(set(groups()["logger"]) - {"mlflow", "comet"}), "[wandb,csv,tensorboard]"])
 def test_every_logger_serves_a_run(folder, logger):
-    done = neuro_inside("train", *SMALL, f"logger={logger}", f"hydra.run.dir=logged-{logger}", cwd=folder, WANDB_MODE="offline")
+    """Those of Lightning: tests/logger/test_lightning_logger.py."""
+    run = folder / f"logged-{re.sub('[^a-z]+', '-', logger)}"
+    done = neuro_inside("train", *SMALL, f"logger={logger}", f"hydra.run.dir={run.name}", cwd=folder, WANDB_MODE="offline")
     assert done.returncode == 0, done.stderr
-    run = folder / f"logged-{logger}"
     for name in ("metrics.csv", "summary.json", "log.txt", "curves.png", ".hydra/config.yaml", "checkpoints/state.json"):
         assert (run / name).stat().st_size > 0
+    for name in ("wandb", "tensorboard"):
+        assert (run / name).is_dir() == (name in logger)
 
 
 WAYS = [("algo=sgd", "algo.optimizer.lr=0.1"), ("algo=genetic", "algo.parents=2"), ("layout=per_example",)]

@@ -43,6 +43,12 @@ EXPECTED = {
     "pool": Pool,
     "strategy": Strategy,
 }
+# packages of extras that a logger says it needs when it is made
+LOGGERS = {
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("lightning", "mlflow"),
+    "comet": ("lightning", "comet_ml"),
+}
 ROOTS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}  # groups of another verb than train
 GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
@@ -69,8 +75,8 @@ def test_every_group_has_options_and_a_contract():
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_an_option_composes_and_becomes_its_kind(group, option):
-    if option == "tensorboard":
-        pytest.importorskip("tensorboard")
+    for package in LOGGERS.get(option, ()):
+        pytest.importorskip(package)
     verb = ROOTS.get(group, "train")
     config = composed(f"{group}={option}", verb=verb)
     if verb != "search":

@@ -124,6 +124,17 @@ def test_an_ensemble_is_one_network_of_all_members(tmp_path: Path) -> None:
     assert neuro_inside("export", "run", "file=net.pt", cwd=tmp_path).returncode == 0
 
 
+def test_the_columns_of_seconds_sigma_and_rate_are_what_the_run_did(run: Path, tmp_path: Path) -> None:
+    schedules = ("algo.sigma_schedule.kind=linear", "algo.sigma_schedule.final=0", "algo.lr_schedule.kind=constant")
+    metrics = train(*TINY, *schedules, folder=tmp_path / "run").metrics
+    assert metrics["sigma"] == [0.05, 0.025]
+    assert metrics["rate"] == [0.02, 0.02]
+    assert 0 < metrics["seconds"][0] < metrics["elapsed_seconds"][0] < metrics["elapsed_seconds"][1]
+    learnt = train(*TINY, "algo=snes", folder=tmp_path / "snes").metrics["sigma"]
+    assert learnt[0] == pytest.approx(0.05)
+    assert learnt[1] != learnt[0]
+
+
 # ---- images
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS
+from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS
 from neuro_cli.logger.csv import CsvLogger
 
 
@@ -216,3 +216,20 @@ def test_a_full_disk(tmp_path: Path) -> None:
     logger._columns, logger.path, logger._file = list(METRIC_COLUMNS), tmp_path, (tmp_path / "metrics.csv").open("a")
     with pytest.raises(UserError, match="cannot be written: No space left on device"):
         logger.log(row(1))
+
+
+def test_seconds_sigma_and_rate_come_last_and_a_file_of_an_earlier_version_goes_on_without(tmp_path: Path) -> None:
+    later = {"elapsed_seconds": 1.5, "sigma": 0.05, "rate": None}
+    for run, first in (("new", row(1, **later, weak_efficiency=0.5)), ("old", row(1, weak_efficiency=0.5))):
+        (tmp_path / run).mkdir()
+        logger = CsvLogger()
+        logger.start(tmp_path / run, {}, None)
+        logger.log(first)
+        logger.finish({})
+        again = CsvLogger()
+        again.start(tmp_path / run, {}, 1)
+        again.log(row(2, **later, weak_efficiency=0.5))
+        again.finish({})
+    assert list(lines(tmp_path / "new")[1])[-4:] == ["weak_efficiency", *LATER_COLUMNS]
+    assert lines(tmp_path / "new")[1]["sigma"] == "0.05"
+    assert list(lines(tmp_path / "old")[1]) == [*METRIC_COLUMNS, "weak_efficiency"]

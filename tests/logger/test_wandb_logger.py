@@ -7,6 +7,7 @@ import sys
 import time
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,16 @@ def play(run: Path, generations: range = range(1, 4), resumed_at: int | None = N
     logger.finish({"test_loss": 0.0625, "versions": {"python": "3"}})
 
 
+def recorded(folder: Path, *expected: bytes) -> bytes:
+    """What wandb's own process has written of a run, once ``expected`` is in it: that comes a moment after the run's end."""
+    (record,) = folder.glob("run-*.wandb")
+    deadline = time.monotonic() + 60
+    while missing := [each for each in expected if each not in record.read_bytes()]:
+        assert time.monotonic() < deadline, missing
+        time.sleep(0.05)
+    return record.read_bytes()
+
+
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What this logger warned of; wandb's own modules log as well."""
     own = [record for record in caplog.records if record.name == module.__name__]
@@ -44,10 +55,7 @@ def test_offline_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = tmp_path / "run"
     play(run)
     (folder,) = (run / "wandb").glob("offline-run-*")
-    (record,) = folder.glob("run-*.wandb")
-    content = record.read_bytes()
-    for expected in (b"fitness_mean", b"0.0234", b"test_loss", b"0.0625"):
-        assert expected in content
+    content = recorded(folder, b"fitness_mean", b"0.0234", b"test_loss", b"0.0625")
     assert b"test_accuracy" not in content
     assert f"no key of wandb: recording offline; upload with: wandb sync {run}/wandb/offline-run-*" in caplog.text
     assert warnings(caplog) == []
@@ -56,6 +64,65 @@ def test_offline_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     play(run, range(3, 5), resumed_at=2)
     first, second = sorted((run / "wandb").glob("offline-run-*"))
     assert first.name.split("-")[-1] == second.name.split("-")[-1] == previous_identifier(run / "wandb")
+
+
+def test_what_a_team_needs_goes_to_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    """Real wandb, offline: group of the sweep, name of what was typed, tags, and network and config as an artifact."""
+    pytest.importorskip("wandb")
+    sweep, run = tmp_path / "night", tmp_path / "night" / "3"
+    (run / ".hydra").mkdir(parents=True)
+    (sweep / "multirun.yaml").touch()
+    (run / ".hydra" / "overrides.yaml").write_text("- algo=snes\n- +algo.x=2\n- logger=wandb\n- hydra.sweep.dir=night\n")
+    (run / ".hydra" / "config.yaml").write_text("seed: 1\n")
+    (run / "model.safetensors").write_bytes(b"the network")
+    logger = WandbLogger(project="apples", entity="team", tags=["first", 2], job_type="tries", log_model=True)
+    logger.start(run, {}, None)
+    logger.log({"generation": 1, "fitness_mean": 0.5})
+    logger.finish({})
+    (folder,) = (run / "wandb").glob("offline-run-*")
+    recorded(
+        folder, b"apples", b"team", b"night", b"algo=snes,algo.x=2", b"first", b"tries", b"model.safetensors", b"config.yaml"
+    )
+    assert capsys.readouterr().out == f"neuro: wandb: offline; upload it with: wandb sync {folder}\n"
+
+
+def test_names_of_the_environment_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+    fake = broken_wandb(BrokenRun(9))
+    fake.init = lambda **arguments: asked.update(arguments) or BrokenRun(9)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    play(tmp_path / "run")
+    assert (asked["name"], asked["group"]) == ("run", None)
+    monkeypatch.setenv("WANDB_NAME", "mine")
+    play(tmp_path / "run")
+    assert asked["name"] is None  # wandb takes the variable
+
+
+def test_an_offline_run_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    fake = broken_wandb(BrokenRun(9))
+    fake.init = lambda **arguments: asked.append(arguments["mode"]) or BrokenRun(9)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    for mode in ("offline", "online", None):
+        logger = WandbLogger(mode=mode)
+        logger.start(tmp_path, {}, None)
+        logger.finish({})
+    assert asked == ["offline", "online", None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"mode": "onlin"}, "logger.mode=onlin: must be one of online, offline, disabled"),
+        ({"tags": "one"}, "logger.tags=one: must be a list of texts"),
+        ({"log_model": 1}, "logger.log_model=1: must be true or false"),
+        ({"group": ["a"]}, "logger.group=.*: must be a text"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        WandbLogger(**settings)
 
 
 def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -123,6 +190,7 @@ def test_a_server_that_does_not_answer_holds_up_nothing(
 REFUSED = """
 import logging, sys, time
 from pathlib import Path
+from typing import Any
 from neuro_cli.logger import wandb
 logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
 wandb.START_SECONDS = 1.0
@@ -148,7 +216,12 @@ def test_a_refused_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert ended.returncode == 0, ended.stderr
     told = [line for line in ended.stderr.splitlines() if line.startswith("WARNING neuro_cli")]
     assert len(told) == 1, ended.stderr
-    assert f'wandb failed to start (CommError: Timed out while retrying: Post "http://127.0.0.1:{port}' in told[0]
+    assert f'wandb does not answer (CommError: Timed out while retrying: Post "http://127.0.0.1:{port}' in told[0]
+    assert told[0].endswith(": recording offline, to be uploaded later")
+    # what came while it was tried is not lost
+    (folder,) = (tmp_path / "wandb").glob("offline-run-*")
+    assert f"neuro: wandb: offline; upload it with: wandb sync {folder}" in ended.stdout
+    recorded(folder, b"fitness_mean")
 
 
 FORGE, LEGACY = "https://api.forge.coreweave.com", "https://api.wandb.ai"

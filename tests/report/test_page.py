@@ -13,6 +13,7 @@ import pytest
 from inside import neuro_inside, one_line
 from made_runs import config, made_run, made_search, made_study
 
+from neuro_cli.report.curves import over_time
 from neuro_cli.report.downsample import LEAST, MOST, curve
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
@@ -110,10 +111,11 @@ def test_a_sweep_on_a_page(sweep):
     assert [row["reason"] for row in table[2:]] == ["task.root=/x: gone", "stopped after generation 6 (SIGTERM)"]
     assert [row["generations"] for row in table] == ["10", "10", "4", "6"]
     assert "1 failed 1 stopped 2 finished" in page.text
-    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "candidates per second", "bytes sent"]
-    assert [told.partition(" over ")[0] for told in page.plots()[:6]] == metrics
-    assert all("algo=openai_es (2 seeds)" in told and "algo=snes (2 seeds)" in told for told in page.plots()[:6])
-    assert [told.partition(" by ")[0] for told in page.plots()[6:]] == [
+    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "candidates per second", "fitness mean", "bytes sent"]
+    assert [told.partition(" over ")[0] for told in page.plots()[:7]] == metrics
+    assert page.plots()[5].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
+    assert all("algo=openai_es (2 seeds)" in told and "algo=snes (2 seeds)" in told for told in page.plots()[:7])
+    assert [told.partition(" by ")[0] for told in page.plots()[7:]] == [
         f"seconds of a generation of algo={name} (2 seeds)" for name in ("openai_es", "snes")
     ]
     assert "same in every generation of every run: bytes received 1,000." in page.text
@@ -310,7 +312,31 @@ def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
     made_run(tmp_path / "2", 2, seed=1, sigma=0.5)
     groups = groups_of(runs_of(read_jobs(tmp_path)))
     assert [[run.name for run in group.runs] for group in groups] == [["0", "1"], ["2"]]
-    assert [group.label for group in groups] == ["0 (2 seeds)", "2"]  # the first typed no sigma
+    assert [group.label for group in groups] == ["sigma=0.1 (2 seeds)", "sigma=0.5"]  # the first typed no sigma
+
+
+def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(tmp_path):
+    run = made_run(tmp_path / "0", 4)
+    (group,) = groups_of(runs_of(read_jobs(tmp_path)))
+    seconds = read_metrics(run / "metrics.csv")["seconds"].cumsum()  # a run of an earlier version
+    (picture,) = over_time([group], ["fitness_mean"])
+    assert picture.plot.renderers[0].data_source.data["x"].tolist() == pytest.approx(seconds.round(3).tolist())
+    lines = (run / "metrics.csv").read_text().splitlines()
+    added = ["elapsed_seconds", "0.5", "2.25", "2.5", "9"]
+    (run / "metrics.csv").write_text("".join(f"{line},{cell}\n" for line, cell in zip(lines, added, strict=True)))
+    (group,) = groups_of(runs_of(read_jobs(tmp_path)))
+    (picture,) = over_time([group], ["fitness_mean"])
+    assert picture.plot.renderers[0].data_source.data["x"].tolist() == [0.5, 2.25, 2.5, 9.0]
+    assert picture.told.endswith("after 9 s")
+
+
+def test_a_single_run_says_what_it_is(tmp_path):
+    run = made_run(tmp_path / "0", 2)
+    config = {"model": {"_target_": "neuro_cli.model.mnist.MNIST_10K"}, "task": {"_target_": "neuro_cli.task.digits.Digits"}}
+    (run / ".hydra" / "config.yaml").write_text(json.dumps(config | {"algo": {"_target_": "neuro_cli.algo.snes.SNES"}}))
+    (group,) = groups_of(runs_of(read_jobs(tmp_path)))
+    assert group.label == "MNIST_10K on Digits, SNES"
+    assert "MNIST_10K on Digits, SNES" in reported(tmp_path).text
 
 
 @pytest.mark.parametrize(

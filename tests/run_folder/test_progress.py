@@ -1,6 +1,8 @@
 """The progress of a run reads well on a terminal and in a file."""
 
 import io
+import logging
+import re
 import sys
 import types
 
@@ -8,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from neuro_cli.run_folder import progress
+from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.progress import Progress
 
 
@@ -74,6 +77,45 @@ def test_terminal(clock: Clock) -> None:
     assert "generation 4/4  fitness -0.25  test accuracy 0.5000  64 candidates/s" in text
     assert "\x1b[" in text
     assert "generation 2/4" not in text  # 0.15 s after the first: not drawn
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (40, "2/30  ETA 0:00:04"),
+        (60, "2/30  test accuracy 0.2000  ETA 0:00:04"),
+        (80, "2/30  fitness -2.061  test accuracy 0.2000  281.5/s  ETA 0:00:04"),
+        (160, "generation 2/30  fitness -2.061  test accuracy 0.2000  281.5 candidates/s  ETA 0:00:04"),
+        (12, "2/30"),
+    ],
+)
+def test_it_fits_the_terminal_with_a_bar_and_the_time_that_is_left(clock: Clock, width: int, said: str) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, _environ={"TERM": "xterm"})
+    row = {"fitness_mean": -2.0613, "candidates_per_second": 281.49}
+    with Progress(30, 0, console) as shown:
+        for generation in (1, 2):
+            clock.now += 0.15
+            shown.update({**row, "generation": generation}, "test accuracy 0.2000" if generation == 1 else "")
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
+    last = plain.replace("\r", "\n").strip().splitlines()[-1].rstrip()
+    bar, _, text = last.partition(" ")
+    assert text == said
+    assert len(last) <= width
+    assert (10 if width > 12 else 7) <= len(bar) <= 40
+    assert plain.count(said) == 1  # not once more at the end
+
+
+def test_a_warning_stands_above_the_bar(clock: Clock, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_to(None, 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=80, _environ={"TERM": "xterm"})
+    with Progress(4, 0, console) as shown:
+        shown.update({"generation": 1, "fitness_mean": -1.0, "candidates_per_second": 64.0})
+        logging.getLogger("neuro_cli.test").warning("stopped after generation 1")
+    assert "neuro: stopped after generation 1\n" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
+    assert capsys.readouterr().err == ""
 
 
 def test_terminal_without_cursor(clock: Clock) -> None:

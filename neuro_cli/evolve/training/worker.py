@@ -173,6 +173,8 @@ class PeerWorker:
                 "term": record.term,
                 "late": record.late,
                 "leads": int(event.leads),
+                "elapsed_seconds": at.seconds,
+                "sigma": parts.algo.sigma_at(at.generation - 1),
             }
         )
         compacts = at.generation % config.plain["cluster"]["compact_every"] == 0

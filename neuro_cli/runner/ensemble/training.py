@@ -65,6 +65,7 @@ class EnsembleTraining(Trainable):
             "fitness_best": -outcome.loss,
             "train_loss": outcome.loss,
             "train_accuracy": outcome.accuracy,
+            "rate": next((member.rate_at(generation) for member in self._share.values()), None),
         }
 
     def evaluate(self, generation: int) -> dict[str, float]:

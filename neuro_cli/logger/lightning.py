@@ -1,0 +1,85 @@
+"""MLflow and Comet by the loggers of Lightning, which share one interface: log_hyperparams, log_metrics, finalize.
+
+What goes wrong there is told once, then this logger is silent: a tracker must not end a run.
+"""
+
+import importlib
+import logging
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.logger.base import Logger, Row
+
+log = logging.getLogger(__name__)
+
+# class of lightning.pytorch.loggers, and the package that it needs beside lightning
+SERVICES = {
+    "mlflow": ("MLFlowLogger", "mlflow"),
+    "comet": ("CometLogger", "comet_ml"),
+}
+
+
+class LightningLogger(Logger):
+    """Metrics, config and summary to ``service``: mlflow | comet. ``settings``: arguments of Lightning's class.
+
+    Where these leave it out, files go to a folder of the service's name in the run folder. Raises UserError without the packages.
+    """
+
+    def __init__(self, service: str, settings: dict[str, Any] | None = None) -> None:
+        if service not in SERVICES:
+            raise ConfigError("logger.service", service, f"must be one of {', '.join(SERVICES)}")
+        if settings is not None and not isinstance(settings, dict):
+            raise ConfigError("logger.settings", settings, "must be arguments by name, {experiment_name: tries}")
+        self.service, self.settings = service, {key: value for key, value in (settings or {}).items() if value is not None}
+        missing = [name for name in ("lightning", SERVICES[service][1]) if find_spec(name) is None]
+        if missing:
+            raise UserError(f"logger={service}: needs {', '.join(missing)}: pip install 'neuro-cli[{service}]'")
+        self._logger: Any = None
+        self._broken = False
+
+    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+        made = getattr(importlib.import_module("lightning.pytorch.loggers"), SERVICES[self.service][0])
+        try:
+            self._logger = made(**{**self._place(run), **self.settings})
+        except TypeError as error:
+            raise ConfigError("logger.settings", self.settings, " ".join(str(error).split())) from error
+        except Exception as error:  # each service raises errors of its own
+            self._give_up("start", error)
+        self._call("start", lambda: self._logger.log_hyperparams(config))
+
+    def _place(self, run: Path) -> dict[str, Any]:
+        """Argument for files of this run's own, where no server is named; MLflow keeps them in a database."""
+        if self.service == "comet":
+            return {"offline_directory": str(run / self.service)}
+        if self.service != "mlflow" or "tracking_uri" in self.settings or os.environ.get("MLFLOW_TRACKING_URI"):
+            return {}
+        (run / self.service).mkdir(parents=True, exist_ok=True)
+        return {"tracking_uri": f"sqlite:///{(run / self.service).absolute()}/runs.db"}
+
+    def log(self, row: Row) -> None:
+        metrics = {name: float(value) for name, value in row.items() if name != "generation" and value is not None}
+        self._call("log", lambda: self._logger.log_metrics(metrics, step=int(row["generation"] or 0)))
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        numbers = {f"summary/{name}": float(value) for name, value in summary.items() if type(value) in (int, float)}
+        if numbers:
+            step = int(summary.get("generations") or 0)
+            self._call("finish", lambda: self._logger.log_metrics(numbers, step=step))
+        self._call("finish", lambda: self._logger.finalize("success"))
+
+    def _call(self, what: str, action: Callable[[], Any]) -> None:
+        if self._broken:
+            return
+        try:
+            action()
+        except Exception as error:
+            self._give_up(what, error)
+
+    def _give_up(self, what: str, error: Exception) -> None:
+        self._broken = True
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        log.warning("%s failed to %s (%s): nothing more goes there, the run goes on", self.service, what, reason)

@@ -1,0 +1,69 @@
+"""``--help`` and docs/configuration.md say what the comments in conf/ say; ``neuro bench --help`` lists its kinds."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+from inside import neuro_inside
+
+from neuro_cli.bench.bench import KINDS as MEASURED
+from neuro_cli.cli.bench import KINDS
+from neuro_cli.cli.config_help import comments_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_help_has_the_comments_of_the_chosen_options(tmp_path: Path) -> None:
+    done = neuro_inside("train", "algo=snes", "population=32", "--help", cwd=tmp_path)
+    lines = {line.split(":")[0].strip(): line for line in done.stdout.splitlines() if "  # " in line}
+    assert lines["population"].split() == ["population:", "32", "#", "members", "a", "generation"]
+    assert "# float32 | bfloat16: evaluation only" in lines["precision"]
+    assert "# initial standard deviation of every parameter" in lines["sigma"]
+    assert "# snes: " in lines["algo"]
+    assert "${generations}" in done.stdout
+
+
+def test_comments_are_found_by_their_keys(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "# what it is\n_target_: a.B\nlr: 0.1   # of steps\nstop:\n  at: null  # when\n  to: 'a#b'\nlist: [1, 2] # two\n"
+    )
+    assert comments_of(file) == {"": "what it is", "lr": "of steps", "stop.at": "when", "list": "two"}
+
+
+def test_the_page_is_that_of_the_files() -> None:
+    """After a change: python scripts/configuration_page.py."""
+    made = runpy.run_path(str(ROOT / "scripts" / "configuration_page.py"))["made"]
+    assert (ROOT / "docs" / "configuration.md").read_text() == made()
+
+
+def test_bench_lists_its_kinds(tmp_path: Path) -> None:
+    text = neuro_inside("bench", "--help", cwd=tmp_path).stdout
+    assert {*KINDS} == {*MEASURED, "brokers"}
+    assert all(f"\n  {kind} " in text for kind in KINDS)
+    assert len(text.splitlines()) < 24
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("population=abc", "population=abc: must be an integer from 1 to 4294967295"),
+        ("checkpoint.best=maybe", "checkpoint.best=maybe: must be true or false"),
+        ("layout=flat", "layout=flat: must be one of shared_batch, per_example"),
+        ("time_limit=0", "time_limit=0: must be a number > 0"),
+    ],
+)
+def test_a_wrong_value_is_found_before_torch_is_imported(override: str, line: str, tmp_path: Path) -> None:
+    done = neuro_inside("train", override, cwd=tmp_path)
+    assert done.stderr == f"neuro: error: {line}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_heavy_is_imported_for_that(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    program = "import sys; sys.argv = ['neuro', 'train', 'population=abc']\nfrom neuro_cli.cli.main import main\n"
+    program += "try:\n    main()\nfinally:\n    print('torch' in sys.modules)\n"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "False\n")

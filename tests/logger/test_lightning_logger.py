@@ -1,0 +1,118 @@
+"""Loggers of Lightning: the real MLflow where it is installed; of both services what a line says without them."""
+
+import logging
+import sys
+import types
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.logger import lightning as module
+from neuro_cli.logger.lightning import SERVICES, LightningLogger
+
+
+class Recorder:
+    """Stands for a class of Lightning; ``fails``: the call that raises."""
+
+    made: ClassVar = list["Recorder"]()
+
+    def __init__(self, fails: str = "", **settings: Any) -> None:
+        self.settings, self.fails, self.calls = settings, fails, list[Any]()
+        Recorder.made.append(self)
+
+    def _note(self, name: str, *given: Any) -> None:
+        if name == self.fails:
+            raise RuntimeError("the server\nis gone")
+        self.calls.append((name, *given))
+
+    def log_hyperparams(self, config: dict[str, Any]) -> None:
+        self._note("hyperparams", config)
+
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None:
+        self._note("metrics", metrics, step)
+
+    def finalize(self, status: str) -> None:
+        self._note("finalize", status)
+
+
+@pytest.fixture
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    loggers = types.ModuleType("lightning.pytorch.loggers")
+    for name, _ in SERVICES.values():
+        setattr(loggers, name, Recorder)
+    monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", loggers)
+    monkeypatch.setattr(module, "find_spec", lambda name: object())
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    Recorder.made = []
+
+
+def play(run: Path, **settings: Any) -> None:
+    logger = LightningLogger("mlflow", settings)
+    logger.start(run, {"algo": {"sigma": 0.1}}, None)
+    for generation in (1, 2):
+        logger.log({"generation": generation, "fitness_mean": 0.5, "test_accuracy": None})
+    logger.finish({"generations": 2, "test_accuracy": 0.75, "device": "cpu"})
+
+
+def test_the_service_gets_config_metrics_and_summary(stand_ins: None, tmp_path: Path) -> None:
+    play(tmp_path, experiment_name="tries", run_name=None)
+    (made,) = Recorder.made
+    assert made.settings == {"experiment_name": "tries", "tracking_uri": f"sqlite:///{tmp_path}/mlflow/runs.db"}
+    assert made.calls == [
+        ("hyperparams", {"algo": {"sigma": 0.1}}),
+        ("metrics", {"fitness_mean": 0.5}, 1),
+        ("metrics", {"fitness_mean": 0.5}, 2),
+        ("metrics", {"summary/generations": 2.0, "summary/test_accuracy": 0.75}, 2),
+        ("finalize", "success"),
+    ]
+
+
+def test_a_server_that_is_named_is_taken(stand_ins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(tmp_path, tracking_uri="http://127.0.0.1:5000")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5001")
+    play(tmp_path)
+    assert [made.settings for made in Recorder.made] == [{"tracking_uri": "http://127.0.0.1:5000"}, {}]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fails", ["hyperparams", "metrics", "finalize"])
+def test_what_fails_is_told_once_and_ends_nothing(
+    stand_ins: None, tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    play(tmp_path, fails=fails)
+    (record,) = [record for record in caplog.records if record.name == module.__name__]
+    assert "(RuntimeError: the server is gone): nothing more goes there, the run goes on" in record.getMessage()
+    assert record.levelno == logging.WARNING
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_without_the_packages_a_line_names_the_extra(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=rf"logger={service}: needs lightning, \w+: pip install 'neuro-cli\[{service}\]'"):
+        LightningLogger(service)
+
+
+def test_an_unknown_service_is_a_line() -> None:
+    with pytest.raises(ConfigError, match=r"logger\.service=aim: must be one of mlflow, comet"):
+        LightningLogger("aim")
+
+
+@pytest.mark.skipif(
+    not find_spec("lightning") or not find_spec("mlflow") or not find_spec("alembic"), reason="without the extra mlflow"
+)
+def test_mlflow_has_what_was_logged(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    play(tmp_path, experiment_name="tries")
+    uri = f"sqlite:///{tmp_path / 'mlflow' / 'runs.db'}"
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("tries")
+    (run,) = client.search_runs([experiment.experiment_id])
+    points = client.get_metric_history(run.info.run_id, "fitness_mean")
+    assert [(point.step, point.value) for point in points] == [(1, 0.5), (2, 0.5)]
+    assert run.data.metrics["summary/test_accuracy"] == 0.75
+    assert run.data.params["algo/sigma"] == "0.1"
+    assert run.info.status == "FINISHED"

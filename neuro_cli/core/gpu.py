@@ -21,6 +21,15 @@ def row_kernels(x: Tensor) -> Any:
     return triton_rows if x.dtype in triton_rows.SERVED else None
 
 
+def layer_kernels(x: Tensor) -> Any:
+    """The module :mod:`neuro_cli.core.triton_layers` where it serves the device and the float type of ``x``, else None."""
+    if row_kernels(x) is None:
+        return None
+    from neuro_cli.core import triton_layers
+
+    return triton_layers
+
+
 @lru_cache(maxsize=8)
 def noise_kernels(device_type: str) -> Any:
     """The module :mod:`neuro_cli.core.triton_noise`, or None (with a line in the log) where it does not work."""

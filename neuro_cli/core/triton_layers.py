@@ -10,12 +10,12 @@ float32 does. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so 
 Legend: S sides, D directions, e examples, n = S D e rows; C inputs, O outputs, R rank.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-from neuro_cli.core.rows import Geometry
 
 FEW = 8  # channels of an input below which a step of the sum has several taps
 _CHANGING = ["scale0", "scale1"]  # no reason to compile anew
@@ -39,7 +39,8 @@ def _weights(base, there, low, high, k, n, scale, low_rank, high_rank, rank: tl.
 def _layer(
     out, x, weight, low, high, bias, shift, scale0, scale1, points, pixels, out_columns, blocks, directions, examples, shared,
     lines, columns, stride0, stride1, pad0, pad1, gap0, gap1, row_stride, line_stride, column_stride, channel_stride,
-    member_stride, output_stride, input_stride, tap_stride, low_direction, low_rank, high_direction, high_rank, shift_direction,
+    member_stride, output_stride, input_stride, tap_stride, low_direction, low_rank, high_direction, high_rank,
+    high_input, high_tap, shift_direction,
     outputs, inputs, height: tl.constexpr, width: tl.constexpr, rank: tl.constexpr, has_bias: tl.constexpr,
     has_shift: tl.constexpr, few: tl.constexpr, precision: tl.constexpr, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr,
 ):  # fmt: skip
@@ -66,11 +67,12 @@ def _layer(
             value = tl.load(
                 image[:, None] + h * line_stride + w * column_stride + (c * channel_stride)[None, :], mask=inside, other=0.0
             )
-            place = c * input_stride + tap * tap_stride
+            place, own_place = c * input_stride + tap * tap_stride, c * high_input + tap * high_tap
             there = member_weight + place[:, None] + (n * output_stride)[None, :]
             own = _weights(
-                there, here[:, None] & named[None, :], a, b, tl.where(here, place, -1), ranked, scale, low_rank, high_rank, rank
-            )
+                there, here[:, None] & named[None, :], a, b, tl.where(here, own_place, -1), ranked, scale, low_rank,
+                high_rank, rank,
+            )  # fmt: skip
             total = tl.dot(value, own, total, input_precision=precision)
     else:
         for tap in range(height * width):
@@ -81,19 +83,18 @@ def _layer(
                 c = first + tl.arange(0, bk)
                 here = c < inputs
                 value = tl.load(point[:, None] + (c * channel_stride)[None, :], mask=inside[:, None] & here[None, :], other=0.0)
-                place = c * input_stride + tap * tap_stride
+                place, own_place = c * input_stride + tap * tap_stride, c * high_input + tap * high_tap
                 there = member_weight + place[:, None] + (n * output_stride)[None, :]
                 own = _weights(
-                    there, here[:, None] & named[None, :], a, b, tl.where(here, place, -1), ranked, scale, low_rank, high_rank,
-                    rank,
+                    there, here[:, None] & named[None, :], a, b, tl.where(here, own_place, -1), ranked, scale, low_rank,
+                    high_rank, rank,
                 )  # fmt: skip
                 total = tl.dot(value, own, total, input_precision=precision)
     if has_bias:
         total += tl.load(bias + n, mask=named, other=0.0).to(tl.float32)[None, :]
     if has_shift:
-        total += (
-            scale * tl.load(shift + direction.to(tl.int64) * shift_direction + n, mask=named, other=0.0).to(tl.float32)[None, :]
-        )
+        noise = tl.load(shift + direction.to(tl.int64) * shift_direction + n, mask=named, other=0.0).to(tl.float32)
+        total += scale * noise[None, :]
     target = out + (member.to(tl.int64) * points + m) * outputs
     tl.store(target[:, None] + n[None, :], total.to(out.dtype.element_ty), mask=filled[:, None] & named[None, :])
 
@@ -145,20 +146,20 @@ def _spread(
 
 def layer(
     x: Tensor, weight: Tensor, factors: tuple[Tensor, Tensor] | None, bias: Tensor | None, shift: Tensor | None,
-    scales: tuple[float, ...], rows: tuple[int, int], geometry: Geometry | None,
+    scales: tuple[float, ...], rows: tuple[int, int], geometry: Any, order: tuple[int, int] = (1, 1),
 ) -> Tensor:  # fmt: skip
-    """Outputs for all sides: (n, .., O) of a linear layer, for a ``geometry`` (n, O, H', W') with channels last in memory.
+    """Outputs for all sides: (n, .., O) of a linear layer, for a ``rows.Geometry`` (n, O, H', W') with channels last in memory.
 
     ``x``: n rows, or those of one side. ``weight``: (S D, O, C, kh, kw) of any strides, or the centre's without S D and
-    ``factors`` a (D, R, O) and b (D, R, *) in the order of a weight's memory. ``shift`` (D, O): noise of ``bias``. ``rows``:
-    (D, e).
+    ``factors`` a (D, R, O) and b (D, R, C taps); ``order``: distances in b of two inputs and of two taps. ``shift`` (D, O): noise
+    of ``bias``. ``rows``: (D, e).
     """
     plane = geometry is not None
     images = x if plane else x.reshape(len(x), -1, x.shape[-1]).transpose(1, 2)[:, :, None]  # points side by side
     filters = weight if plane else weight[..., None, None]
     outputs, inputs, height, width = filters.shape[-4:]
-    form = geometry if geometry is not None else Geometry()
-    sides = zip(images.shape[2:], form.padding, form.dilation, (height, width), form.stride, strict=True)
+    padding, dilation, stride = (geometry.padding, geometry.dilation, geometry.stride) if plane else ((0, 0), (1, 1), (1, 1))
+    sides = zip(images.shape[2:], padding, dilation, (height, width), stride, strict=True)
     high, wide = ((side + 2 * pad - gap * (taps - 1) - 1) // step + 1 for side, pad, gap, taps, step in sides)
     (directions, examples), pixels = rows, high * wide
     members, points = len(scales) * directions, examples * high * wide
@@ -170,10 +171,10 @@ def layer(
     blocks = -(-points // bm)
     _layer[(members * blocks, -(-outputs // bn))](
         out, images, filters, a, b, out if bias is None else bias, out if shift is None else shift, scales[0], scales[-1],
-        points, pixels, wide, blocks, directions, examples, len(x), *images.shape[2:], *form.stride, *form.padding,
-        *form.dilation, images.stride(0), images.stride(2), images.stride(3), images.stride(1),
+        points, pixels, wide, blocks, directions, examples, len(x), *images.shape[2:], *stride, *padding, *dilation,
+        images.stride(0), images.stride(2), images.stride(3), images.stride(1),
         filters.stride(0) if filters.dim() == 5 else 0, filters.stride(-4), filters.stride(-3), taps,
-        a.stride(0), a.stride(1), b.stride(0), b.stride(1), 0 if shift is None else shift.stride(0), outputs, inputs,
+        a.stride(0), a.stride(1), b.stride(0), b.stride(1), *order, 0 if shift is None else shift.stride(0), outputs, inputs,
         height=height, width=width,
         rank=0 if factors is None else a.shape[1], has_bias=bias is not None, has_shift=shift is not None, few=few,
         precision="ieee" if half else "tf32x3", bm=bm, bn=bn, bk=bk, num_warps=warps, num_stages=stages,

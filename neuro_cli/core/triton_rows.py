@@ -357,7 +357,7 @@ def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
 class _Lines(NamedTuple):
     """Lines of a tensor's memory, as the kernels take them: how many, values of one, lines of a row."""
 
-    count: int
+    number: int
     width: int
     each: int
 
@@ -370,11 +370,11 @@ def _lines(x: Tensor, inner: int, channel: int) -> _Lines:
 
 def _launch(kernel: Any, lines: _Lines, largest: int, *values: Any, **options: bool) -> None:
     """Run over all ``lines``; 64-bit places where a tensor has ``largest`` values."""
-    if not lines.count * lines.width:
+    if not lines.number * lines.width:
         return
     bw = min(BLOCK, triton.next_power_of_2(lines.width))
     bl = BLOCK // bw
-    grid = (-(-lines.count // bl), -(-lines.width // bw))
+    grid = (-(-lines.number // bl), -(-lines.width // bw))
     kernel[grid](*values, **options, wide=largest >= 2**31 - BLOCK, bl=bl, bw=bw)
 
 

@@ -54,9 +54,9 @@ class BlockSums(Sampler):
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
         """The sum (high - low, inner, spatial) for rows [low, high) of the block, from the whole partial sum."""
 
-    def whole_sum(self, target: BlockSum, factors: Any, weights: Tensor) -> Tensor | None:
-        """The sum of all directions in the order of the flat vector, where a device has a faster way; else None."""
-        return None
+    def whole_sum(self, target: BlockSum, factors: Any, weights: Tensor, out: Tensor) -> bool:
+        """Write the sum of all directions to ``out``, in the order of the flat vector, and say whether that was done here."""
+        return False
 
     def sums(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
@@ -97,23 +97,24 @@ class BlockSums(Sampler):
                     for piece in range(bottom, top, DEVICE_PIECE):
                         bounds = piece, min(piece + DEVICE_PIECE, top)
                         for row, moment in enumerate(moments):
-                            made = self._piece_sum(BlockSum(block, *bounds, moment, address), factors, shares[row])
-                            made = made - float(excess[row]) if moment == 2 else made  # the hooks sum eps**2
-                            at = block.place.start + piece * block.width
-                            a, b = max(start, at), min(start + out.shape[1], at + len(made))
-                            target = out[row, a - start : b - start]
-                            (target.add_ if filled else target.copy_)(made[a - at : b - at])
+                            at, size = block.place.start + piece * block.width, (bounds[1] - piece) * block.width
+                            a, b = max(start, at), min(start + out.shape[1], at + size)
+                            there = out[row, a - start : b - start]
+                            made = there if b - a == size and not filled else torch.empty(size, device=device)
+                            self._piece_sum(BlockSum(block, *bounds, moment, address), factors, shares[row], made)
+                            if moment == 2:  # the hooks sum eps**2
+                                made -= float(excess[row])
+                            if made is not there:
+                                (there.add_ if filled else there.copy_)(made[a - at : b - at])
                 filled = True
         return out if filled else out.zero_()
 
-    def _piece_sum(self, target: BlockSum, factors: Any, weights: Tensor) -> Tensor:
-        """The sum over some directions for the rows of ``target``, in the order of the flat vector."""
-        made = self.whole_sum(target, factors, weights)
-        if made is not None:
-            return made
-        partial = self.partial_zeros(target)
-        self.accumulate(partial, 0, target, factors, weights)
-        return target.block.flat(self.assemble(partial, target, target.low, target.high)).flatten()
+    def _piece_sum(self, target: BlockSum, factors: Any, weights: Tensor, out: Tensor) -> None:
+        """Write the sum over some directions for the rows of ``target`` to ``out``, in the order of the flat vector."""
+        if not self.whole_sum(target, factors, weights, out):
+            partial = self.partial_zeros(target)
+            self.accumulate(partial, 0, target, factors, weights)
+            out.copy_(target.block.flat(self.assemble(partial, target, target.low, target.high)).flatten())
 
     def _chosen(self, weights: np.ndarray, directions: range) -> Iterator[tuple[int, int, int, np.ndarray]]:
         """Each period of ``directions``, its bounds, and the places of those that weigh something; others are not even drawn."""

@@ -46,16 +46,15 @@ class LowRank(Structured):
             return self.factors(generation, directions)
         return self.noise.draw(generation, directions, 0, self._columns, FACTOR_STREAM, dtype)
 
-    def whole_sum(self, target: BlockSum, factors: Tensor, weights: Tensor) -> Tensor | None:
-        block = target.block
-        kernels = gpu.layer_kernels(factors)
-        if kernels is None or block.vector or target.moment == 2 or (target.high - target.low) * block.width < LARGE_SUM:
-            return None
-        rows, columns = self.vectors_of(block, factors, torch.float32)
+    def whole_sum(self, target: BlockSum, factors: Tensor, weights: Tensor, out: Tensor) -> bool:
+        if target.block.vector or target.moment == 2:
+            return False
+        rows, columns = self.vectors_of(target.block, factors, torch.float32)
         weighted = rows[:, :, target.low : target.high] * weights.float()[:, None, None]
-        read, written = weighted.flatten(0, 1).T, columns.flatten(0, 1).T
-        made: Tensor = kernels.layer(read, written, None, None, None, (1.0,), (1, len(read)), None)
-        return made.flatten()
+        # small sums of many directions are split among programs by the library's own product
+        product = gpu.product if out.numel() >= LARGE_SUM else torch.mm
+        product(weighted.flatten(0, 1).T, columns.flatten(0, 1), out=out.view(-1, target.block.width))
+        return True
 
     def vectors_of(self, block: Block, factors: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
@@ -115,7 +114,7 @@ class LowRank(Structured):
         return LowRankPerturbation(self, generation, first, rows, dtype)
 
 
-LARGE_SUM = 2**20  # numbers of a sum for which there are enough programs without a split of the directions
+LARGE_SUM = 2**18
 # of a convolution that is done with the members' own weights: outer products that are made again for each block of outputs
 SMALL_RANK, SMALL_CHANNELS, MANY_POINTS = 4, 64, 32
 
@@ -139,8 +138,9 @@ class LowRankPerturbation(StructuredPerturbation):
         small = max(weight.shape[:2]) <= SMALL_CHANNELS and self.sampler.rank <= SMALL_RANK and points >= MANY_POINTS
         if not small or operator.geometry.groups > 1 or not kernels.one_stride(weight):
             return None
-        rows = self.rows.directions, self.rows.examples
-        made: Tensor = kernels.layer(x, weight, factors, bias, vectors, self.rows.scales, rows, operator.geometry)
+        rows, block = (self.rows.directions, self.rows.examples), self.block(place)
+        order = (1, block.inner) if block.inner_last else (block.spatial, 1)
+        made: Tensor = kernels.layer(x, weight, factors, bias, vectors, self.rows.scales, rows, operator.geometry, order)
         return made
 
     def _linear(

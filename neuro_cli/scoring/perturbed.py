@@ -138,11 +138,13 @@ class PerturbedForward(TorchFunctionMode):
         return ((split - mean) * torch.rsqrt(variance + eps)).view(x.shape)
 
     def max_pool2d(
-        self, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-    ) -> Tensor:
-        kernels = gpu.layer_kernels(input) if input.dim() == 4 else None
-        if kernels is None or numbers(padding, 2) != (0, 0) or numbers(dilation, 2) != (1, 1) or ceil_mode:
-            return torch.max_pool2d(input, kernel_size, stride or (), padding, dilation, ceil_mode)
+        self, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        kernels = gpu.layer_kernels(input) if input.dim() == 4 and not (ceil_mode or return_indices) else None
+        if kernels is None or numbers(padding, 2) != (0, 0) or numbers(dilation, 2) != (1, 1):
+            plain: Any = F.max_pool2d  # one function of two shapes of answers
+            return plain(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         window = numbers(kernel_size, 2)
         made: Tensor = kernels.pooled(input, window, numbers(stride, 2) if stride else window)
         return made
@@ -192,10 +194,10 @@ def _has_tensor(made: Any) -> bool:
 
 
 # functions by which modules of torch.nn call these operations
-HANDLERS: dict[Callable[..., Any], Callable[..., Tensor]] = {
+HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.linear: PerturbedForward.linear,
     F.conv2d: PerturbedForward.conv2d,
-    torch.max_pool2d: PerturbedForward.max_pool2d,
+    F.max_pool2d: PerturbedForward.max_pool2d,
     F.batch_norm: PerturbedForward.batch_norm,
     F.layer_norm: PerturbedForward.layer_norm,
     F.group_norm: PerturbedForward.group_norm,

@@ -157,8 +157,18 @@ def layers(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
             there = None if factors is None else (factors[0].to(device), factors[1].to(device))
             x = laid("channels_last", x, "cpu") if geometry else x
             given = (x.to(device), weight.to(device), there, bias.to(device), shift.to(device))
-            made = triton_layers.layer(*given, SCALES, ROWS, geometry)
+            made = triton_layers.layer(*given, SCALES, ROWS, geometry, (1, inputs))
             yield f"layer {inputs} {rank} {rows}", made / 10, one_by_one(x, weight, factors, bias, shift, geometry) / 10
+            if rank and geometry:  # a weight in the order of its shape, which is not that of its noise
+                made = triton_layers.layer(given[0], given[1].contiguous(), *given[2:], SCALES, ROWS, geometry, (1, inputs))
+                yield f"layer ordered {inputs}", made / 10, one_by_one(x, weight, factors, bias, shift, geometry) / 10
+    for window, stride in (((2, 2), (2, 2)), ((3, 2), (1, 2))):
+        x = normal(COUNT, 5, 7, 6)
+        x[1, 2, 3, 3] = float("nan")
+        wanted = F.max_pool2d(x, window, stride)
+        for kind in ("images", "channels_last"):
+            made = triton_layers.pooled(laid(kind, x, device), window, stride)
+            yield f"pooled {kind}", made.nan_to_num(99.0), wanted.nan_to_num(99.0)
     maps, factors, bias, shift = normal(COUNT, 3, 2), normal(DIRECTIONS, 2, 1100), normal(1100), normal(DIRECTIONS, 1100)
     made = triton_layers.spread(*(t.to(device) for t in (maps, factors, bias, shift)), SCALES, ROWS)
     rows = MemberBatch(SCALES, DIRECTIONS, EXAMPLES)

@@ -57,7 +57,7 @@ class Check:
     def tests(self) -> Lines:
         """The tests that have a CUDA device as a parameter, and those of tests/gpu."""
         workers = ["-n", str(min(14, os.cpu_count() or 1))] if find_spec("xdist") else []
-        command = ["-m", "pytest", "-q", *workers, "-p", "no:cacheprovider", "-m", "not slow", "-k", "cuda or gpu", *TESTS]
+        command = ["-m", "pytest", *workers, "-p", "no:cacheprovider", "-m", "not slow", "-k", "cuda or gpu", *TESTS]
         try:
             last = self.run("tests", command).stdout.strip().splitlines()[-1]
         except RuntimeError as error:

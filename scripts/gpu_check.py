@@ -13,14 +13,17 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 NEURO = ["-m", "neuro_cli"]
+ENTRIES = ("nes_table_1", "nes_table_2", "nes_table_3", "nes_table_4", "nes_memory")
 TESTS = ["tests/core/test_triton_kernels.py", "tests/core/test_noise.py", "tests/scoring/test_perturbed.py", "tests/gpu"]
 MNIST = [
-    "experiment=mnist_fast", "model._target_=gpu_net.Strided", "population=120000", "batch_size=60000", "precision=bfloat16",
+    "experiment=mnist_fast", "population=120000", "batch_size=60000", "precision=bfloat16",
     "algo.optimizer.lr=0.01", "generations=1500", "evaluate.every=50", "checkpoint.every=100000", "stop.metric=test_accuracy",
     "stop.at=0.973",
 ]  # fmt: skip
@@ -53,7 +56,8 @@ class Check:
 
     def tests(self) -> Lines:
         """The tests that have a CUDA device as a parameter, and those of tests/gpu."""
-        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "cuda or gpu", *TESTS]
+        workers = ["-n", str(min(14, os.cpu_count() or 1))] if find_spec("xdist") else []
+        command = ["-m", "pytest", *workers, "-p", "no:cacheprovider", "-m", "not slow", "-k", "cuda or gpu", *TESTS]
         try:
             last = self.run("tests", command).stdout.strip().splitlines()[-1]
         except RuntimeError as error:
@@ -97,31 +101,22 @@ class Check:
             *made,
         ]
 
-    def tables(self) -> Lines:
-        """Tables 1 to 4 of the paper."""
-        out = self.folder / "tables.json"
-        self.run("tables", ["scripts/gpu_layers.py", "tables", str(out), "20"])
-        rows = self.results["tables"] = json.loads(out.read_text())
-        heads = ["layer", "sampler", "published", "noise given", "fresh noise", "verdict", "update ms", "published ms", "verdict"]
-        made = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-        for row in rows:
-            if "error" in row:
-                made.append(
-                    f"| {row['layer']} | {row['sampler']} | {row.get('published', '')} | failed: {row['error']} | | | | | |"
-                )
-                continue
-            cells = [row["layer"], row["sampler"], str(row.get("published", ""))]
-            cells += [three(row["given"]), three(row["fresh"]), verdict(row["given"][0], row.get("published"))]
-            cells += [three(row["update_ms"]), str(row.get("published_update_ms", ""))]
-            made.append("| " + " | ".join([*cells, verdict(row["update_ms"][0], row.get("published_update_ms"))]) + " |")
-        plain = {row["layer"]: (row["plain_ms"][0], row["published_plain_ms"]) for row in rows if "plain_ms" in row}
-        said = "; ".join(f"{name} {here:.4f} ms (published {there})" for name, (here, there) in plain.items())
-        return ["`python scripts/gpu_layers.py tables OUT.json 20`", "", *made, "", f"The unperturbed pass: {said}."]
+    def reproduce(self) -> Lines:
+        """Tables 1 to 4 of the paper as published, and the memory; ``scripts/results.py FOLDER/reproduce`` keeps them."""
+        from neuro_cli.reproduce.markdown import counts, headlines, summary
+        from neuro_cli.reproduce.results import read_results
+
+        folder = self.folder / "reproduce"
+        options = [f"table=[{','.join(ENTRIES)}]", "size=full"]
+        self.run("reproduce", [*NEURO, "reproduce", *options, f"folder={folder}"])
+        found = {f"gpu/{entry}.md": read_results(folder / entry / f"{entry}.csv") for entry in ENTRIES}
+        self.results["reproduce"] = {results[0].table: counts(results) for results in found.values()}
+        return [f'`neuro reproduce "{options[0]}" {options[1]}`', "", summary(found), "", headlines(found)]
 
     def inference(self) -> Lines:
         """The goal of low rank."""
         out = self.folder / "inference.json"
-        self.run("inference", ["scripts/gpu_layers.py", "inference", str(out), "20"])
+        self.run("inference", ["scripts/gpu_layers.py", str(out), "20"])
         rows = self.results["inference"] = json.loads(out.read_text())
         made = [
             "| model | rows | members | inference ms | forward | forward and update | goal 0.9 |",
@@ -131,19 +126,17 @@ class Check:
             cells = [row["model"], f"{row['rows']:,}", f"{row['members']:,}", f"{row['plain_ms']:.3f}"]
             cells += [three(row["forward"]), three(row["both"]), "met" if row["both"][0] >= 0.9 else "missed"]
             made.append("| " + " | ".join(cells) + " |")
-        return ["`python scripts/gpu_layers.py inference OUT.json 20`", "", *made]
+        return ["`python scripts/gpu_layers.py OUT.json 20`", "", *made]
 
     def mnist(self) -> Lines:
         """Seconds to 97.3 % test accuracy."""
         if self.data is None:
             return ["not run: `--data` names the folder that holds MNIST/raw"]
-        made = [
-            "| seed | generations | 97.3 % after | wall, start included | last test accuracy | goal 27 s |",
-            "|---|---|---|---|---|---|",
-        ]
-        for seed in (1, 2):
-            run = self.folder / f"mnist_{seed}"
-            options = [*MNIST, f"seed={seed}", f"task.root={self.data}", f"hydra.run.dir={run}"]
+        heads = ["network", "generations", "97.3 % after", "wall, start included", "last test accuracy", "best", "goal 27 s"]
+        made = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+        for name in ("Strided", "Pooled"):
+            run = self.folder / f"mnist_{name.lower()}"
+            options = [*MNIST, f"model._target_=gpu_net.{name}", "seed=1", f"task.root={self.data}", f"hydra.run.dir={run}"]
             begun = time.perf_counter()
             self.run(run.name, [*NEURO, "train", *options])
             wall = time.perf_counter() - begun
@@ -153,8 +146,11 @@ class Check:
             reached = f"{trained:.1f} s" if max(accuracy) >= 0.973 else f"not in {trained:.1f} s"
             met = "met" if max(accuracy) >= 0.973 and wall <= 27 else "missed"
             self.results[run.name] = {"wall": wall, "trained": trained, "accuracy": accuracy, "generations": len(rows)}
-            made.append(f"| {seed} | {len(rows)} | {reached} | {wall:.1f} s | {100 * accuracy[-1]:.2f} % | {met} |")
-        return [f"`neuro train {' '.join(MNIST)} seed=... task.root=...` with `scripts` on PYTHONPATH", "", *made]
+            percent = [f"{100 * value:.2f} %" for value in (accuracy[-1], max(accuracy))]
+            cells = [name, str(len(rows)), reached, f"{wall:.1f} s", *percent, met]
+            made.append(f"| {' | '.join(cells)} |")
+        command = f"neuro train {' '.join(MNIST)} model._target_=gpu_net.... seed=1 task.root=..."
+        return [f"`{command}` with `scripts` on PYTHONPATH", "", *made]
 
     def evosax(self) -> Lines:
         """W1 in turns with evosax on the same GPU."""
@@ -174,19 +170,12 @@ def three(values: list[float]) -> str:
     return f"{values[0]:.2f} ({values[1]:.2f} to {values[2]:.2f})"
 
 
-def verdict(value: float, published: float | None) -> str:
-    """Whether a figure is at most the published one."""
-    if published is None:
-        return ""
-    return "at most that" if value <= published else "above"
-
-
 TITLES: dict[str, str] = {
     "tests": "Correctness on CUDA",
     "generation": "A generation (W1)",
     "evosax": "The same generation by evosax",
     "noise": "Noise",
-    "tables": "Tables 1 to 4, bfloat16",
+    "reproduce": "Tables 1 to 4 and memory, float16",
     "inference": "Low rank against batch inference (goal: at least 0.9 with the update)",
     "mnist": "MNIST: 97.3 % in at most 27 s",
 }
@@ -196,13 +185,9 @@ def machine() -> str:
     """The device, its driver, and the versions of what did the work."""
     import torch
 
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        card = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip().splitlines()[0]
-    except (OSError, subprocess.CalledProcessError):
-        card = f"{torch.cuda.get_device_name()}, driver not known"
-    name, driver = card.rsplit(", ", 1)
-    return f"{name}, driver {driver}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    from neuro_cli.core.gpu import card
+
+    return f"{card()}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,11 +1,12 @@
-"""Keeps the outcome of `neuro reproduce` in docs/results/SIZE/ and the tables of README and docs that are made of it.
+"""Keeps the outcome of `neuro reproduce` in docs/results/SIZE/ (a GPU's in docs/results/gpu/), and its tables in README and docs.
 
     python scripts/results.py outputs/reproduce/STAMP     copy CSV, Markdown and pictures of its entries, then fill the tables
     python scripts/results.py                             fill the tables
     python scripts/results.py --check                     exit code 1 where a table is not what its file says
 
 A table stands between `<!-- results:NAME -->` and `<!-- /results -->`. NAME is an entry, `summary` for a line for each kept file,
-or one of GROUPS for the headlines of some entries. Where an entry is kept in both sizes, the full one is shown.
+or one of GROUPS for the headlines of some entries. Where an entry is kept in both sizes, the full one is shown; what a GPU
+gave stands in the summary and under `gpu`.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from neuro_cli.reproduce.markdown import facts, headlines, summary, table
+from neuro_cli.reproduce.markdown import facts, headlines, on_gpu, summary, table
 from neuro_cli.reproduce.pictures import pictures_in
 from neuro_cli.reproduce.results import RowResult, read_results
 
@@ -31,6 +32,7 @@ GROUPS = {
     "evolution": "distributed",
     "search": "search",
 }
+GPU = "gpu"
 BLOCK = re.compile(r"(<!-- results:(\w+) -->\n).*?(<!-- /results -->)", re.DOTALL)
 
 
@@ -61,7 +63,8 @@ def keep(folder: Path) -> None:
     if not found:
         sys.exit(f"{folder}: no entry of neuro reproduce there")
     for path in found:
-        place = KEPT / read_results(path)[0].size
+        results = read_results(path)
+        place = KEPT / (GPU if on_gpu(results) else results[0].size)
         place.mkdir(parents=True, exist_ok=True)
         for suffix in (".csv", ".md", ".svg"):
             shutil.copyfile(path.with_suffix(suffix), place / f"{path.stem}{suffix}")
@@ -84,9 +87,12 @@ def block(name: str, path: Path) -> str:
     kept = {file: read_results(file) for file in sorted(KEPT.glob("*/*.csv"), key=lambda file: (file.stem, file.parent.name))}
     if name == "summary":
         return summary({link(file, path): results for file, results in kept.items()})
+    if name == GPU:
+        return headlines({link(file, path): results for file, results in kept.items() if file.parent.name == GPU})
     best: dict[str, Path] = {}
     for file in kept:  # "full" comes before "quick"
-        best.setdefault(file.stem, file)
+        if file.parent.name != GPU:
+            best.setdefault(file.stem, file)
     if name in GROUPS:
         return headlines({link(file, path): kept[file] for stem, file in best.items() if stem.startswith(GROUPS[name])})
     results: list[RowResult] = kept[best[name]]

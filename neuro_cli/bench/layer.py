@@ -14,7 +14,7 @@ import torch
 
 from neuro_cli.bench.layer_cases import cases
 from neuro_cli.bench.layer_held import HeldNoise
-from neuro_cli.bench.layer_memory import noise_numbers, peak_bytes
+from neuro_cli.bench.layer_memory import FLOAT, noise_numbers, peak_bytes
 from neuro_cli.bench.layer_methods import Method, SharedPass
 from neuro_cli.bench.layer_subject import Subject
 from neuro_cli.bench.table import in_turn, ratios, show, write
@@ -109,7 +109,8 @@ def held(subject: Subject, samplers: dict[str, Any]) -> list[Row]:
             made[0].forward(0)
 
         peak = peak_bytes(work, subject.device)
-        numbers = noise_numbers(subject.sampler(node, case.examples))
+        drawn_bytes = subject.precision.itemsize if subject.device.type == "cuda" else FLOAT
+        numbers = noise_numbers(subject.sampler(node, case.examples), drawn_bytes)
         rows.append(_memory_row(case.name, name, (made[0].examples, case.examples), numbers, peak))
         made.clear()
     return rows

@@ -4,6 +4,7 @@ The paper's formula, in numbers, for a layer of M weights on n examples: n M of 
 reuse M and, for each example, a sign or an index for every output, every input, or both.
 """
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,19 +24,20 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 FLOAT = 4  # bytes of a number as it is drawn
 
 
-def noise_numbers(sampler: Sampler) -> tuple[int, int]:
+def noise_numbers(sampler: Sampler, drawn_bytes: int = FLOAT) -> tuple[int, int]:
     """Numbers that the noise of all directions takes by the paper's formula, and the bytes of them as this library keeps them.
 
     Without copies in another precision. Signs are single bits here, in words of 32; indices have four bytes; noise that is placed
-    is drawn for the whole layer, and the share that is used is copied from it.
+    is drawn for the whole layer, and the share that is used is copied from it. ``drawn_bytes``: of a direction's own
+    normal number, which a GPU rounds to the precision of the pass while it draws.
     """
     if isinstance(sampler, NoiseTable):
         return sampler.size, FLOAT * sampler.size
     if not isinstance(sampler, BlockSums):
         numbers = sampler.directions * sampler.layout.size
-        return numbers, FLOAT * numbers
+        return numbers, drawn_bytes * numbers
     of_all = sum(_shared(sampler, block) for block in sampler.blocks.values())
-    of_each = [_of_direction(sampler, block) for block in sampler.blocks.values()]
+    of_each = [_of_direction(sampler, block, drawn_bytes) for block in sampler.blocks.values()]
     numbers = of_all + sampler.directions * sum(each[0] for each in of_each)
     drawn = sampler.layout.size if isinstance(sampler, Permutation) else 0
     return numbers, FLOAT * (of_all + drawn) + sampler.directions * sum(each[1] for each in of_each)
@@ -51,7 +53,7 @@ def _shared(sampler: BlockSums, block: Block) -> int:
     return block.rows * block.width
 
 
-def _of_direction(sampler: BlockSums, block: Block) -> tuple[int, int]:
+def _of_direction(sampler: BlockSums, block: Block, drawn_bytes: int) -> tuple[int, int]:
     """Numbers of a block that each direction has of its own, and their bytes."""
     if isinstance(sampler, SignFlip):
         outputs, inputs = sampler.flips(block)
@@ -62,7 +64,7 @@ def _of_direction(sampler: BlockSums, block: Block) -> tuple[int, int]:
         channels = plan.groups * block.inner  # a group's index is kept as that of each of its channels
         return rows + plan.inputs, FLOAT * (rows + plan.inputs + channels)
     columns = sampler.factor_columns(block)
-    return columns, FLOAT * columns
+    return columns, drawn_bytes * columns
 
 
 def peak_bytes(work: Callable[[], Any], device: torch.device) -> int | None:
@@ -71,6 +73,7 @@ def peak_bytes(work: Callable[[], Any], device: torch.device) -> int | None:
     On a GPU those of torch's allocator, on a CPU the resident memory, in which all libraries' allocations count.
     """
     if device.type == "cuda":
+        gc.collect()  # of an earlier method, in circles of references
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)

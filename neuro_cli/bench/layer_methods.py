@@ -97,7 +97,7 @@ class SharedPass(Method):
             made = sampler.combine(self._weights[None].numpy(), (1,), 0, range(sampler.population), 0, subject.layout.size)[0]
         else:
             weights = by_direction(self._weights, sampler).to(subject.device, subject.precision)
-            made = torch.zeros(subject.layout.size, device=subject.device, dtype=subject.precision)
+            made = torch.zeros(subject.layout.size, device=subject.device)  # half precision would lose chunks
             for (low, high), noise in zip(self._bounds, self._kept, strict=True):
                 self._add(made, weights[low:high], noise)
         subject.map(lambda _: None, ())

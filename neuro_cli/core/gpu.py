@@ -1,6 +1,7 @@
 """Triton kernels for a device: imported and tried once, when a tensor on a GPU first needs them."""
 
 import logging
+import subprocess
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,27 @@ def row_kernels(x: Tensor) -> Any:
     return triton_rows if x.dtype in triton_rows.SERVED else None
 
 
+@lru_cache(maxsize=1)
+def card() -> str:
+    """Name of the CUDA device and version of its driver."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout.strip().splitlines()
+        name, driver = said[torch.cuda.current_device() % len(said)].rsplit(", ", 1)
+    except (OSError, subprocess.SubprocessError, ValueError, ZeroDivisionError):
+        return f"{torch.cuda.get_device_name()}, driver not known"
+    return f"{name}, driver {driver}"
+
+
+def layer_kernels(x: Tensor) -> Any:
+    """The module :mod:`neuro_cli.core.triton_layers` where it serves the device and the float type of ``x``, else None."""
+    if row_kernels(x) is None:
+        return None
+    from neuro_cli.core import triton_layers
+
+    return triton_layers
+
+
 @lru_cache(maxsize=8)
 def noise_kernels(device_type: str) -> Any:
     """The module :mod:`neuro_cli.core.triton_noise`, or None (with a line in the log) where it does not work."""
@@ -38,6 +60,33 @@ def noise_kernels(device_type: str) -> Any:
         log.warning("Triton kernels do not work here (%s): torch operations are used, slower", " ".join(str(error).split())[:200])
         return None
     return triton_noise
+
+
+TERMS = 2048  # of a product at once, so that the parts of both factors take little memory
+
+
+def product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
+    """The product of left (M, K) and right (K, N) float32 in ``out``, by tensor cores where the GPU has them for float32.
+
+    Each factor is a number of 11 bits and a remainder; three products of those in TF32 err as one in float32 does.
+    """
+    if left.device.type != "cuda" or torch.cuda.get_device_capability(left.device) < (8, 0):
+        return torch.mm(left, right, out=out)
+    before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+    try:
+        for low in range(0, left.shape[1], TERMS):
+            a, b = left[:, low : low + TERMS].contiguous(), right[low : low + TERMS].contiguous()
+            high, tall = leading(a), leading(b)
+            parts = torch.cat([high, high, a - high], 1), torch.cat([tall, b - tall, tall])
+            out.addmm_(*parts) if low else torch.mm(*parts, out=out)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    return out
+
+
+def leading(x: Tensor) -> Tensor:
+    """``x`` float32 without the last 13 bits of the mantissa, which TF32 does not have."""
+    return (x.view(torch.int32) & -(1 << 13)).view(torch.float32)
 
 
 def keep_float32(device: torch.device, precision: torch.dtype) -> None:

@@ -87,15 +87,21 @@ class Noise:
             log.info("noise on %s is made by %s", device, by)
 
     def draw(
-        self, generation: int, directions: Sequence[int], start: int = 0, stop: int | None = None, stream: int = NOISE_STREAM
+        self,
+        generation: int,
+        directions: Sequence[int],
+        start: int = 0,
+        stop: int | None = None,
+        stream: int = NOISE_STREAM,
+        dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        """Noise (D, stop - start) float32 of the directions at columns [start, stop) of a stream."""
+        """Noise (D, stop - start) of the directions at columns [start, stop) of a stream: float32 rounded to ``dtype``."""
         stop = self.size if stop is None else stop
         if not self._compiled(len(directions) * (stop - start)):
-            return self._on_device(generation, directions, stream, start, stop, law=True)
+            return self._on_device(generation, directions, stream, start, stop, law=True, dtype=dtype)
         out = np.empty((len(directions), stop - start), np.float32)
         kernels.draw(*self._key, generation, stream, np.asarray(directions, np.int64), start, out)
-        return torch.from_numpy(out)
+        return torch.from_numpy(out).to(dtype)
 
     def draw_whole(self, generation: int, direction: int, stream: int) -> Tensor:
         """Noise (size,) float32 of one direction, made by all threads side by side."""
@@ -122,7 +128,16 @@ class Noise:
     def _compiled(self, count: int, calls: int = 1) -> bool:
         return self.device.type == "cpu" and tier.compiled(count, calls)
 
-    def _on_device(self, generation: int, directions: Sequence[int], stream: int, start: int, stop: int, law: bool) -> Tensor:
+    def _on_device(
+        self,
+        generation: int,
+        directions: Sequence[int],
+        stream: int,
+        start: int,
+        stop: int,
+        law: bool,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
         """Normals (``law``) or words of the directions, made where they are needed."""
         if len(directions) == 1:
             directions = range(directions[0], directions[0] + 1)
@@ -132,9 +147,11 @@ class Noise:
             chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
         made_by = gpu.noise_kernels(self.device.type)
         if made_by is not None:
-            return made_by.draw(self._key, generation, chosen, stream, start, stop, law)
+            half = law and dtype in (torch.bfloat16, torch.float16)  # rounded where they are made: half the memory to write
+            made = made_by.draw(self._key, generation, chosen, stream, start, stop, law, dtype if half else torch.float32)
+            return made.to(dtype) if law else made
         words = philox.words(self._key, generation, chosen, stream, start, stop)
-        return philox.normals(words) if law else words
+        return philox.normals(words).to(dtype) if law else words
 
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None

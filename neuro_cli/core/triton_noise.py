@@ -33,7 +33,7 @@ def _normal(word, base, slope):
 def _store(out, column, width, word, base, slope, law: tl.constexpr):
     inside = (column >= 0) & (column < width)
     if law:
-        tl.store(out + column, _normal(word, base, slope), mask=inside)
+        tl.store(out + column, _normal(word, base, slope).to(out.dtype.element_ty), mask=inside)
     else:
         tl.store(out + column, word, mask=inside)
 
@@ -109,10 +109,13 @@ def _combine(
     _store_sums(out, column + 3 * lanes, width, sum3)
 
 
-def draw(key: tuple[int, int], generation: int, directions: Tensor, stream: int, start: int, stop: int, law: bool) -> Tensor:
-    """Normals (D, stop - start) float32 (``law``), or words uint32, of the directions (D,) int64 at columns [start, stop)."""
+def draw(
+    key: tuple[int, int], generation: int, directions: Tensor, stream: int, start: int, stop: int, law: bool,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:  # fmt: skip
+    """Normals (D, stop - start) (``law``) rounded to ``dtype``, or words uint32, of directions (D,) int64 at [start, stop)."""
     width, tiles = stop - start, -(-stop // TILE) - start // TILE
-    out = torch.empty(len(directions), width, dtype=torch.float32 if law else torch.uint32, device=directions.device)
+    out = torch.empty(len(directions), width, dtype=dtype if law else torch.uint32, device=directions.device)
     if out.numel():
         base, slope = _tables(directions.device)
         _draw[(len(directions) * tiles,)](

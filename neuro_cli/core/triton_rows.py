@@ -6,7 +6,7 @@ its definition where there is no GPU.
 Legend: n = S D e rows, C channels; ``examples`` e, ``sided`` D e, ``inner`` values between two channels in memory.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -19,13 +19,17 @@ _CHANGING = ["scale0", "scale1"]  # no reason to compile anew
 
 
 @triton.jit
-def _element(count, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr):
-    """Offset, inside, channel, direction and side of a block of the elements of n rows of ``size``."""
-    first = tl.program_id(0).to(tl.int64) * block if wide else tl.program_id(0) * block
-    offset = first + tl.arange(0, block)
-    row = (offset // size).to(tl.int32)
-    channel = ((offset // inner) % channels).to(tl.int32)
-    return offset, offset < count, channel, (row % sided) // examples, row // sided
+def _element(lines, width, each, sided, examples, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr):
+    """Line, place in it, inside, direction and side of a block of lines of ``width`` values, ``each`` lines a row.
+
+    A line is one pixel's channels where those lie side by side in memory, else one channel's pixels: so that whatever a direction
+    has is looked up for a line or for a place, not for each value.
+    """
+    line, place = tl.program_id(0) * bl + tl.arange(0, bl), tl.program_id(1) * bw + tl.arange(0, bw)
+    row = line // each
+    inside = (line < lines)[:, None] & (place < width)[None, :]
+    offset = (line.to(tl.int64) if wide else line)[:, None] * width + place[None, :]
+    return line, place, offset, inside, (row % sided) // examples, row // sided
 
 
 @triton.jit
@@ -35,21 +39,33 @@ def _sign(words, width, direction, channel, inside):
 
 
 @triton.jit
-def _flip(out, x, words, count, channels, inner, size, sided, examples, width, wide: tl.constexpr, block: tl.constexpr):
-    offset, inside, channel, direction, _ = _element(count, channels, inner, size, sided, examples, wide, block)
+def _signs(words, width, direction, channel, inside, last: tl.constexpr):
+    """Signs that broadcast against a block: of places for channels that lie ``last``, else of lines."""
+    if last:
+        return _sign(words, width, direction[:, None], channel[None, :], inside)
+    else:  # without it both would be compiled, and have one shape
+        return _sign(words, width, direction, channel, direction >= 0)[:, None]
+
+
+@triton.jit
+def _flip(
+    out, x, words, lines, line_width, each, channels, sided, examples, width,
+    last: tl.constexpr, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr,
+):  # fmt: skip
+    line, place, offset, inside, direction, _ = _element(lines, line_width, each, sided, examples, wide, bl, bw)
     value = tl.load(x + offset, mask=inside)
-    sign = _sign(words, width, direction, channel, inside)
+    sign = _signs(words, width, direction, place if last else line % channels, inside, last)
     tl.store(out + offset, (value * sign.to(value.dtype)), mask=inside)
 
 
 @triton.jit(do_not_specialize=_CHANGING)
 def _add_flipped(
-    y, t, words, scale0, scale1, count, channels, inner, size, sided, examples, width,
-    wide: tl.constexpr, block: tl.constexpr,
+    y, t, words, scale0, scale1, lines, line_width, each, channels, sided, examples, width,
+    last: tl.constexpr, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr,
 ):  # fmt: skip
-    offset, inside, channel, direction, side = _element(count, channels, inner, size, sided, examples, wide, block)
-    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
-    sign = _sign(words, width, direction, channel, inside).to(tl.float32)
+    line, place, offset, inside, direction, side = _element(lines, line_width, each, sided, examples, wide, bl, bw)
+    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)[:, None]
+    sign = _signs(words, width, direction, place if last else line % channels, inside, last).to(tl.float32)
     step = scale * sign * tl.load(t + offset, mask=inside).to(tl.float32)
     value = tl.load(y + offset, mask=inside)
     tl.store(y + offset, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
@@ -57,45 +73,56 @@ def _add_flipped(
 
 @triton.jit
 def _gather(
-    out, x, index, count, kept, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr,
+    out, x, index, lines, line_width, each, kept, channels, sided, examples,
+    last: tl.constexpr, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr,
 ):  # fmt: skip
-    """Gather over the elements of ``out``, with ``kept`` channels a row."""
-    offset, inside, place, direction, _ = _element(count, kept, inner, size, sided, examples, wide, block)
-    source = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
-    line = offset // (inner * kept)
-    tl.store(out + offset, tl.load(x + (line * channels + source) * inner + offset % inner, mask=inside), mask=inside)
+    """Gather over the lines of ``out``, with ``kept`` channels a row or pixel."""
+    line, place, offset, inside, direction, _ = _element(lines, line_width, each, sided, examples, wide, bl, bw)
+    there = _there(index, line, place, direction, line_width, kept, channels, inside, last, wide)
+    tl.store(out + offset, tl.load(x + there, mask=inside), mask=inside)
+
+
+@triton.jit
+def _there(index, line, place, direction, line_width, kept, channels, inside, last: tl.constexpr, wide: tl.constexpr):
+    """Offsets of the channels that ``index`` (D, kept) names, in a tensor with all ``channels``."""
+    line = line.to(tl.int64) if wide else line
+    if last:
+        source = tl.load(index + (direction.to(tl.int64) * kept)[:, None] + place[None, :], mask=inside, other=0)
+        return line[:, None] * channels + source
+    else:
+        source = tl.load(index + direction.to(tl.int64) * kept + line % kept, mask=direction >= 0, other=0)
+        return (line // kept * channels + source)[:, None] * line_width + place[None, :]
 
 
 @triton.jit(do_not_specialize=_CHANGING)
 def _add_scattered(
-    y, t, index, scale0, scale1, count, kept, channels, inner, size, sided, examples,
-    wide: tl.constexpr, block: tl.constexpr,
+    y, t, index, scale0, scale1, lines, line_width, each, kept, channels, sided, examples,
+    last: tl.constexpr, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr,
 ):  # fmt: skip
-    """Scatter over the elements of ``t``; the places of a direction differ, so no two of them meet."""
-    offset, inside, place, direction, side = _element(count, kept, inner, size, sided, examples, wide, block)
-    target = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
-    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
+    """Scatter over the lines of ``t``; the places of a direction differ, so no two of them meet."""
+    line, place, offset, inside, direction, side = _element(lines, line_width, each, sided, examples, wide, bl, bw)
+    there = _there(index, line, place, direction, line_width, kept, channels, inside, last, wide)
+    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)[:, None]
     step = scale * tl.load(t + offset, mask=inside).to(tl.float32)
-    there = y + (offset // (inner * kept) * channels + target) * inner + offset % inner
-    value = tl.load(there, mask=inside)
-    tl.store(there, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
+    value = tl.load(y + there, mask=inside)
+    tl.store(y + there, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
 
 
 @triton.jit(do_not_specialize=_CHANGING)
 def _add_outer(
-    y, maps, factors, scale0, scale1, count, channels, size, sided, examples, rank, each, direction_stride, rank_stride,
-    wide: tl.constexpr, block: tl.constexpr,
+    y, maps, factors, scale0, scale1, lines, channels, points, sided, examples, rank, each, direction_stride, rank_stride,
+    wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr,
 ):  # fmt: skip
     """Add outer products: y (n, points, C), maps (n, points, groups R)."""
-    offset, inside, channel, direction, side = _element(count, channels, 1, size, sided, examples, wide, block)
-    line = offset // channels * (channels // each * rank) + channel // each * rank
-    column = factors + direction.to(tl.int64) * direction_stride + channel
-    step = tl.full([block], 0, tl.float32)
+    line, channel, offset, inside, direction, side = _element(lines, channels, points, sided, examples, wide, bl, bw)
+    first = (line * (channels // each * rank))[:, None] + (channel // each * rank)[None, :]
+    column = factors + (direction.to(tl.int64) * direction_stride)[:, None] + channel[None, :]
+    step = tl.zeros([bl, bw], tl.float32)
     for q in range(rank):
-        amount = tl.load(maps + line + q, mask=inside).to(tl.float32)
-        step += amount * tl.load(column + q * rank_stride, mask=inside).to(tl.float32)
+        amount = tl.load(maps + first + q, mask=inside, other=0.0).to(tl.float32)
+        step += amount * tl.load(column + q * rank_stride, mask=inside, other=0.0).to(tl.float32)
     value = tl.load(y + offset, mask=inside)
-    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
+    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)[:, None]
     tl.store(y + offset, (value.to(tl.float32) + scale * step).to(value.dtype), mask=inside)
 
 
@@ -148,6 +175,52 @@ def _placed_sum(
     tl.store(out + (row - low).to(tl.int64) * width + column, sums, mask=column < width)
 
 
+@triton.jit
+def _weighted_signs(out, words, weights, count, width, stride, bw: tl.constexpr):
+    """Signs of one direction times its weight."""
+    row, place = tl.program_id(0), tl.program_id(1) * bw + tl.arange(0, bw)
+    inside = place < count
+    word = tl.load(words + row.to(tl.int64) * stride + place // 32, mask=inside, other=0)
+    weight = tl.load(weights + row)
+    sign = tl.where(((word >> (place % 32).to(tl.uint32)) & 1) > 0, -weight, weight)
+    tl.store(out + row.to(tl.int64) * count + place, sign, mask=inside)
+
+
+@triton.jit
+def _counts(into, index, weights, count, things, places, bd: tl.constexpr, bw: tl.constexpr):
+    """Weights of the directions that put one thing at each of some places; ``index`` (things, D)."""
+    thing, place = tl.program_id(0), tl.program_id(1) * bw + tl.arange(0, bw)
+    sums = tl.zeros([bw], tl.float32)
+    for first in range(0, count, bd):
+        d = first + tl.arange(0, bd)
+        there = tl.load(index + thing.to(tl.int64) * count + d, mask=d < count, other=-1)
+        weight = tl.load(weights + d, mask=d < count, other=0.0)
+        sums += tl.sum(tl.where(there[:, None] == place[None, :], weight[:, None], 0.0), 0)
+    target = into + thing.to(tl.int64) * places + place
+    inside = place < places
+    tl.store(target, tl.load(target, mask=inside) + sums, mask=inside)
+
+
+def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
+    """``rows.weighted_signs``; words (D, W) uint32 that lie side by side, weights (D,) float32."""
+    out, weights = torch.empty(len(words), count, dtype=weights.dtype, device=words.device), weights.contiguous()
+    if out.numel():
+        bw = min(BLOCK, triton.next_power_of_2(count))
+        _weighted_signs[(len(words), -(-count // bw))](out, words, weights, count, words.shape[1], words.stride(0), bw=bw)
+    return out
+
+
+def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
+    """``placement.count_places``; index (D, r) int32, weights (D,) float32, into (r, n) float32.
+
+    Each place is compared with what every direction put there: so the order of the sum is fixed.
+    """
+    if index.numel():
+        bw = min(128, triton.next_power_of_2(into.shape[1]))
+        grid = (index.shape[1], -(-into.shape[1] // bw))
+        _counts[grid](into, index.T.contiguous(), weights.contiguous(), len(index), *index.shape[1:], into.shape[1], bd=32, bw=bw)
+
+
 def placed_sum(
     shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int, int], square: bool
 ) -> Tensor:
@@ -197,8 +270,8 @@ def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tenso
     """``MemberBatch.flip``; ``rows`` (D, examples)."""
     x, inner = _dense(x, channel)
     out, words = torch.empty_like(x), words.contiguous()
-    shape = (out.numel(), x.shape[channel], inner, *_shape(x, rows), words.shape[1])
-    _launch(_flip, out.numel(), out.numel(), out, x, words, *shape)
+    lines = _lines(out, inner, channel)
+    _launch(_flip, lines, x.numel(), out, x, words, *lines, x.shape[channel], *_sides(rows), words.shape[1], last=inner == 1)
     return out
 
 
@@ -206,8 +279,9 @@ def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], 
     """``MemberBatch.add_flipped``."""
     y, inner = _dense(y, channel)
     t, words = _like(t, inner, channel), words.contiguous()
-    shape = (y.numel(), y.shape[channel], inner, *_shape(y, rows), words.shape[1])
-    _launch(_add_flipped, y.numel(), y.numel(), y, t, words, *_two(scales), *shape)
+    lines = _lines(y, inner, channel)
+    shape = (*lines, y.shape[channel], *_sides(rows), words.shape[1])
+    _launch(_add_flipped, lines, y.numel(), y, t, words, *_two(scales), *shape, last=inner == 1)
     return y
 
 
@@ -219,8 +293,9 @@ def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Ten
     out = x.new_empty(shape)
     if inner == 1 and x.dim() == 4 and channel == 1:
         out = out.contiguous(memory_format=torch.channels_last)
-    sizes = (out.numel(), index.shape[1], x.shape[channel], inner, *_shape(out, rows))
-    _launch(_gather, out.numel(), x.numel(), out, x, index.contiguous(), *sizes)
+    lines = _lines(out, inner, channel)
+    sizes = (*lines, index.shape[1], x.shape[channel], *_sides(rows))
+    _launch(_gather, lines, x.numel(), out, x, index.contiguous(), *sizes, last=inner == 1)
     return out
 
 
@@ -228,8 +303,9 @@ def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...]
     """``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
     y, inner = _dense(y, channel)
     t = _like(t, inner, channel)
-    shape = (t.numel(), index.shape[1], y.shape[channel], inner, *_shape(t, rows))
-    _launch(_add_scattered, t.numel(), y.numel(), y, t, index.contiguous(), *_two(scales), *shape)
+    lines = _lines(t, inner, channel)
+    shape = (*lines, index.shape[1], y.shape[channel], *_sides(rows))
+    _launch(_add_scattered, lines, y.numel(), y, t, index.contiguous(), *_two(scales), *shape, last=inner == 1)
     return y
 
 
@@ -240,9 +316,9 @@ def add_outer(
     y = y if y.movedim(channel, -1).is_contiguous() else _channels_last(y, channel)
     maps = _channels_last(maps, channel)
     factors = factors if factors.stride(2) == 1 else factors.contiguous()
-    channels = y.shape[channel]
-    shape = (y.numel(), channels, *_shape(y, rows), factors.shape[1], channels // groups, factors.stride(0), factors.stride(1))
-    _launch(_add_outer, y.numel(), y.numel(), y, maps, factors, *_two(scales), *shape)
+    channels, lines = y.shape[channel], _lines(y, 1, channel)
+    shape = (*lines, *_sides(rows), factors.shape[1], channels // groups, factors.stride(0), factors.stride(1))
+    _launch(_add_outer, lines, y.numel(), y, maps, factors, *_two(scales), *shape)
     return y
 
 
@@ -278,15 +354,33 @@ def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
     return out
 
 
-def _launch(kernel: Any, count: int, largest: int, *values: Any) -> None:
-    """Run over ``count`` elements; 64-bit places where a tensor has ``largest`` values."""
-    if count:
-        kernel[(-(-count // BLOCK),)](*values, wide=largest >= 2**31 - BLOCK, block=BLOCK)
+class _Lines(NamedTuple):
+    """Lines of a tensor's memory, as the kernels take them: how many, values of one, lines of a row."""
+
+    number: int
+    width: int
+    each: int
 
 
-def _shape(x: Tensor, rows: tuple[int, int]) -> tuple[int, int, int]:
-    """Values of a row, rows of a side, examples of a direction."""
-    return x[0].numel(), rows[0] * rows[1], rows[1]
+def _lines(x: Tensor, inner: int, channel: int) -> _Lines:
+    """Lines of ``x``, which has ``inner`` values between two channels."""
+    width = x.shape[channel] if inner == 1 else inner
+    return _Lines(x.numel() // max(width, 1), width, x[0].numel() // max(width, 1))
+
+
+def _launch(kernel: Any, lines: _Lines, largest: int, *values: Any, **options: bool) -> None:
+    """Run over all ``lines``; 64-bit places where a tensor has ``largest`` values."""
+    if not lines.number * lines.width:
+        return
+    bw = min(BLOCK, triton.next_power_of_2(lines.width))
+    bl = BLOCK // bw
+    grid = (-(-lines.number // bl), -(-lines.width // bw))
+    kernel[grid](*values, **options, wide=largest >= 2**31 - BLOCK, bl=bl, bw=bw)
+
+
+def _sides(rows: tuple[int, int]) -> tuple[int, int]:
+    """Rows of a side, examples of a direction."""
+    return rows[0] * rows[1], rows[1]
 
 
 def _dense(x: Tensor, channel: int) -> tuple[Tensor, int]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.install import install
 from neuro_cli.core.files import write_atomically
 from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
@@ -36,7 +37,7 @@ def check_file(file: Path) -> None:
         raise ConfigError("file", file, f"there is no folder {file.parent}")
     missing = [name for name in NEEDED if file.suffix == ".onnx" and find_spec(name) is None]
     if missing:
-        raise ConfigError("file", file, f"needs {', '.join(missing)}: pip install 'neuro-cli[onnx]'")
+        raise ConfigError("file", file, f"needs {', '.join(missing)}: {install('onnx')}")
 
 
 def write_network(file: Path, network: Network) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.install import install
 from neuro_cli.logger.base import Logger, Row
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class LightningLogger(Logger):
         self.service, self.settings = service, {key: value for key, value in (settings or {}).items() if value is not None}
         missing = [name for name in ("lightning", SERVICES[service][1]) if find_spec(name) is None]
         if missing:
-            raise UserError(f"logger={service}: needs {', '.join(missing)}: pip install 'neuro-cli[{service}]'")
+            raise UserError(f"logger={service}: needs {', '.join(missing)}: {install(service)}")
         self._logger: Any = None
         self._broken = False
 

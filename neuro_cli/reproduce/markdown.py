@@ -6,6 +6,7 @@ from pathlib import Path
 
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.results import RowResult, shown, spread
+from neuro_cli.reproduce.run import NO_GPU
 from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
 
 FEW = 3
@@ -47,10 +48,19 @@ def facts(results: Sequence[RowResult]) -> str:
 def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
     """Summary with one line per page of ``pages`` (an address and the results there), and the number of rows of each verdict."""
     lines = [
-        (f"[{results[0].table}]({address})", results[0].size, counts(results), max(result.date for result in results))
+        (f"[{results[0].table}]({address})", _size(results), counts(results), max(result.date for result in results))
         for address, results in pages.items()
     ]
     return markdown(("entry", "size", "verdicts", "date"), lines)
+
+
+def on_gpu(results: Sequence[RowResult]) -> bool:
+    """Whether rows were measured on a GPU."""
+    return any(result.machine and NO_GPU not in result.machine for result in results)
+
+
+def _size(results: Sequence[RowResult]) -> str:
+    return f"{results[0].size}, GPU" if on_gpu(results) else results[0].size
 
 
 def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
@@ -61,7 +71,7 @@ def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
         chosen = [result for result in judged if result.published is not None] or judged[:FEW]
         lines += [
             (
-                f"[{result.table}]({address}), {result.size}",
+                f"[{result.table}]({address}), {_size(results)}",
                 result.row,
                 result.quantity,
                 shown(result.published),

@@ -63,6 +63,15 @@ class Perturbation(ABC):
         finally:
             self.rows = mine
 
+    def layer(
+        self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
+    ) -> Tensor | None:
+        """Outputs (n, ..) of a layer of ``weight`` and ``bias`` for all sides, where a device has a faster way; else None.
+
+        ``shift``: the place of the bias, None where it has no noise. ``x``: n rows, or those of one side for all of them.
+        """
+        return None
+
     @abstractmethod
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         """``y`` plus what the noise of the weight at ``place`` adds to ``operator`` on ``x``; may write to ``y``."""
@@ -161,10 +170,10 @@ class Sampler(ABC):
         first, last = self.side(members[0])[0], self.side(members[-1])[0]
         merged = np.zeros((len(weights), last - first + 1))
         for start_member, step, sign in ((0, 2, 1), (1, 2, -1)) if self.antithetic else ((0, 1, 1),):
-            columns = np.arange(len(members))[(start_member - members.start) % step :: step]
-            places = (columns + members.start) // step - first
+            column = (start_member - members.start) % step
+            place, count = (column + members.start) // step - first, len(range(column, len(members), step))
             for row, moment in enumerate(moments):
-                merged[row, places] += weights[row, columns] * (sign if moment == 1 else 1)
+                merged[row, place : place + count] += weights[row, column::step] * (sign if moment == 1 else 1)
         return self.sums(merged, moments, generation, range(first, last + 1), start, stop)
 
     @abstractmethod

@@ -23,6 +23,7 @@ from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.blocks import PIECE, Address, Block, BlockSum, blocks_of, row_spans
 
 CHUNK = 1024  # directions of a list: a thread holds the factors of one list at once
+DEVICE_PIECE = 2048  # rows that are summed at once on a GPU, where launches count; a multiple of PIECE
 FACTORS = 2**28  # values of factors that a GPU holds at once for a sum: few launches count for more than memory there
 
 
@@ -53,16 +54,18 @@ class BlockSums(Sampler):
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
         """The sum (high - low, inner, spatial) for rows [low, high) of the block, from the whole partial sum."""
 
+    def whole_sum(self, target: BlockSum, factors: Any, weights: Tensor, out: Tensor) -> bool:
+        """Write the sum of all directions to ``out``, in the order of the flat vector, and say whether that was done here."""
+        return False
+
     def sums(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
+        if self.noise.device.type != "cpu":
+            return self._sums_on_device(weights, moments, generation, directions, start, stop)
         out = torch.zeros(len(weights), stop - start, device=self.noise.device)
         spans = list(row_spans(self.blocks.values(), start, stop))
-        for period, first, last in self._periods(directions):
-            own = slice(first - directions.start, last - directions.start)
-            chosen = own.start + np.flatnonzero(weights[:, own].any(axis=0))  # what weighs nothing is not even drawn
-            if not len(chosen):
-                continue
+        for period, first, last, chosen in self._chosen(weights, directions):
             self.prepare(generation, range(first, last))
             address = Address(generation, period)
             sums = [_RowSum(self, BlockSum(*span, moment, address), row) for span in spans for row, moment in enumerate(moments)]
@@ -72,6 +75,54 @@ class BlockSums(Sampler):
                 excess = float(weights[each.row, chosen].sum()) if each.target.moment == 2 else 0.0
                 self.noise.threads.map(partial(each.add_to, out, start, excess), each.pieces())
         return out
+
+    def _sums_on_device(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
+    ) -> Tensor:
+        """:meth:`sums` with few launches: pieces of many rows, no threads, and no zeros to add to where a sum is made at once."""
+        device, filled = self.noise.device, False
+        out = torch.empty(len(weights), stop - start, device=device)
+        length = max(CHUNK, FACTORS // max(self._columns, 1))
+        for period, first, last, chosen in self._chosen(weights, directions):
+            self.prepare(generation, range(first, last))
+            address = Address(generation, period)
+            if len(chosen) > (last - first) // 2:  # a range needs no list from the host; what weighs nothing adds nothing
+                chosen = np.arange(first - directions.start, last - directions.start)
+            for low in range(0, len(chosen), length):
+                places = chosen[low : low + length]
+                factors = self.factors(generation, _range_of(places + directions.start))
+                shares = torch.from_numpy(np.ascontiguousarray(weights[:, places])).to(device)
+                excess = weights[:, places].sum(axis=1)
+                for block, bottom, top in row_spans(self.blocks.values(), start, stop, DEVICE_PIECE):
+                    for piece in range(bottom, top, DEVICE_PIECE):
+                        bounds = piece, min(piece + DEVICE_PIECE, top)
+                        for row, moment in enumerate(moments):
+                            at, size = block.place.start + piece * block.width, (bounds[1] - piece) * block.width
+                            a, b = max(start, at), min(start + out.shape[1], at + size)
+                            there = out[row, a - start : b - start]
+                            made = there if b - a == size and not filled else torch.empty(size, device=device)
+                            self._piece_sum(BlockSum(block, *bounds, moment, address), factors, shares[row], made)
+                            if moment == 2:  # the hooks sum eps**2
+                                made -= float(excess[row])
+                            if made is not there:
+                                (there.add_ if filled else there.copy_)(made[a - at : b - at])
+                filled = True
+        return out if filled else out.zero_()
+
+    def _piece_sum(self, target: BlockSum, factors: Any, weights: Tensor, out: Tensor) -> None:
+        """Write the sum over some directions for the rows of ``target`` to ``out``, in the order of the flat vector."""
+        if not self.whole_sum(target, factors, weights, out):
+            partial = self.partial_zeros(target)
+            self.accumulate(partial, 0, target, factors, weights)
+            out.copy_(target.block.flat(self.assemble(partial, target, target.low, target.high)).flatten())
+
+    def _chosen(self, weights: np.ndarray, directions: range) -> Iterator[tuple[int, int, int, np.ndarray]]:
+        """Each period of ``directions``, its bounds, and the places of those that weigh something; others are not even drawn."""
+        for period, first, last in self._periods(directions):
+            own = slice(first - directions.start, last - directions.start)
+            chosen = own.start + np.flatnonzero(weights[:, own].any(axis=0))
+            if len(chosen):
+                yield period, first, last, chosen
 
     def _periods(self, directions: range) -> Iterator[tuple[int, int, int]]:
         """Number, first direction and end of each period that ``directions`` lie in."""
@@ -86,8 +137,7 @@ class BlockSums(Sampler):
         """
         threads, generation = self.noise.threads, sums[0].target.address.generation
         tasks = [task for each in sums for task in each.tasks()]
-        length = CHUNK if self.noise.device.type == "cpu" else max(CHUNK, FACTORS // max(self._columns, 1))
-        lists = [chosen[low : low + length] for low in range(0, len(chosen), length)]
+        lists = [chosen[low : low + CHUNK] for low in range(0, len(chosen), CHUNK)]
         for low in range(0, len(lists), threads.count):
             part = lists[low : low + threads.count]
             drawn = self._drawn(generation, [places + directions.start for places in part])
@@ -155,7 +205,7 @@ class _LineTask:
         self._added.clear()
 
 
-def _range_of(directions: np.ndarray) -> Sequence[int]:
+def _range_of(directions: np.ndarray) -> Any:
     """The directions as a range where they follow each other: a device makes that by itself."""
     first, last = int(directions[0]), int(directions[-1])
-    return range(first, last + 1) if last - first + 1 == len(directions) else directions.tolist()
+    return range(first, last + 1) if last - first + 1 == len(directions) else directions

@@ -98,12 +98,12 @@ def blocks_of(layout: ParameterLayout, factors: Callable[[Block], int]) -> tuple
     return blocks, first
 
 
-def row_spans(blocks: Iterable[Block], start: int, stop: int) -> Iterator[tuple[Block, int, int]]:
-    """Rows [low, high) of blocks that cover columns [start, stop): whole rows, ``low`` a multiple of PIECE."""
+def row_spans(blocks: Iterable[Block], start: int, stop: int, piece: int = PIECE) -> Iterator[tuple[Block, int, int]]:
+    """Rows [low, high) of blocks that cover columns [start, stop): whole rows, ``low`` a multiple of ``piece``."""
     for block in blocks:
         low, high = max(start, block.place.start), min(stop, block.place.stop)
         if low >= high:
             continue
-        first = (low - block.place.start) // block.width // PIECE * PIECE
+        first = (low - block.place.start) // block.width // piece * piece
         last = -(-(high - block.place.start) // block.width)
-        yield block, first, min(-(-last // PIECE) * PIECE, block.rows)
+        yield block, first, min(-(-last // piece) * piece, block.rows)

@@ -7,9 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.core import gpu
 from neuro_cli.core.layout import Place
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
+
+# outputs of a member, beyond which a product with its own weights costs less than the centre's product and the noise's
+MANY_POINTS = 32
 
 
 class DensePerturbation(Perturbation):
@@ -17,6 +21,25 @@ class DensePerturbation(Perturbation):
 
     def __init__(self, noise: Tensor, rows: MemberBatch) -> None:
         self._noise, self.rows = noise, rows
+
+    def layer(
+        self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
+    ) -> Tensor | None:
+        kernels, geometry, rows = gpu.layer_kernels(x), operator.geometry, self.rows
+        channels = x.shape[operator.channel]
+        if kernels is None or operator.transposed or x[0].numel() // channels * rows.examples < MANY_POINTS:
+            return None
+        if geometry is not None and geometry.groups > 1:
+            return None
+        noise = self._noise[:, place.start : place.stop]
+        centre = (weight.permute(0, 2, 3, 1) if _taps_first(place) else weight).reshape(-1)
+        made = torch.empty(len(rows.scales), *noise.shape, dtype=weight.dtype, device=weight.device)
+        for side, scale in zip(made, rows.scales, strict=True):
+            torch.add(centre, noise, alpha=scale, out=side)
+        vectors = None if shift is None else self.vectors(shift)
+        shape = rows.directions, rows.examples
+        whole: Tensor = kernels.layer(x, _shaped(made.flatten(0, 1), place), None, bias, vectors, rows.scales, shape, geometry)
+        return whole
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         rows, weights = self.rows, self.values(place)
@@ -42,12 +65,21 @@ class DensePerturbation(Perturbation):
 
     def values(self, place: Place) -> Tensor:
         if self._noise.device.type != "cpu":  # views, where a stack would launch a copy for thousands of directions
-            piece = self._noise[:, place.start : place.stop]
-            if len(place.shape) == 4 and place.channels_last:
-                out, inner, height, width = place.shape
-                return piece.unflatten(1, (out, height, width, inner)).permute(0, 1, 4, 2, 3)
-            return piece.unflatten(1, place.shape)
+            return _shaped(self._noise[:, place.start : place.stop], place)
         return torch.stack([place.view(row) for row in self._noise])
+
+
+def _taps_first(place: Place) -> bool:
+    """Whether the inputs of a tap lie side by side in the flat vector."""
+    return len(place.shape) == 4 and place.channels_last
+
+
+def _shaped(piece: Tensor, place: Place) -> Tensor:
+    """Rows (B, values) of a flat vector as parameters, (B, *shape), without a copy."""
+    if not _taps_first(place):
+        return piece.unflatten(1, place.shape)
+    out, inner, height, width = place.shape
+    return piece.unflatten(1, (out, height, width, inner)).permute(0, 1, 4, 2, 3)
 
 
 class Dense(Sampler):

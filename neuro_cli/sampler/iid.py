@@ -13,7 +13,7 @@ class Iid(Dense):
     """Perturbations N(0, I), one draw of M numbers a direction: option ``iid``, and ``antithetic`` with members in pairs."""
 
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
-        return self.noise.draw(generation, range(first, first + count)).to(dtype)
+        return self.noise.draw(generation, range(first, first + count), dtype=dtype)
 
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None

@@ -8,11 +8,13 @@ Vectors (biases, scales of norms) are N(0, I).
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.core import gpu
 from neuro_cli.core.checks import integer
 from neuro_cli.core.compiled import block_kernels
 from neuro_cli.core.layout import Place
@@ -40,12 +42,28 @@ class LowRank(Structured):
     def factors(self, generation: int, directions: Sequence[int]) -> Tensor:
         return self.noise.draw(generation, directions, 0, self._columns, FACTOR_STREAM)
 
+    def rounded_factors(self, generation: int, directions: range, dtype: torch.dtype) -> Tensor:
+        if self.noise.device.type == "cpu" or dtype == torch.float64:
+            return self.factors(generation, directions)
+        return self.noise.draw(generation, directions, 0, self._columns, FACTOR_STREAM, dtype)
+
+    def whole_sum(self, target: BlockSum, factors: Tensor, weights: Tensor, out: Tensor) -> bool:
+        if target.block.vector or target.moment == 2:
+            return False
+        rows, columns = self.vectors_of(target.block, factors, torch.float32)
+        weighted = rows[:, :, target.low : target.high] * weights.float()[:, None, None]
+        # small sums of many directions are split among programs by the library's own product
+        product = gpu.product if out.numel() >= LARGE_SUM else torch.mm
+        product(weighted.flatten(0, 1).T, columns.flatten(0, 1), out=out.view(-1, target.block.width))
+        return True
+
     def vectors_of(self, block: Block, factors: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
         part = factors[:, block.first : block.first + self.factor_columns(block)].to(dtype)
         middle = self.rank * block.rows
         rows, columns = part[:, :middle], part[:, middle:]
-        return rows.unflatten(1, (self.rank, -1)) / math.sqrt(self.rank), columns.unflatten(1, (self.rank, -1))
+        rows = rows.unflatten(1, (self.rank, -1))
+        return rows / math.sqrt(self.rank) if self.rank > 1 else rows, columns.unflatten(1, (self.rank, -1))
 
     def block_noise(
         self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype, lines: Tensor | None = None
@@ -97,10 +115,45 @@ class LowRank(Structured):
         return LowRankPerturbation(self, generation, first, rows, dtype)
 
 
+LARGE_SUM = 2**18
+# of a convolution that is done with the members' own weights: outer products that are made again for each block of outputs
+SMALL_RANK, SMALL_CHANNELS, MANY_POINTS = 4, 64, 32
+
+
 class LowRankPerturbation(StructuredPerturbation):
     """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs; a first if transposed."""
 
     sampler: LowRank
+
+    def layer(
+        self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
+    ) -> Tensor | None:
+        kernels = gpu.layer_kernels(x)
+        if kernels is None or operator.transposed:
+            return None
+        factors = self.sampler.vectors_of(self.block(place), self.factors, self.dtype)
+        vectors = None if shift is None else self.vectors(shift)
+        if operator.geometry is None:
+            return self._linear(kernels, x, weight, bias, vectors, factors) if len(x) == self.rows.count else None
+        points = x[0, 0].numel() * self.rows.examples
+        small = max(weight.shape[:2]) <= SMALL_CHANNELS and self.sampler.rank <= SMALL_RANK and points >= MANY_POINTS
+        if not small or operator.geometry.groups > 1 or not kernels.one_stride(weight):
+            return None
+        rows, block = (self.rows.directions, self.rows.examples), self.block(place)
+        order = (1, block.inner) if block.inner_last else (block.spatial, 1)
+        made: Tensor = kernels.layer(x, weight, factors, bias, vectors, self.rows.scales, rows, operator.geometry, order)
+        return made
+
+    def _linear(
+        self, kernels: Any, x: Tensor, weight: Tensor, bias: Tensor | None, vectors: Tensor | None, factors: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """The noise's share first, then the centre's product on top of it: it is read where the product is written anyway."""
+        rows, columns = factors
+        maps = self.rows.projected(x, columns).view(len(x), -1, rows.shape[1])
+        made = kernels.spread(maps, rows, bias, vectors, self.rows.scales, (self.rows.directions, self.rows.examples))
+        made.flatten(0, 1).addmm_(x.reshape(-1, x.shape[-1]), weight.flatten(1).T)
+        whole: Tensor = made.view(*x.shape[:-1], -1)
+        return whole
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)

@@ -68,6 +68,10 @@ def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
     if index.device.type == "cpu":
         row_kernels.counts(index.numpy(), weights.numpy(), into.numpy())
         return
+    kernels = gpu.row_kernels(weights)
+    if kernels is not None and into.is_contiguous():
+        kernels.count_places(index, weights, into)
+        return
     lines = torch.arange(index.shape[1], device=index.device).expand_as(index)
     into.index_put_((lines, index.long()), weights[:, None].expand_as(index), accumulate=True)
 

@@ -40,6 +40,10 @@ class Structured(BlockSums):
     ) -> None:
         """Write ``base`` plus and minus ``scale`` times the block's noise on a CPU, by compiled loops; scale as long or (1,)."""
 
+    def rounded_factors(self, generation: int, directions: range, dtype: torch.dtype) -> Any:
+        """The factors as a forward pass in ``dtype`` needs them."""
+        return self.factors(generation, directions)
+
     def address_of(self, generation: int, direction: int) -> Address:
         """Address of the noise that a direction shares with others."""
         return Address(generation, self.period_of(direction))
@@ -73,7 +77,7 @@ class StructuredPerturbation(Perturbation):
         self.sampler, self.rows, self.dtype = sampler, rows, dtype
         self.address = sampler.address_of(generation, first)
         assert self.address == sampler.address_of(generation, first + rows.directions - 1)
-        self.factors = sampler.factors(generation, range(first, first + rows.directions))
+        self.factors = sampler.rounded_factors(generation, range(first, first + rows.directions), dtype)
 
     def block(self, place: Place) -> Block:
         found: Block = self.sampler.blocks[place.name]

@@ -23,7 +23,7 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 # values of the largest activation of a chunk: what stays near a CPU's cache, and what keeps a GPU busy
-ACTIVATION = {"cpu": 2**21, "cuda": 2**27}
+ACTIVATION = {"cpu": 2**21, "cuda": 2**28}
 ROWS = {"cpu": (32, 512), "cuda": (256, 2**17)}  # least and most rows of a chunk
 CHUNKS = {"cpu": 2, "cuda": 1}  # at least, so that two threads have something to share
 NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
@@ -95,19 +95,28 @@ class BatchedScorer(Scorer):
         shared = None if settings.per_example else self.task.batch(generation, 0, self.examples)
         sigma = float(proposal.scale)
 
-        def run(chunk: int) -> None:
-            low = chunk * self._length
-            high = min(low + self._length, sampler.directions)
-            sums = self._chunk(generation, low, high, sigma, shared)
+        def bounds(chunk: int) -> tuple[int, int]:
+            return chunk * self._length, min((chunk + 1) * self._length, sampler.directions)
+
+        def keep(chunk: int, sums: np.ndarray) -> None:
+            low, high = bounds(chunk)
             by_member = sums.swapaxes(0, 1).reshape(-1, sums.shape[-1])  # both sides of a direction side by side
             # of a chunk that is worked out whole, the rows of this rank's members
             a, b = max(low * self._sides, members.start), min(high * self._sides, members.stop)
             out[a - members.start : b - members.start] = by_member[a - low * self._sides : b - low * self._sides]
 
-        settings.threads.map(run, range(first // self._length, last // self._length + 1))
+        chunks = range(first // self._length, last // self._length + 1)
+        if settings.device.type == "cpu":
+            settings.threads.map(lambda n: keep(n, self._chunk(generation, *bounds(n), sigma, shared).numpy()), chunks)
+            return out
+        # a device works on one chunk while the next one is put together: nothing waits for it before all are under way
+        made = [self._chunk(generation, *bounds(chunk), sigma, shared) for chunk in chunks]
+        with settings.clock.phase("forward"):
+            for chunk, sums in zip(chunks, made, strict=True):
+                keep(chunk, sums.cpu().numpy())
         return out
 
-    def _chunk(self, generation: int, low: int, high: int, sigma: float, shared: Batch | None) -> np.ndarray:
+    def _chunk(self, generation: int, low: int, high: int, sigma: float, shared: Batch | None) -> Tensor:
         """Sums (S, D, C) of directions [low, high)."""
         start = time.perf_counter()
         settings = self.settings
@@ -125,7 +134,7 @@ class BatchedScorer(Scorer):
                 scores = self.task.example_scores(module, batch)
         finally:
             self._modules.put(module)
-        sums = scores.view(len(rows.scales), high - low, self.examples, -1).sum(2, dtype=torch.float64).cpu().numpy()
+        sums = scores.view(len(rows.scales), high - low, self.examples, -1).sum(2, dtype=torch.float64)
         settings.clock.add("sample", drawn - start, settings.threads.count)
         settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
         return sums

@@ -17,9 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from neuro_cli.core import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of
+from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 
 
 class PerturbedForward(TorchFunctionMode):
@@ -65,7 +66,9 @@ class PerturbedForward(TorchFunctionMode):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
         # a module may have folded points into the batch, (n points, ..): a member's own points stay together
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
-        made = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
+        made = self._whole(LinearOperator(), x, weight, bias)
+        if made is None:
+            made = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
         return made.reshape(rows, *made.shape[2:]) if rows > count else made
 
     def conv2d(
@@ -78,8 +81,19 @@ class PerturbedForward(TorchFunctionMode):
         if place is not None and place.groups != groups:
             raise Unsupported(f"a convolution of {groups} groups with the weight of {place.groups}")
         geometry = geometry_of(weight, stride, padding, dilation, groups)
+        whole = self._whole(ConvolutionOperator(geometry), input, weight, bias)
+        if whole is not None:
+            return whole
         made = F.conv2d(input, weight, bias, geometry.stride, geometry.padding, geometry.dilation, groups)
         return self._layer(ConvolutionOperator(geometry), made, input, weight, bias)
+
+    def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        """The layer for all members by the sampler's own way, where it has one."""
+        place = self._place(weight)
+        made = None if place is None else self._noise.layer(place, self._place(bias), x, weight, bias, operator)
+        if made is not None:
+            self.largest = max(self.largest, made[0].numel(), x[0].numel())
+        return made
 
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         self.largest = max(self.largest, y[0].numel(), x[0].numel())
@@ -122,6 +136,18 @@ class PerturbedForward(TorchFunctionMode):
         # the biased variance, with which batch norm normalises
         variance, mean = torch.var_mean(split, dimensions, correction=0, keepdim=True)
         return ((split - mean) * torch.rsqrt(variance + eps)).view(x.shape)
+
+    def max_pool2d(
+        self, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        kernels = gpu.layer_kernels(input) if input.dim() == 4 and not (ceil_mode or return_indices) else None
+        if kernels is None or numbers(padding, 2) != (0, 0) or numbers(dilation, 2) != (1, 1):
+            plain: Any = F.max_pool2d  # one function of two shapes of answers
+            return plain(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        window = numbers(kernel_size, 2)
+        made: Tensor = kernels.pooled(input, window, numbers(stride, 2) if stride else window)
+        return made
 
     def layer_norm(
         self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
@@ -168,9 +194,10 @@ def _has_tensor(made: Any) -> bool:
 
 
 # functions by which modules of torch.nn call these operations
-HANDLERS: dict[Callable[..., Any], Callable[..., Tensor]] = {
+HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.linear: PerturbedForward.linear,
     F.conv2d: PerturbedForward.conv2d,
+    F.max_pool2d: PerturbedForward.max_pool2d,
     F.batch_norm: PerturbedForward.batch_norm,
     F.layer_norm: PerturbedForward.layer_norm,
     F.group_norm: PerturbedForward.group_norm,

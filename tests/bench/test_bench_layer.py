@@ -149,6 +149,7 @@ def test_the_formula_of_memory_is_what_is_counted(node, sides):
             assert numbers == weights + 20 * {"both": a + b, "outputs": b, "inputs": a}[sides]
     assert noise_numbers(subject(linear([64, 40], 20)).sampler(IID | {"antithetic": False}, 20)) == (20 * 2560, 4 * 20 * 2560)
     assert noise_numbers(subject(linear([64, 40], 20)).sampler(IID | {"antithetic": True}, 20))[0] == 10 * 2560
+    assert noise_numbers(subject(linear([64, 40], 20)).sampler(IID | {"antithetic": False}, 20), 2)[1] == 2 * 20 * 2560
 
 
 @pytest.mark.parametrize("make", [lambda: torch.ones(2**24), lambda: np.ones(2**24, np.float32)], ids=["torch", "numpy"])

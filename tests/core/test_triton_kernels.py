@@ -13,7 +13,7 @@ from neuro_cli.core import gpu
 
 PROGRAM = Path(__file__).with_name("triton_program.py")
 FAMILIES = {"words", "normals", "combine", "flip", "add_flipped", "gather", "add_scattered", "add_outer"}
-FAMILIES |= {"projected", "filtered", "placed_sum"}
+FAMILIES |= {"projected", "filtered", "placed_sum", "weighted_signs", "count_places", "layer", "spread", "pooled"}
 DEVICES = [
     pytest.param("cpu", id="interpreter", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="compiled for this GPU")),
     pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")),
@@ -29,7 +29,7 @@ def test_every_kernel_gives_what_its_definition_gives(device):
     assert done.returncode == 0, done.stderr[-2000:]
     differences = json.loads(done.stdout)
     assert {name.split()[0] for name in differences} == FAMILIES
-    exact = ("words", "normals", "flip", "gather")
+    exact = ("words", "normals", "flip", "gather", "weighted_signs", "pooled")
     wrong = {name: value for name, value in differences.items() if value > (0 if name.split()[0] in exact else 2e-5)}
     assert not wrong
 

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core import philox, triton_noise, triton_rows
-from neuro_cli.core.rows import Geometry, MemberBatch
+from neuro_cli.core import philox, triton_layers, triton_noise, triton_rows
+from neuro_cli.core.rows import Geometry, MemberBatch, random_signs
 
 SCALES, DIRECTIONS, EXAMPLES = (0.5, -0.25), 2, 2
 COUNT = len(SCALES) * DIRECTIONS * EXAMPLES
@@ -39,6 +40,8 @@ def noise(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
         made = triton_noise.draw(*where, law=True)
         normals = philox.normals(words)
         yield f"normals {start}", made.view(torch.int32).long(), normals.view(torch.int32).long()
+        made = triton_noise.draw(*where, law=True, dtype=torch.float16)
+        yield f"normals half {start}", made.view(torch.int16).long(), normals.half().view(torch.int16).long()
         weights = torch.linspace(-1, 2, len(directions), dtype=torch.float64)
         for square, moment in ((False, normals.double()), (True, normals.double() ** 2 - 1)):
             yield f"combine {start}", triton_noise.combine(*where, weights.to(device), square), weights @ moment
@@ -101,9 +104,81 @@ def placed(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
         yield f"placed_sum {square}", triton_rows.placed_sum(*where, (2, 13, 14, 310), square), wanted[2:13]
 
 
+def of_words(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Signs with weights, and weights of those that put a thing somewhere."""
+    words = torch.randint(0, 2**32, (70, 3), generator=torch.Generator().manual_seed(2)).to(torch.uint32)
+    weights = normal(70)
+    made = triton_rows.weighted_signs(words.to(device)[:, 1:], 50, weights.to(device))
+    yield "weighted_signs", made, random_signs(words[:, 1:], 50, torch.float32) * weights[:, None]
+    index = torch.stack([torch.randperm(40)[:9] for _ in range(70)]).to(torch.int32)
+    into, wanted = normal(9, 40), normal(9, 40).double()
+    wanted.index_put_((torch.arange(9).expand(70, 9), index.long()), weights.double()[:, None].expand(70, 9), accumulate=True)
+    there = into.to(device)
+    triton_rows.count_places(index.to(device), weights.to(device), there)
+    yield "count_places", there, wanted
+
+
+def one_by_one(
+    x: Tensor, weight: Tensor, factors: tuple[Tensor, Tensor] | None, bias: Tensor, shift: Tensor, geometry: Geometry | None
+) -> Tensor:
+    """Outputs of every member by itself, in float64; a ``weight`` for each or for all."""
+    x = x.double() if len(x) == COUNT else torch.cat([x.double()] * 2)
+    own = weight.dim() > (2 if geometry is None else 4)
+    made = []
+    for member, rows in enumerate(x.split(EXAMPLES)):
+        scale, direction = SCALES[member // DIRECTIONS], member % DIRECTIONS
+        mine = (weight[member] if own else weight).double()
+        if factors is not None:
+            step = factors[0][direction].double().T @ factors[1][direction].double()
+            taps = mine.shape[2:]
+            mine = mine + scale * (step if geometry is None else step.view(len(mine), *taps, -1).movedim(-1, 1))
+        both = bias.double() + scale * shift[direction].double()
+        options = () if geometry is None else (geometry.stride, geometry.padding, geometry.dilation)
+        made.append(F.linear(rows, mine, both) if geometry is None else F.conv2d(rows, mine, both, *options))
+    return torch.cat(made)
+
+
+def layers(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Layers with the members' weights: kept ones, and the centre's with outer products."""
+    geometries = (
+        (3, 20, (3, 3), Geometry(padding=(1, 1))),
+        (18, 7, (5, 2), Geometry((2, 1), (2, 0), (1, 2))),
+        (40, 70, (), None),
+    )
+    for inputs, outputs, kernel, geometry in geometries:
+        shape = (5, inputs) if geometry is None else (inputs, 7, 6)
+        for rank, rows in ((0, COUNT), (0, COUNT // 2), (2, COUNT // 2)):
+            x, bias, shift = normal(rows, *shape), normal(outputs), normal(DIRECTIONS, outputs)
+            members = () if rank else (len(SCALES) * DIRECTIONS,)
+            weight = normal(*members, outputs, *kernel, inputs)  # the inputs of a tap side by side
+            weight = weight.movedim(-1, len(members) + 1) if geometry else weight
+            width = weight[0].numel() if rank else 0
+            factors = (normal(DIRECTIONS, rank, outputs), normal(DIRECTIONS, rank, width)) if rank else None
+            there = None if factors is None else (factors[0].to(device), factors[1].to(device))
+            x = laid("channels_last", x, "cpu") if geometry else x
+            given = (x.to(device), weight.to(device), there, bias.to(device), shift.to(device))
+            made = triton_layers.layer(*given, SCALES, ROWS, geometry, (1, inputs))
+            yield f"layer {inputs} {rank} {rows}", made / 10, one_by_one(x, weight, factors, bias, shift, geometry) / 10
+            if rank and geometry:  # a weight in the order of its shape, which is not that of its noise
+                made = triton_layers.layer(given[0], given[1].contiguous(), *given[2:], SCALES, ROWS, geometry, (1, inputs))
+                yield f"layer ordered {inputs}", made / 10, one_by_one(x, weight, factors, bias, shift, geometry) / 10
+    for window, stride in (((2, 2), (2, 2)), ((3, 2), (1, 2))):
+        x = normal(COUNT, 5, 7, 6)
+        x[1, 2, 3, 3] = float("nan")
+        wanted = F.max_pool2d(x, window, stride)
+        for kind in ("images", "channels_last"):
+            made = triton_layers.pooled(laid(kind, x, device), window, stride)
+            yield f"pooled {kind}", made.nan_to_num(99.0), wanted.nan_to_num(99.0)
+    maps, factors, bias, shift = normal(COUNT, 3, 2), normal(DIRECTIONS, 2, 1100), normal(1100), normal(DIRECTIONS, 1100)
+    made = triton_layers.spread(*(t.to(device) for t in (maps, factors, bias, shift)), SCALES, ROWS)
+    rows = MemberBatch(SCALES, DIRECTIONS, EXAMPLES)
+    wanted = rows.add_outer((bias.double() + torch.zeros(COUNT, 3, 1100)), maps.double(), factors.double(), -1)
+    yield "spread", made, rows.add_vectors(wanted, shift.double(), -1)
+
+
 def main(device: str) -> None:
     found = {}
-    for family in (noise, row_operations, projections, placed):
+    for family in (noise, row_operations, projections, placed, of_words, layers):
         for name, made, wanted in family(device):
             assert made.shape == wanted.shape, name
             found[name] = float((made.cpu().double() - wanted.double()).abs().max())

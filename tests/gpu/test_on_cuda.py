@@ -40,6 +40,12 @@ def test_noise_on_cuda_has_the_bits_of_the_cpu(directions):
     assert torch.equal(there.draw_whole(4, 2, FACTOR_STREAM).cpu(), here.draw_whole(4, 2, FACTOR_STREAM))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_noise_in_half_precision_is_that_of_the_cpu_rounded(dtype):
+    here, there = pair_of_noises()
+    assert torch.equal(there.draw(3, range(4), 10, 4000, dtype=dtype).cpu(), here.draw(3, range(4), 10, 4000).to(dtype))
+
+
 def test_sums_of_noise_on_cuda_are_those_of_the_cpu():
     here, there = pair_of_noises()
     weights = np.random.default_rng(1).standard_normal((2, 40))

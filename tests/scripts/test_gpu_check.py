@@ -28,7 +28,7 @@ def test_without_a_gpu_it_says_so_in_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--only", "tables,tabels"], "neuro: gpu_check: --only tabels: must be among tests, generation, evosax, noise, "),
+        (["--only", "noise,tabels"], "neuro: gpu_check: --only tabels: must be among tests, generation, evosax, noise, "),
         (["--data", "/no/such/folder"], "neuro: gpu_check: --data /no/such/folder: no MNIST/raw there"),
         (["--folders", "x"], "neuro: gpu_check: unrecognized arguments: --folders x"),
     ],

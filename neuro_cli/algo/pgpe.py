@@ -52,6 +52,11 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         every = len(centre) if self.sigma_learning_rate else 1
         self._scale = torch.full((every,), self.sigma, dtype=torch.float32, device=centre.device)
 
+    @property
+    def needs_parameters(self) -> str | None:
+        learns = "learns a step size of each parameter from the squares of its noise (not with algo.sigma_learning_rate=0)"
+        return learns if self.sigma_learning_rate else None
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self.centre, self._scale)
 

@@ -21,6 +21,10 @@ class SeedSteps(CentreAlgorithm):
     def centre(self) -> Tensor:
         return self._centre
 
+    @property
+    def needs_parameters(self) -> str | None:
+        return "passes members on as seeds, and noise on activations needs their examples too"
+
     def proposal(self) -> Proposal:
         """Proposal of the present iteration: every member is the centre plus sigma times its noise."""
         return Proposal.around(self._centre, self.sigma)

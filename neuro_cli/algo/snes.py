@@ -52,6 +52,10 @@ class SNES(PopulationAlgorithm):
     def centre(self) -> Tensor:
         return self._centre
 
+    @property
+    def needs_parameters(self) -> str | None:
+        return "learns a step size of each parameter from the squares of its noise"
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self._centre, self._scale)
 

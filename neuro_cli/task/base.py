@@ -116,6 +116,13 @@ class Task(ABC):
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         """Scores (B, C) float32 of every example of ``batch``. Runs without gradients. Thread-safe."""
 
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        """Scores (B, C) of every example, or (B, T, C) of each of its T tokens, for samplers with noise of an example's own.
+
+        The same sums as :meth:`example_scores`, in finer parts where there are any. Runs without gradients. Thread-safe.
+        """
+        return self.example_scores(module, batch)
+
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         """Sums over the examples of ``batch``, shape (C,) float64."""
         return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()

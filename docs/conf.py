@@ -30,7 +30,7 @@ NAVIGATION = {
         "docs/security", "docs/troubleshooting",
     ],
     "Systems": [
-        "docs/darwinn", "docs/noise_reuse", "docs/distributed_evolution", "docs/reinforcement_learning", "docs/ensembles",
+        "docs/darwinn", "docs/noise_reuse", "docs/activation_noise", "docs/distributed_evolution", "docs/reinforcement_learning", "docs/ensembles",
         "docs/architecture_search", "docs/own_tasks",
     ],
     "Results": ["docs/performance", "docs/reproduce", "docs/results/gpu"],

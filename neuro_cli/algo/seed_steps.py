@@ -23,7 +23,7 @@ class SeedSteps(CentreAlgorithm):
 
     @property
     def needs_parameters(self) -> str | None:
-        return "passes members on as seeds, and noise on activations needs their examples too"
+        return "passes members on as seeds, from which noise on activations cannot be made again without their examples"
 
     def proposal(self) -> Proposal:
         """Proposal of the present iteration: every member is the centre plus sigma times its noise."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.layout import Place
-from neuro_cli.scoring.own_weights import OwnWeights
+from neuro_cli.scoring.own_weights import OwnWeights, root_mean_square
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller steps of a loss
 
@@ -62,7 +62,7 @@ class NoisyLayer:
 
     def set_relative(self) -> None:
         """Set the scale with which noise adds the root mean square of the outputs to them."""
-        size = max(float(self.outputs.double().square().mean().sqrt()), FLOOR)
+        size = max(root_mean_square(self.outputs), FLOOR)
         self.scale = size if self.own is None else size / self.own.gain
 
     def delta(self, noise: Tensor, sigma: float) -> Tensor:

@@ -80,7 +80,16 @@ def attention(
     return weights.softmax(-1) @ value
 
 
-INSTEAD: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention}
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """Batch norm that leaves the running statistics as they are: a pass with noise has nothing to say of them."""
+    running = (None, None) if training else (running_mean, running_var)
+    return torch.batch_norm(input, weight, bias, *running, training, momentum, eps, cudnn_enabled)
+
+
+INSTEAD: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention, torch.batch_norm: batch_norm}
 
 
 def scores_with(clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, whole: bool) -> Tensor:

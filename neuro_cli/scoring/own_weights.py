@@ -15,6 +15,10 @@ from torch import Tensor
 from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 
+def root_mean_square(x: Tensor) -> float:
+    return float(torch.linalg.vector_norm(x)) / math.sqrt(x.numel())
+
+
 class OwnWeights(ABC):
     """``width``: n. ``gain``: root mean square that noise of variance 1 adds to the outputs."""
 
@@ -36,7 +40,7 @@ class _Matrix(OwnWeights):
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, shape: torch.Size) -> None:
         self._x, self._weight, self._bias, self._shape = x, weight, bias is not None, shape
         self.width = weight.numel() + (len(weight) if self._bias else 0)
-        self.gain = math.sqrt(float(x.double().square().sum(1).mean()) + self._bias)
+        self.gain = math.sqrt(x.shape[1] * root_mean_square(x) ** 2 + self._bias)
 
     def delta(self, noise: Tensor) -> Tensor:
         weights, biases = noise.split([self._weight.numel(), self.width - self._weight.numel()], dim=2)
@@ -71,7 +75,7 @@ class AffineWeights(OwnWeights):
         self._normal, self._given, self._shape = normal, [p for p in (weight, bias) if p is not None], shape
         self._scaled, self._shifted = weight is not None, bias is not None
         self.width = sum(parameter.numel() for parameter in self._given)
-        self.gain = math.sqrt(self._scaled * float(normal.double().square().mean()) + self._shifted) or 1.0
+        self.gain = math.sqrt(self._scaled * root_mean_square(normal) ** 2 + self._shifted) or 1.0
 
     def delta(self, noise: Tensor) -> Tensor:
         parts = [part.unflatten(2, self._shape) for part in noise.split([p.numel() for p in self._given], dim=2)]

@@ -80,6 +80,8 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
     usual = {name: composed(verb=verb)[name] for name in others}
     if option == "ensemble":  # no population: its method is another by default
         usual["distribution"] = option_of("distribution", "logits_allreduce")
+    if option == "activation":  # what is not ranked suits it
+        usual["algo"] = composed("algo=forward_gradient")["algo"]
     assert others == usual
 
 

@@ -111,6 +111,17 @@ class Sentence(Words):
         return super().forward(x).mean(1)
 
 
+class Normed(nn.Module):
+    """Batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.norm, self.b = nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3), nn.Linear(108, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(torch.tanh(self.norm(self.a(x))).flatten(1))
+
+
 NETWORKS = {
     "mlp": (mlp, Made((5,), 3, 6, same=True)),
     "cnn": (cnn, Made((2, 6, 6), 3, 4, same=True)),
@@ -145,6 +156,17 @@ def test_the_mean_of_many_estimates_is_the_gradient(name, way):
     parts = bound(*NETWORKS[name], draws=DRAWS, **WAYS[way])
     estimates = torch.stack([estimate(parts, generation) for generation in range(GENERATIONS)])
     stands_on(estimates.mean(0), estimates.std(0), gradient(parts))
+
+
+def test_batch_norm_goes_side_by_side_and_leaves_out_what_examples_are_to_each_other(caplog):
+    """Of the layers behind it nothing; those before get the whole estimate of many examples nearly right."""
+    with caplog.at_level("INFO"):
+        parts = bound(Normed, Made((2, 6, 6), 3, 16, same=True), draws=100)
+    assert "each pass begins at its noisy layer, 32 passes side by side" in caplog.text
+    made, right = estimate(parts), gradient(parts)
+    assert float(F.cosine_similarity(made, right, dim=0)) > 0.8
+    last = slice(-(108 * 3 + 3), None)
+    assert float(F.cosine_similarity(made[last], right[last], dim=0)) > 0.95
 
 
 def test_rewards_a_token_leave_out_only_what_goes_from_one_token_to_another():

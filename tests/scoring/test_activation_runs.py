@@ -43,7 +43,10 @@ def test_a_network_of_ones_own_trains_without_another_key_and_resumes_with_the_s
 
 
 def test_accuracy_is_a_fitness_too():
-    small = {"_target_": "torch.nn.Sequential", "_args_": [{"_target_": "torch.nn.Flatten"}, {"_target_": "torch.nn.Linear", "in_features": 64, "out_features": 10}]}
+    small = {
+        "_target_": "torch.nn.Sequential",
+        "_args_": [{"_target_": "torch.nn.Flatten"}, {"_target_": "torch.nn.Linear", "in_features": 64, "out_features": 10}],
+    }
     setting = ("sampler=activation", "task.fitness=accuracy", "algo.sigma=0.5", "sampler.draws=16", "threads=1")
     parts = build(Options(composed(*setting) | {"model": small}), SingleProcess())
     reports = [parts.distribution.step(generation) for generation in range(80)]

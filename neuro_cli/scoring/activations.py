@@ -54,7 +54,8 @@ class ActivationScorer(Scorer):
         self._found: Found = tried(settings, centre, sampler.space)
         sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
         rows = sampler.passes * settings.batch_size
-        self._block = min(sampler.draws, max(1, chunk_rows(self._found.largest, settings.device, sampler.draws * rows) // rows))
+        most = chunk_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
+        self._block = min(sampler.draws, max(1, most))
         self._start = centre
         self._pass: _Pass | None = None
         self._say()

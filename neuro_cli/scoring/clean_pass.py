@@ -21,7 +21,10 @@ from neuro_cli.scoring import recurrent
 from neuro_cli.scoring.bodies import body
 from neuro_cli.scoring.operators import Unsupported
 
+LAYER = "_neuro_layer"  # attribute of the outputs of a layer: its number
 DATA = "_neuro_data"  # attribute of tensors that depend on the examples
+# give nothing but zeros below zero, so that noise there changes no fitness
+RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
 ROUNDED = frozenset((torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil))
 IN_STEPS = {
     getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
@@ -92,6 +95,12 @@ class FoundLayer:
     raw: Tensor
     places: Sequence[Place]
     parameters: Sequence[Tensor]
+    users: list[Callable[..., Any]] = field(default_factory=list)  # calls that get the outputs
+
+    @property
+    def rectified(self) -> bool:
+        """Whether rectifiers alone get the outputs."""
+        return bool(self.users) and all(user in RECTIFIERS for user in self.users)
 
 
 @dataclass
@@ -140,6 +149,10 @@ class CleanMode(TorchFunctionMode):
                 call.apart = True
                 with self:
                     return inner(*args, **kwargs)
+        for tensor in tensors(given):
+            number = getattr(tensor, LAYER, None)
+            if number is not None:
+                self.noted.layers[number].users.append(func)
         made = self._made(func, args, kwargs, call, of_data, of_weights)
         call.made, call.version = made, made._version if isinstance(made, Tensor) else 0
         return with_mark(made) if of_data else made
@@ -168,7 +181,9 @@ class CleanMode(TorchFunctionMode):
         self.noted.layers.append(
             FoundLayer(func, args, kwargs, made, [place for _, place in found], [parameter for parameter, _ in found])
         )
-        return made.detach()
+        outputs = made.detach()
+        setattr(outputs, LAYER, call.layer)
+        return outputs
 
 
 def _leaves(made: Tensor) -> list[int]:

@@ -47,18 +47,21 @@ class NoisyLayer:
 
     ``raw``: its outputs, with autograd's graph from them to the parameters and no further; ``places`` and ``parameters``: of all
     in that graph. ``own``: how noise of an example's own weights enters, None where only outputs are perturbed.
-    ``scale``: of the noise in units of sigma. ``width``: n.
+    ``rectified``: only a rectifier gets the outputs. ``scale``: of the noise in units of sigma. ``width``: n.
     """
 
     def __init__(
-        self, raw: Tensor, axes: Axes, places: Sequence[Place], parameters: Sequence[Tensor], own: OwnWeights | None, rewards: int
-    ) -> None:
+        self, raw: Tensor, axes: Axes, places: Sequence[Place], parameters: Sequence[Tensor], own: OwnWeights | None,
+        rewards: int, rectified: bool = False,
+    ) -> None:  # fmt: skip
         self._raw, self.axes, self.rewards = raw, axes, rewards
         self.outputs = raw.detach()
         self.places, self._parameters, self.own = tuple(places), list(parameters), own
         self.examples = self.outputs.shape[axes.examples] // axes.fold
         self.width = own.width if own is not None else self.outputs.numel() // self.examples
         self.scale = 1.0
+        # noise where a rectifier passes nothing on would only be noise in the estimate
+        self._alive = (self.outputs > 0).to(self.outputs.dtype) if rectified and own is None else None
 
     def set_relative(self) -> None:
         """Set the scale with which noise adds the root mean square of the outputs to them."""
@@ -68,7 +71,11 @@ class NoisyLayer:
     def delta(self, noise: Tensor, sigma: float) -> Tensor:
         """What ``noise`` (R, B, n) adds to the outputs, (R, *their shape)."""
         noise = (noise * (sigma * self.scale)).to(self.outputs.dtype)
-        return self.axes.back(noise, self.outputs) if self.own is None else self.own.delta(noise)
+        return self._on_outputs(noise) if self.own is None else self.own.delta(noise)
+
+    def _on_outputs(self, noise: Tensor) -> Tensor:
+        made = self.axes.back(noise, self.outputs)
+        return made if self._alive is None else made * self._alive
 
     def gathered(self, noise: Tensor, weights: Tensor) -> Tensor:
         """``noise`` (B, n) with ``weights`` (B, T): of each example, or of the weights' own noise the sum (n,)."""
@@ -83,7 +90,7 @@ class NoisyLayer:
         if self.own is not None:
             parts: Sequence[Tensor | None] = self.own.split(total)
         else:
-            gradient = self.axes.back(total[None], self.outputs)[0].to(self._raw.dtype)
+            gradient = self._on_outputs(total[None])[0].to(self._raw.dtype)
             parts = torch.autograd.grad(self._raw, self._parameters, gradient, retain_graph=True, allow_unused=True)
         for place, part in zip(self.places, parts, strict=True):
             if part is not None:

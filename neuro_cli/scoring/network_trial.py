@@ -78,7 +78,7 @@ def noisy_layers(calls: CleanCalls, found: Found) -> list[NoisyLayer]:
     made = []
     for layer, form in zip(calls.layers, found.layers, strict=True):
         own = own_weights(layer.func, layer.args, layer.kwargs, layer.raw, layer.parameters) if form.weights else None
-        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards))
+        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, layer.rectified))
     return made
 
 

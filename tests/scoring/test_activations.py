@@ -169,6 +169,28 @@ def test_batch_norm_goes_side_by_side_and_leaves_out_what_examples_are_to_each_o
     assert float(F.cosine_similarity(made[last], right[last], dim=0)) > 0.95
 
 
+class Rectified(nn.Module):
+    """ReLU behind one layer; behind another one beside a use that is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(5, 60), nn.Linear(60, 60), nn.Linear(60, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.b(torch.relu(self.a(x)))
+        return self.c(torch.relu(x) - 0.1 * x)
+
+
+def test_noise_stays_out_where_a_rectifier_alone_gets_the_outputs_and_passes_nothing_on():
+    parts = bound(Rectified, Made((5,), 3, 6, same=True), draws=DRAWS, space="outputs")
+    estimates = torch.stack([estimate(parts, generation) for generation in range(GENERATIONS)])
+    stands_on(estimates.mean(0), estimates.std(0), gradient(parts))
+    first, second, _ = parts.distribution.job.scorer.layers_of(GENERATIONS - 1)
+    noise = torch.ones(1, 6, 60, dtype=torch.float64)
+    assert torch.equal(first.delta(noise, 1.0)[0] > 0, first.outputs > 0)
+    assert (second.delta(noise, 1.0) > 0).all()
+
+
 def test_rewards_a_token_leave_out_only_what_goes_from_one_token_to_another():
     """Where tokens do not meet, the estimate is unbiased, and better than with one reward an example."""
     make = lambda: nn.Sequential(nn.Embedding(7, 4), nn.Tanh(), nn.Linear(4, 7))  # noqa: E731

@@ -9,8 +9,8 @@ from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from neuro_cli.core.files import config_folder
+from neuro_cli.sampler.base import Sampler
 
-SAMPLERS = sorted(path.stem for path in (config_folder() / "sampler").glob("*.yaml"))  # a new option is tested as it is there
 SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an option is small enough for a test
 
 
@@ -19,9 +19,16 @@ def sampler_of(name: str) -> tuple[str, ...]:
     return (f"sampler={name}", *SMALL.get(name, ()))
 
 
+def _class_of(name: str) -> type:
+    return get_class(str(OmegaConf.load(config_folder() / "sampler" / f"{name}.yaml")["_target_"]))
+
+
 def reuses_noise(name: str) -> bool:
-    option = OmegaConf.load(config_folder() / "sampler" / f"{name}.yaml")
-    return bool(getattr(get_class(str(option["_target_"])), "reuses_noise"))  # noqa: B009
+    return bool(getattr(_class_of(name), "reuses_noise"))  # noqa: B009
+
+
+_OPTIONS = sorted(path.stem for path in (config_folder() / "sampler").glob("*.yaml"))  # a new option is tested as it is there
+SAMPLERS = [name for name in _OPTIONS if issubclass(_class_of(name), Sampler)]  # of parameters: members are networks of their own
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:

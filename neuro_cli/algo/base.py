@@ -74,6 +74,11 @@ class CentreAlgorithm(Algorithm):
 
     uses_gradient = False  # True: trained by the gradient of the loss, not by a population
 
+    @property
+    def needs_parameters(self) -> str | None:
+        """What the algorithm does with noise that only noise of parameters allows; None where weighted sums of it suffice."""
+        return None
+
     @abstractmethod
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         """Take the initial centre (M,) float32."""

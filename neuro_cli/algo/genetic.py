@@ -58,6 +58,10 @@ class Genetic(PopulationAlgorithm):
         parent[0] = 0
         return parent
 
+    @property
+    def needs_parameters(self) -> str | None:
+        return "takes members as the next parents"
+
     def ask(self, generation: int) -> Proposal:
         self._parent = self.parent_of(generation)
         scale = torch.tensor([self.sigma_at(generation)], dtype=torch.float32, device=self._bases.device)

@@ -55,6 +55,11 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
     def sigma_at(self, generation: int) -> float:
         return float(self._scale.mean(dtype=torch.float64).float())  # rounded: sums of other threads have other last bits
 
+    @property
+    def needs_parameters(self) -> str | None:
+        learns = "learns a step size of each parameter from the squares of its noise (not with algo.sigma_learning_rate=0)"
+        return learns if self.sigma_learning_rate else None
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self.centre, self._scale)
 

@@ -24,6 +24,10 @@ class SeedSteps(CentreAlgorithm):
     def sigma_at(self, generation: int) -> float:
         return self.sigma
 
+    @property
+    def needs_parameters(self) -> str | None:
+        return "passes members on as seeds, from which noise on activations cannot be made again without their examples"
+
     def proposal(self) -> Proposal:
         """Proposal of the present iteration: every member is the centre plus sigma times its noise."""
         return Proposal.around(self._centre, self.sigma)

@@ -57,6 +57,16 @@ class SepCMAES(PopulationAlgorithm):
     def centre(self) -> Tensor:
         return self._centre
 
+    def sigma_at(self, generation: int) -> float:
+        return float((self._size * self._variance.sqrt()).mean(dtype=torch.float64).float())
+
+    def rate_at(self, generation: int) -> float:
+        return self.learning_rate
+
+    @property
+    def needs_parameters(self) -> str | None:
+        return "learns a step size of each parameter from the squares of its noise"
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self._centre, self._size * self._variance.sqrt())
 

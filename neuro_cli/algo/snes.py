@@ -58,6 +58,10 @@ class SNES(PopulationAlgorithm):
     def rate_at(self, generation: int) -> float:
         return self.learning_rate * self._schedule.factor(generation)
 
+    @property
+    def needs_parameters(self) -> str | None:
+        return "learns a step size of each parameter from the squares of its noise"
+
     def ask(self, generation: int) -> Proposal:
         return Proposal.around(self._centre, self._scale)
 

@@ -3,7 +3,8 @@
 Appendix A of "An efficient GPU implementation of Natural Evolution Strategies for deep learning", on the configured task
 and model: the cosine between the estimate from the raw fitnesses and the gradient of the loss on the same examples, at one or
 more numbers of ``correlation.steps`` in a training by SGD, for one or more ``correlation.seeds`` of weights, examples and noise.
-Every sampler scores as a run would (``layout`` included).
+Every sampler scores as a run would (``layout`` included). Noise on activations has as many draws as give an example no more
+passes than the others' members do, at least one; ``passes`` of an example stand in the file.
 """
 
 import copy
@@ -21,7 +22,9 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
 from neuro_cli.runner.options import Options
+from neuro_cli.sampler.activation import Activation
 
+ACTIVATION = "neuro_cli.sampler.activation.Activation"
 SGD = {
     "_target_": "neuro_cli.algo.sgd.SGD",
     "optimizer": {"_target_": "torch.optim.SGD", "_partial_": True, "lr": 0.05, "momentum": 0.9},
@@ -42,7 +45,8 @@ def bench_correlation(config: dict[str, Any], run: Path) -> None:
     seeds = _integers("correlation.seeds", config["seed"] if options["seeds"] is None else options["seeds"], 0)
     sigma = number("correlation.sigma", options["sigma"], above=0.0)
     config["threads"] = threads_of(config["threads"], SingleProcess(), device_of(config["device"]))
-    config["samplers"] = {name: node for name, node in config["samplers"].items() if name not in options["without"]}
+    all_of_them = config["samplers"] | (options["more"] or {})
+    config["samplers"] = {name: node for name, node in all_of_them.items() if name not in options["without"]}
     for population in options["populations"]:
         integer("correlation.populations", population, 2)
     rows: list[dict[str, Any]] = []
@@ -54,7 +58,8 @@ def bench_correlation(config: dict[str, Any], run: Path) -> None:
                 setting = copy.deepcopy(own) | {"sampler": node | {"antithetic": True}, "population": population}
                 if config["layout"] == "per_example":
                     setting["batch_size"] = population // 2 * options["examples"]
-                first = {"sampler": name, "population": population, "seed": seed}
+                passes = _passes(setting)
+                first = {"sampler": name, "population": population, "seed": seed, "passes": passes}
                 rows += [first | row for row in correlations(setting, centres, sigma, config["repeats"])]
     write(run / "correlation.csv", rows, config["threads"])
     _print(config, rows, run)
@@ -66,6 +71,21 @@ def _integers(key: str, value: Any, low: int) -> list[int]:
     if not values:
         raise ConfigError(key, value, "must be a number or a list of numbers")
     return [integer(key, each, low) for each in values]
+
+
+def _passes(setting: dict[str, Any]) -> int:
+    """Forward passes of an example in a generation; sets the draws of noise on activations so that they are no more."""
+    passes = 2 if setting["layout"] == "per_example" else int(setting["population"])
+    if setting["sampler"]["_target_"] != ACTIVATION:
+        return passes
+    parts = build(Options(copy.deepcopy(setting)), SingleProcess())
+    sampler = parts.distribution.job.sampler
+    assert isinstance(sampler, Activation)
+    each = sampler.passes * sampler.groups
+    parts.threads.close()
+    draws = max(1, passes // each)
+    setting["sampler"] |= {"draws": draws}
+    return draws * each
 
 
 def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]:

@@ -34,8 +34,8 @@ Generation = Callable[[int], dict[str, float]]
 def neuro(config: dict[str, Any]) -> Generation:
     """Time the runner's own generation; ``perturb`` is the time of sampling beyond drawing the same noise alone."""
     parts = build(Options(config), SingleProcess())
-    noise = parts.distribution.job.sampler.noise
-    units = parts.distribution.job.sampler.units(range(config["population"]))
+    noise = parts.distribution.job.parameter_sampler.noise
+    units = parts.distribution.job.parameter_sampler.units(range(config["population"]))
     piece = 64 * philox.TILE  # stays in the cache: what is timed is the drawing, not the writing
 
     def drawing(generation: int) -> float:

@@ -20,7 +20,7 @@ from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World, shares
-from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.base import BaseSampler, Sampler
 from neuro_cli.scoring.base import Scorer
 
 
@@ -30,13 +30,19 @@ class PopulationContext:
 
     world: World
     algo: CentreAlgorithm
-    sampler: Sampler
+    sampler: BaseSampler
     scorer: Scorer
     clock: Clock
     population: int
     batch_size: int
     layout: str
     columns: int
+
+    @property
+    def parameter_sampler(self) -> Sampler:
+        """The sampler where members are networks of their own."""
+        assert isinstance(self.sampler, Sampler)
+        return self.sampler
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,11 @@ class Distribution(Method):
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
+        needs = job.algo.needs_parameters
+        if job.sampler.perturbs != "parameters" and needs is not None:
+            name = type(job.algo).__name__
+            allowed = f"it perturbs no parameters, and algo={name} {needs}; openai_es, ars and pgpe do without"
+            raise ConfigError("sampler", type(job.sampler).__name__.lower(), allowed)
         if isinstance(job.algo, PopulationAlgorithm) and job.algo.needs_pairs and not job.sampler.antithetic:
             raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
         low, high = shares(job.population, job.world.size)[job.world.rank]
@@ -165,7 +176,13 @@ class Distribution(Method):
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
     def report(self, generation: int, best: float, means: np.ndarray) -> StepReport:
-        """Report of a generation with the mean scores ``means`` (C,); the task may learn from them."""
+        """Report of a generation with the mean scores ``means`` (C,), or those of the centre that they are differences to.
+
+        The task may learn from them.
+        """
+        reference = self.job.scorer.reference(generation)
+        if reference is not None:
+            means, best = reference, best + reference[0]
         self.job.scorer.task.absorb(generation, means, self.job.population)
         return StepReport(float(means[0]), float(best), self.loss_of(means), means)
 

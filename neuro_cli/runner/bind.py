@@ -14,7 +14,7 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.fabric.base import World
-from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.base import BaseSampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.task.base import Task
@@ -79,7 +79,7 @@ def bind(
     model: nn.Module,
     task: Task,
     algo: CentreAlgorithm,
-    sampler: Sampler,
+    sampler: BaseSampler,
     distribution: Distribution,
     world: World,
     threads: Threads,
@@ -95,14 +95,16 @@ def bind(
     initial = layout.flatten(model)
     device, population = initial.device, numbers.population
     sampler.bind(Noise(numbers.seed, layout.size, device, threads), population, layout)
-    if numbers.per_example and task.batch_size % sampler.directions:
+    own = sampler.perturbs != "parameters"  # noise of each example's own, whatever the layout
+    if numbers.per_example and not own and task.batch_size % sampler.directions:
         allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
         raise ConfigError("batch_size", task.batch_size, allowed)
     layout.release_storage(model)
     settings = ScoringSettings(
-        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example
+        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example or own
     )
     scorer = make_scorer(settings, initial)
+    population = scorer.population
     algo.start(initial, layout, population, numbers.seed)
     distribution.bind(
         PopulationContext(
@@ -113,7 +115,7 @@ def bind(
             clock=clock,
             population=population,
             batch_size=task.batch_size,
-            layout="per_example" if task.own_examples or numbers.per_example else "shared_batch",
+            layout="per_example" if task.own_examples or numbers.per_example or own else "shared_batch",
             columns=layout.size,
         )
     )

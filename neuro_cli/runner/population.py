@@ -30,7 +30,7 @@ class PopulationTraining(Trainable):
         self.config, self.world, self.device = parts.config, parts.world, parts.device
         self.threads, self.clock = parts.threads, parts.clock
         self.parameters = parts.layout.size
-        self.candidates = 1 if parts.algo.uses_gradient else parts.config.population
+        self.candidates = 1 if parts.algo.uses_gradient else parts.size
         self.method = parts.distribution.name
         self._meter: EfficiencyMeter | None = None
         self._measured: list[Row] = []

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from neuro_cli.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from neuro_cli.sampler.activation import Activation as Activation
+    from neuro_cli.sampler.base import BaseSampler as BaseSampler
     from neuro_cli.sampler.base import Sampler as Sampler
     from neuro_cli.sampler.iid import Iid as Iid
     from neuro_cli.sampler.low_rank import LowRank as LowRank
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from neuro_cli.sampler.sign_flip import SignFlip as SignFlip
 
 _HOMES = {
+    "Activation": "activation",
+    "BaseSampler": "base",
     "Sampler": "base",
     "Iid": "iid",
     "LowRank": "low_rank",

@@ -89,13 +89,14 @@ class Perturbation(ABC):
         """The noise of the parameter's rows index[direction] (D, k), (D, k, *shape[1:])."""
 
 
-class Sampler(ABC):
-    """Base of the samplers. ``antithetic``: members in mirrored pairs, so an even population.
+class BaseSampler(ABC):
+    """Base of all samplers. ``antithetic``: members in mirrored pairs.
 
-    ``reuses_noise``: a forward pass over many directions costs far less than one for each.
+    ``perturbs``: parameters, so that a member is a network of its own (:class:`Sampler`), or activations: then a member is a
+    forward pass of the centre's network with noise in it, and its scores are differences to the pass without.
     """
 
-    reuses_noise = False
+    perturbs = "parameters"
 
     def __init__(self, antithetic: bool = False) -> None:
         self.antithetic = boolean("sampler.antithetic", antithetic)
@@ -118,40 +119,6 @@ class Sampler(ABC):
     def directions(self) -> int:
         """Directions of noise in the whole population."""
         return self.side(self.population - 1)[0] + 1
-
-    @property
-    def noise_period(self) -> int | None:
-        """Number n of directions, [k n, (k + 1) n), that share what a :class:`Perturbation` is made of; None: all do."""
-        return None
-
-    def period_of(self, direction: int) -> int:
-        """Number of the period that a direction lies in."""
-        return direction // self.noise_period if self.noise_period else 0
-
-    def prepare(self, generation: int, directions: range) -> None:  # noqa: B027 (most samplers share nothing)
-        """Draw the noise that the directions share with all threads, before tasks of the pool need it one by one."""
-
-    def units(self, members: range) -> list[Unit]:
-        """The members grouped by direction, in order."""
-        sides: dict[int, dict[int, int]] = {}
-        for member in members:
-            direction, sign = self.side(member)
-            sides.setdefault(direction, {})[sign] = member
-        return [Unit(direction, by_sign.get(1), by_sign.get(-1)) for direction, by_sign in sides.items()]
-
-    @abstractmethod
-    def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The noise (M,) of one direction, from the sampler's definition and in plain torch operations."""
-
-    @abstractmethod
-    def perturb(
-        self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
-    ) -> None:
-        """Write base + scale * noise to ``plus`` and base - scale * noise to ``minus``, all (M,); scale (1,) or (M,)."""
-
-    @abstractmethod
-    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
-        """The noise of directions [first, first + rows.directions) for a forward pass in ``dtype``."""
 
     def combine(
         self,
@@ -181,3 +148,46 @@ class Sampler(ABC):
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
         """:meth:`combine` with a weight for each direction: ``weights`` (K, D), row k of moment moments[k]."""
+
+
+class Sampler(BaseSampler):
+    """Base of the samplers of parameters.
+
+    ``reuses_noise``: a forward pass over many directions costs far less than one for each.
+    """
+
+    reuses_noise = False
+
+    @property
+    def noise_period(self) -> int | None:
+        """Number n of directions, [k n, (k + 1) n), that share what a :class:`Perturbation` is made of; None: all do."""
+        return None
+
+    def period_of(self, direction: int) -> int:
+        """Number of the period that a direction lies in."""
+        return direction // self.noise_period if self.noise_period else 0
+
+    def prepare(self, generation: int, directions: range) -> None:
+        """Draw the noise that the directions share with all threads, before tasks of the pool need it one by one."""
+
+    def units(self, members: range) -> list[Unit]:
+        """The members grouped by direction, in order."""
+        sides: dict[int, dict[int, int]] = {}
+        for member in members:
+            direction, sign = self.side(member)
+            sides.setdefault(direction, {})[sign] = member
+        return [Unit(direction, by_sign.get(1), by_sign.get(-1)) for direction, by_sign in sides.items()]
+
+    @abstractmethod
+    def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The noise (M,) of one direction, from the sampler's definition and in plain torch operations."""
+
+    @abstractmethod
+    def perturb(
+        self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
+    ) -> None:
+        """Write base + scale * noise to ``plus`` and base - scale * noise to ``minus``, all (M,); scale (1,) or (M,)."""
+
+    @abstractmethod
+    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
+        """The noise of directions [first, first + rows.directions) for a forward pass in ``dtype``."""

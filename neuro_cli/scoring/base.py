@@ -18,7 +18,7 @@ from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.threads import Threads
-from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.base import BaseSampler, Sampler
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.task.base import Batch, Task
 
@@ -35,7 +35,7 @@ class ScoringSettings:
     module: nn.Module
     layout: ParameterLayout
     task: Task
-    sampler: Sampler
+    sampler: BaseSampler
     device: torch.device
     precision: torch.dtype
     threads: Threads
@@ -43,6 +43,12 @@ class ScoringSettings:
     batch_size: int
     per_example: bool
     said: set[str] = field(default_factory=set)  # warnings, each given once
+
+    @property
+    def parameter_sampler(self) -> Sampler:
+        """The sampler where members are networks of their own."""
+        assert isinstance(self.sampler, Sampler)
+        return self.sampler
 
     @property
     def examples(self) -> int:
@@ -85,6 +91,18 @@ class Scorer(ABC):
 
         A row has the same bits whatever the other members are.
         """
+
+    @property
+    def population(self) -> int:
+        """Members of a generation."""
+        return self.settings.sampler.population
+
+    def reference(self, generation: int) -> np.ndarray | None:
+        """Mean scores (C,) of the centre itself on the examples of the generation that was scored last, on every rank the same.
+
+        Where the scores of members are differences to it; None where they are scores by themselves.
+        """
+        return None
 
     def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
         """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss.

@@ -38,7 +38,7 @@ class BatchedScorer(Scorer):
 
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
         super().__init__(settings)
-        self._sides = 2 if settings.sampler.antithetic else 1
+        self._sides = 2 if settings.parameter_sampler.antithetic else 1
         self._centre = settings.candidate()
         # a module each, for threads must not meet in one; their parameters are views of one vector, the centre
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
@@ -58,7 +58,7 @@ class BatchedScorer(Scorer):
 
     def _chunk_length(self, largest: int) -> int:
         """Directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
-        settings, sampler = self.settings, self.settings.sampler
+        settings, sampler = self.settings, self.settings.parameter_sampler
         rows = chunk_rows(largest, settings.device, sampler.directions * self._sides * self.examples)
         length = max(1, min(rows // (self._sides * self.examples), sampler.directions))
         if not sampler.reuses_noise:
@@ -85,7 +85,7 @@ class BatchedScorer(Scorer):
                     log.warning("members are scored one by one, slower: %s", refused)
                 self._single = MemberScorer(self.settings, proposal.bases[0])
             return self._single.scores(proposal, generation, members, part)
-        settings, sampler = self.settings, self.settings.sampler
+        settings, sampler = self.settings, self.settings.parameter_sampler
         out = np.empty((len(members), len(self.task.score_names)))
         first, last = (sampler.side(member)[0] for member in (members[0], members[-1]))
         with settings.clock.phase("sample"):
@@ -121,7 +121,7 @@ class BatchedScorer(Scorer):
         start = time.perf_counter()
         settings = self.settings
         rows = MemberBatch([sigma, -sigma][: self._sides], high - low, self.examples)
-        perturbation = settings.sampler.perturbation(generation, low, rows, settings.precision)
+        perturbation = settings.parameter_sampler.perturbation(generation, low, rows, settings.precision)
         drawn = time.perf_counter()
         batch = (shared or self.task.batch(generation, low * self.examples, high * self.examples)).to(settings.precision)
         times = rows.count // len(batch.targets)

@@ -12,6 +12,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.scoring.activations import activation_scorer
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
@@ -34,7 +35,7 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
     if any(isinstance(part, _DropoutNd) for part in settings.module.modules()):
         log.info("the model's dropout is off while candidates are scored")
     _refuse_lone_values(settings, centre)
-    few = settings.sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
+    few = settings.parameter_sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
     if settings.device.type == "cpu" and not few:
         return MemberScorer(settings, centre)
     try:
@@ -77,4 +78,6 @@ SCORERS: dict[str, Callable[[ScoringSettings, Tensor], Scorer]] = {"examples": e
 def scorer_of(settings: ScoringSettings, centre: Tensor) -> Scorer:
     """The scorer of a run. Raises ConfigError for a task of an unknown kind."""
     task = settings.task
+    if settings.sampler.perturbs == "activations":
+        return activation_scorer(settings, centre)
     return SCORERS[one_of(f"{type(task).__name__}.scored_by", task.scored_by, tuple(SCORERS))](settings, centre)

@@ -89,7 +89,7 @@ class EpisodeScorer(Scorer):
         count = stop - start
         places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:
-            directions = [self.settings.sampler.side(member)[0] for member in members]
+            directions = [self.settings.parameter_sampler.side(member)[0] for member in members]
             all_seeds = self.task.batch(generation, 0, (directions[-1] + 1) * self.examples).targets.numpy()
             seeds = np.concatenate([all_seeds[d * self.examples + start : d * self.examples + stop] for d in directions])
         else:
@@ -105,8 +105,8 @@ class EpisodeScorer(Scorer):
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """The members' parameters (n, M)."""
         flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device)
-        units = self.settings.sampler.units(members)
-        self.settings.sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
+        units = self.settings.parameter_sampler.units(members)
+        self.settings.parameter_sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
 
         def row(member: int | None) -> Tensor | None:
             return None if member is None else flats[member - members.start]
@@ -117,7 +117,7 @@ class EpisodeScorer(Scorer):
                 flats[job.frozen - members.start].copy_(base)
                 return
             sides: dict[str, Any] = {"plus": row(job.unit.plus), "minus": row(job.unit.minus)}
-            self.settings.sampler.perturb(base, proposal.scale, generation, job.unit.direction, **sides)
+            self.settings.parameter_sampler.perturb(base, proposal.scale, generation, job.unit.direction, **sides)
 
         self.settings.threads.map(write, jobs_of(units, proposal))
         return flats

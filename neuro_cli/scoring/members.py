@@ -51,7 +51,7 @@ class MemberScorer(Scorer):
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, settings.device, settings.threads.count, precision, form)
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        settings, sampler = self.settings, self.settings.sampler
+        settings, sampler = self.settings, self.settings.parameter_sampler
         out = np.empty((len(members), len(self.task.score_names)))
         shared = None
         if not settings.per_example:
@@ -82,7 +82,7 @@ class MemberScorer(Scorer):
     def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> list[tuple[int, nn.Module]]:
         """The job's members and their modules, perturbed."""
         start = time.perf_counter()
-        sampler, plus, minus = self.settings.sampler, job.unit.plus, job.unit.minus
+        sampler, plus, minus = self.settings.parameter_sampler, job.unit.plus, job.unit.minus
         base, scale, direction = proposal.bases[job.parent], proposal.scale, job.unit.direction
         if job.frozen is not None:
             slot.plus.flat.copy_(base)

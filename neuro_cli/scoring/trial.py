@@ -59,7 +59,7 @@ def chosen_way(settings: ScoringSettings, centre: Tensor) -> Found:
         trial = Trial(settings, centre, settings.precision)
     reason = ""
     for way in WAYS:
-        if way.repeats_sides and not settings.sampler.antithetic:
+        if way.repeats_sides and not settings.parameter_sampler.antithetic:
             continue
         try:
             forward = trial.passed(way)
@@ -85,7 +85,7 @@ class Trial:
     """Outputs ``wanted`` (S D e, ..) of single members of two directions on a few examples, in ``dtype``."""
 
     def __init__(self, settings: ScoringSettings, centre: Tensor, dtype: torch.dtype) -> None:
-        sampler = settings.sampler
+        sampler = settings.parameter_sampler
         self._settings, self._centre, self._dtype = settings, centre, dtype
         examples = min(settings.examples, 4)
         directions = min(2, sampler.directions, sampler.noise_period or 2)
@@ -97,7 +97,7 @@ class Trial:
 
     def _single(self, scale: float, direction: int) -> Tensor:
         exact = torch.float64 if self._dtype == torch.float64 else torch.float32
-        step = scale * self._settings.sampler.explicit(0, direction, exact)
+        step = scale * self._settings.parameter_sampler.explicit(0, direction, exact)
         self._put(self._centre.to(exact) + step)
         made: Tensor = self._module(self._inputs)
         return made
@@ -118,7 +118,7 @@ class Trial:
     def outputs(self, way: Way) -> Any:
         """Outputs of the module for all members in one pass."""
         settings, rows = self._settings, self._rows
-        perturbation = settings.sampler.perturbation(0, 0, rows, self._dtype)
+        perturbation = settings.parameter_sampler.perturbation(0, 0, rows, self._dtype)
         self._put(self._centre)
         inputs = repeated(self._inputs, rows.directions * (len(rows.scales) if way.repeats_sides else 1))
         with torch.no_grad(), way.forward(self._module, settings.layout, perturbation) as self._forward:

@@ -64,7 +64,8 @@ def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "bench" / "correlation.csv")
     bench = composed(verb="bench")
-    assert {row["sampler"] for row in rows} == set(bench["samplers"]) - set(bench["correlation"]["without"])
+    options = bench["correlation"]
+    assert {row["sampler"] for row in rows} == {*bench["samplers"], *options["more"]} - set(options["without"])
     assert all(-1 <= float(row["correlation"]) <= 1 for row in rows)
     many = [float(row["correlation"]) for row in rows if row["population"] == "512"]
     assert sum(many) / len(many) > 0.1
@@ -86,7 +87,7 @@ def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, mon
         return rows_of(folder / "correlation.csv")
 
     rows = measured("correlation.steps=[30,0,3]", "correlation.seeds=[2,1]")
-    samplers = ["iid", "sign_flip", "sign_flip_outputs", "low_rank_1", "low_rank_4"]
+    samplers = ["iid", "sign_flip", "sign_flip_outputs", "low_rank_1", "low_rank_4", "activation", "activation_all"]
     keys = ("seed", "sampler", "step", "repeat")
     assert [[row[key] for key in keys] for row in rows] == [
         [seed, name, step, repeat] for seed in "21" for name in samplers for step in ("0", "3", "30") for repeat in "01"

@@ -5,10 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from configs import composed
+from configs import SAMPLERS, composed
 from torch import nn
 
-from neuro_cli.cli.overrides import groups
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
@@ -18,8 +17,8 @@ from neuro_cli.sampler.base import Sampler
 
 POPULATION, GENERATION = 12, 4
 VARIANTS = [
-    *((name, ()) for name in groups()["sampler"]),
-    *((name, ("sampler.antithetic=false",)) for name in groups()["sampler"] if name not in ("iid", "antithetic")),
+    *((name, ()) for name in SAMPLERS),
+    *((name, ("sampler.antithetic=false",)) for name in SAMPLERS if name not in ("iid", "antithetic")),
     ("sign_flip", ("sampler.sides=outputs",)),
     ("sign_flip", ("sampler.sides=inputs",)),
     ("sign_flip", ("sampler.directions_per_noise=2",)),

@@ -1,0 +1,153 @@
+"""Noise on activations: another one for every example and draw, in the forward pass of the centre's own network.
+
+A layer ``y = W x`` gets ``y + s e`` with e ~ N(0, I). The fitness r of an example then estimates its derivative by y,
+``E[r e] / s``, and the layer's weights learn from ``sum_b g_b x_b^T`` (Fiete, Seung, "Gradient learning in spiking neural
+networks by dynamic perturbation of conductances", PRL 97, 2006; Ren, Kornblith, Liao, Hinton, "Scaling forward gradient with
+local losses", ICLR 2023). Where a layer has fewer weights than outputs, an example has noise of the weights instead.
+
+Every number has an address: the seed, the generation, the layer (as direction) and, as column, draw, example and output.
+
+Legend: B examples, T rewards of an example (1, or one a token), K draws, G groups of layers that are perturbed in one pass,
+R = B T, n numbers of noise of an example in a layer, M columns. Direction (k G + g) R + r is draw k of group g for reward r.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.noise import ACTIVATION_STREAM, Noise
+from neuro_cli.sampler.base import BaseSampler
+
+SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is perturbed in a generation: ``examples`` B, ``rewards`` T of each, ``widths`` n of every layer's noise."""
+
+    examples: int
+    rewards: int
+    widths: tuple[int, ...]
+
+
+class PerturbedLayer(Protocol):
+    """A layer in the clean pass of a generation."""
+
+    places: tuple[Place, ...]
+    scale: float  # of its noise, in units of sigma
+
+    def gathered(self, noise: Tensor, weights: Tensor) -> Tensor:
+        """Sum over the examples or of each: what one draw's ``noise`` (B, n) with ``weights`` (B, T) adds to the estimate."""
+
+    def add_gradient(self, total: Tensor, out: Tensor) -> None:
+        """Add to ``out`` (M,) what the sum ``total`` over :meth:`gathered` of all draws says of the parameters."""
+
+
+class CleanPasses(Protocol):
+    """Whoever holds the clean pass of a generation."""
+
+    def layers_of(self, generation: int) -> Sequence[PerturbedLayer]:
+        """The layers, with the inputs that they had."""
+
+
+class Activation(BaseSampler):
+    """Noise of an example on the outputs of layers, in ``draws`` K >= 1 forward passes an example and group of layers.
+
+    ``space`` of a layer's noise: outputs | weights | auto, the one with fewer numbers. ``scale`` of it, times ``algo.sigma``:
+    relative to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
+    ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. Raises ConfigError.
+    """
+
+    perturbs = "activations"
+
+    def __init__(
+        self, draws: int = 4, space: str = "auto", scale: str = "relative", schedule: str = "one", antithetic: bool = True
+    ) -> None:
+        super().__init__(antithetic)
+        self.draws = integer("sampler.draws", draws, 1)
+        self.space = one_of("sampler.space", space, SPACES)
+        self.scale = one_of("sampler.scale", scale, SCALES)
+        self.schedule = one_of("sampler.schedule", schedule, SCHEDULES)
+
+    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
+        """Take the noise of the run; the population follows from the network, see :meth:`attend`."""
+        self.noise, self.population, self.layout = noise, population, layout
+
+    def check(self, population: int) -> None:
+        """Any ``population`` is right: it is not used."""
+
+    def attend(self, form: Form, holder: CleanPasses) -> None:
+        """Take the form of a generation. Raises ConfigError where it has more members than addresses."""
+        self.form, self._holder = form, holder
+        self.groups = 1 if self.schedule == "all" else len(form.widths)
+        self.rewards = form.examples * form.rewards
+        self.population = self.draws * self.groups * self.rewards * self.passes
+        if self.population >= 2**32:
+            raise ConfigError("sampler.draws", self.draws, f"{self.population} forward passes of an example are too many")
+
+    @property
+    def passes(self) -> int:
+        """Forward passes of a draw: 2 in mirrored pairs."""
+        return 2 if self.antithetic else 1
+
+    def layers_in(self, group: int) -> Sequence[int]:
+        """Numbers of the layers that are perturbed in the passes of a group."""
+        return range(len(self.form.widths)) if self.schedule == "all" else (group,)
+
+    def numbers(self, generation: int, layer: int, first: int, last: int) -> Tensor:
+        """Noise (last - first, B, n) float32 of a layer in draws [first, last)."""
+        examples, width = self.form.examples, self.form.widths[layer]
+        each = examples * width
+        drawn = self.noise.draw(generation, [layer], first * each, last * each, ACTIVATION_STREAM)
+        return drawn.view(last - first, examples, width)
+
+    def sums(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
+    ) -> Tensor:
+        """Estimates from weights of directions: the noise of a layer counts in units of its scale, as that of parameters does.
+
+        A direction perturbs one group of G, so all count G times: the mean over directions is then that of a whole network.
+        """
+        assert set(moments) == {1}  # algorithms that need squares are refused
+        layers = self._holder.layers_of(generation)
+        device = self.noise.device
+        whole = np.zeros((len(weights), self.draws * self.groups * self.rewards))
+        whole[:, directions.start : directions.stop] = weights * self.groups
+        shape = (len(weights), self.draws, self.groups, self.form.examples, self.form.rewards)
+        shared = torch.from_numpy(whole.astype(np.float32)).view(shape).to(device)
+        wanted = [layer for layer in range(len(layers)) if _meets(layers[layer], start, stop)]
+        made: dict[int, list[Tensor]] = {}
+
+        def run(layer: int) -> None:
+            made[layer] = self._layer_sums(layers[layer], layer, shared[:, :, layer % self.groups], generation)
+
+        self.noise.threads.map(run, wanted)
+        columns = torch.zeros(len(weights), self.layout.size, device=device)
+        for layer in wanted:  # in their order: a weight may be that of several
+            for row, total in zip(columns, made[layer], strict=False):  # none where all fitnesses are equal
+                layers[layer].add_gradient(total, row)
+        return columns[:, start:stop]
+
+    def _layer_sums(self, layer: PerturbedLayer, number: int, weights: Tensor, generation: int) -> list[Tensor]:
+        """For each row of ``weights`` (rows, K, B, T) the sum over draws, in their order."""
+        totals: list[Tensor] = []
+        used = weights.flatten(2).any(2).any(0).tolist()
+        for draw in range(self.draws):
+            if not used[draw]:  # another rank's
+                continue
+            noise = self.numbers(generation, number, draw, draw + 1)[0]
+            parts = [layer.gathered(noise, row[draw] / layer.scale) for row in weights]
+            totals = [total.add_(part) for total, part in zip(totals, parts, strict=True)] if totals else parts
+        return totals
+
+
+def _meets(layer: PerturbedLayer, start: int, stop: int) -> bool:
+    """Whether a layer has parameters in columns [start, stop)."""
+    return any(place.start < stop and start < place.stop for place in layer.places)

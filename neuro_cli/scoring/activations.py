@@ -1,0 +1,162 @@
+"""Scoring with noise on activations: one clean pass over all examples of a generation, then passes from a noisy layer on.
+
+Every rank makes the clean pass, for it needs the layers' inputs anyway; draws of groups of layers are shared among the ranks.
+Draws are worked out in blocks that do not depend on the ranks, as matrix products of other sizes may round otherwise.
+
+Legend: B examples, T rewards of an example, K draws, G groups of layers, R = B T, S sides, C score columns, M columns.
+"""
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import Proposal
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.sampler.activation import Activation, Form, PerturbedLayer
+from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.batched import chunk_rows
+from neuro_cli.scoring.clean_pass import CleanCalls
+from neuro_cli.scoring.layer_noise import NoisyLayer
+from neuro_cli.scoring.network_trial import Found, clean_pass, noisy_layers, tried
+from neuro_cli.scoring.noisy_pass import scores_with
+from neuro_cli.task.base import Batch
+
+log = logging.getLogger(__name__)
+
+
+class _Pass:
+    """The clean pass of a generation: its calls, its layers, and the scores (B, T, C) float64 of its examples."""
+
+    def __init__(self, generation: int, batch: Batch, calls: CleanCalls, layers: list[NoisyLayer], scores: Tensor) -> None:
+        self.generation, self.batch, self.calls, self.layers, self.scores = generation, batch, calls, layers, scores
+
+
+class ActivationScorer(Scorer):
+    """Scores are differences to the clean pass, (n, C) for one reward of an example each. Raises UserError."""
+
+    examples = 1
+
+    def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
+        super().__init__(settings)
+        sampler = settings.sampler
+        assert isinstance(sampler, Activation)
+        self._sampler = sampler
+        self._centre = settings.candidate()
+        # a module each, for threads must not meet in one; their parameters are views of one vector, the centre
+        self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
+        for _ in range(settings.threads.count):
+            self._modules.put(settings.candidate(shared=self._centre).module)
+        self._found: Found = tried(settings, centre, sampler.space)
+        sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
+        rows = sampler.passes * settings.batch_size
+        most = chunk_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
+        self._block = min(sampler.draws, max(1, most))
+        self._start = centre
+        self._pass: _Pass | None = None
+        self._say()
+
+    def _say(self) -> None:
+        found, sampler = self._found, self._sampler
+        log.info(
+            "scoring: noise on %d layers, %s; %d draws of %d %s; %s, %s",
+            len(found.layers), found.spaces, sampler.draws, sampler.groups, "group" if sampler.groups == 1 else "groups",
+            "each pass begins at its noisy layer" if not found.whole else f"each pass is a whole one ({found.reason})",
+            f"{self._block * sampler.passes} passes side by side" if found.mapped else "one pass after the other",
+        )  # fmt: skip
+
+    @property
+    def population(self) -> int:
+        return self._sampler.population
+
+    def layers_of(self, generation: int) -> Sequence[PerturbedLayer]:
+        """The layers of a generation's clean pass, with the centre of its scores or, before there are any, the initial one."""
+        if self._pass is None or self._pass.generation != generation:
+            self._clean(generation, self._start)
+        assert self._pass is not None
+        return self._pass.layers
+
+    def reference(self, generation: int) -> np.ndarray:
+        assert self._pass is not None
+        assert self._pass.generation == generation
+        means: np.ndarray = self._pass.scores.mean((0, 1)).cpu().numpy()
+        return means
+
+    def _clean(self, generation: int, centre: Tensor) -> _Pass:
+        settings, found = self.settings, self._found
+        self._pass = None  # its graph is as large as the new one's
+        self._start = centre
+        self._centre.flat.copy_(centre)
+        module = self._centre.ready()
+        batch = self.task.batch(generation, 0, settings.batch_size).to(settings.precision)
+        calls, scores = clean_pass(module, settings, batch, found.whole)
+        layers = noisy_layers(calls, found)
+        if self._sampler.scale == "relative":
+            settings.threads.map(NoisyLayer.set_relative, layers)
+        self._pass = _Pass(generation, batch, calls, layers, scores)
+        return self._pass
+
+    def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
+        assert part is None  # data_parallel is refused
+        sampler, clock = self._sampler, self.settings.clock
+        with clock.phase("forward"):
+            clean = self._clean(generation, proposal.bases[0])
+        out = np.empty((len(members), clean.scores.shape[-1]))
+        sides = sampler.passes
+        each = sides * sampler.rewards  # members of a draw of a group
+        first, last = members.start // each, (members.stop - 1) // each
+        sigma = float(proposal.scale)
+
+        def run(unit: tuple[int, int]) -> None:
+            block, group = unit
+            low, high = block * self._block, min((block + 1) * self._block, sampler.draws)
+            made = self._scored(clean, low, high, group, sigma)
+            for draw, rows in zip(range(low, high), made, strict=True):
+                start = (draw * sampler.groups + group) * each
+                a, b = max(start, members.start), min(start + each, members.stop)
+                if a < b:
+                    out[a - members.start : b - members.start] = rows[a - start : b - start]
+
+        pairs = {(place // sampler.groups // self._block, place % sampler.groups) for place in range(first, last + 1)}
+        self.settings.threads.map(run, sorted(pairs))
+        return out
+
+    def _scored(self, clean: _Pass, low: int, high: int, group: int, sigma: float) -> np.ndarray:
+        """Differences (draws, R S, C) of the draws [low, high) of a group, sides of a draw side by side."""
+        settings, sampler = self.settings, self._sampler
+        begun = time.perf_counter()
+        deltas = {}
+        for number in sampler.layers_in(group):
+            noise = sampler.numbers(clean.generation, number, low, high)
+            delta = clean.layers[number].delta(noise, sigma)
+            deltas[number] = torch.stack([delta, -delta], 1).flatten(0, 1) if sampler.antithetic else delta
+        drawn = time.perf_counter()
+        module = self._modules.get()
+        try:
+            rewards = self._rewards(module, clean.batch)
+            made = scores_with(clean.calls, deltas, rewards, self._found.mapped, self._found.whole)
+        finally:
+            self._modules.put(module)
+        sides = sampler.passes
+        # a mapped pass has no score of its own where noise does not reach it
+        gains = made.double().view(high - low, sides, *clean.scores.shape) - clean.scores
+        gains = gains.flatten(2, 3).transpose(1, 2).flatten(1, 2)
+        settings.clock.add("sample", drawn - begun, settings.threads.count)
+        settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
+        result: np.ndarray = gains.cpu().numpy()
+        return result
+
+    def _rewards(self, module: nn.Module, batch: Batch) -> Callable[[], Tensor]:
+        return lambda: self.task.rewards(module, batch)
+
+
+def activation_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
+    """The scorer of sampler=activation. Raises ConfigError for a task without examples."""
+    if settings.task.scored_by != "examples":
+        allowed = f"it needs a task with examples; {type(settings.task).__name__} scores episodes"
+        raise ConfigError("sampler", "activation", allowed)
+    return ActivationScorer(settings, centre)

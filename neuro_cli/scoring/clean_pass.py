@@ -1,0 +1,208 @@
+"""The clean pass: the centre's network on all examples of a generation, with every call of torch noted.
+
+A torch function mode meets the calls. One that gets parameters and what comes of the examples is a layer: its outputs are cut
+off from autograd's graph, so that the graph of a layer goes from its outputs to its own parameters and no further. What is made
+of parameters alone (a transposed, masked or normalised weight) is part of the graph of the layers that use it; where it is
+rounded (ternary weights), the derivative by the weight counts as that by the rounded one (straight-through, Bengio et al. 2013).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from neuro_cli.core.layout import Place
+from neuro_cli.scoring import recurrent
+from neuro_cli.scoring.bodies import body
+from neuro_cli.scoring.operators import Unsupported
+
+LAYER = "_neuro_layer"  # attribute of the outputs of a layer: its number
+DATA = "_neuro_data"  # attribute of tensors that depend on the examples
+# give nothing but zeros below zero, so that noise there changes no fitness
+RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
+ROUNDED = frozenset((torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil))
+IN_STEPS = {
+    getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
+    for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
+    for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
+}
+
+
+def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Tensors among arguments, those in lists included."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors(value)
+
+
+def marked(values: Iterable[Any], mark: str = DATA) -> bool:
+    """Whether a tensor among ``values`` has a mark."""
+    return any(hasattr(tensor, mark) for tensor in tensors(values))
+
+
+def with_mark(made: Any, mark: str = DATA) -> Any:
+    """``made`` after its tensors have got a mark."""
+    for tensor in tensors([made]):
+        setattr(tensor, mark, True)
+    return made
+
+
+def parts_of(func: Callable[..., Any]) -> Callable[..., Any] | None:
+    """``func`` in terms of the operations it consists of, None for an operation."""
+    return IN_STEPS.get(func) or body(func)
+
+
+class _Straight(torch.autograd.Function):
+    """Rounded values, with the derivative of values that are not."""
+
+    @staticmethod
+    def forward(ctx: Any, exact: Tensor, rounded: Tensor) -> Tensor:
+        return rounded.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+@dataclass
+class Call:
+    """One call of a pass. ``made``: what it gave; ``layer``: its number among the layers, None for no layer.
+
+    ``apart``: it was taken apart, and the calls that it consists of follow.
+    """
+
+    func: Callable[..., Any]
+    made: Any = None
+    version: int = 0
+    layer: int | None = None
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class FoundLayer:
+    """A call that uses parameters. ``raw``: outputs with their graph."""
+
+    func: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    raw: Tensor
+    places: Sequence[Place]
+    parameters: Sequence[Tensor]
+    users: list[Callable[..., Any]] = field(default_factory=list)  # calls that get the outputs
+
+    @property
+    def rectified(self) -> bool:
+        """Whether rectifiers alone get the outputs."""
+        return bool(self.users) and all(user in RECTIFIERS for user in self.users)
+
+
+@dataclass
+class CleanCalls:
+    """The calls of a pass in order, and the layers among them."""
+
+    calls: list[Call] = field(default_factory=list)
+    layers: list[FoundLayer] = field(default_factory=list)
+
+    @property
+    def overwritten(self) -> str | None:
+        """Name of the call with an outcome that a later one has overwritten, None if all are as they were."""
+        for call in self.calls:
+            if isinstance(call.made, Tensor) and call.made._version != call.version:
+                return getattr(call.func, "__name__", str(call.func))
+        return None
+
+
+class CleanMode(TorchFunctionMode):
+    """Context that notes the calls of a pass in ``noted``. ``places`` of the ``parameters`` that are evolved, by identity.
+
+    ``keep``: copies of arguments that later calls may overwrite.
+    """
+
+    def __init__(self, parameters: dict[int, tuple[Tensor, Place]], keep: bool) -> None:
+        super().__init__()
+        self.noted = CleanCalls()
+        self._parameters, self._keep = parameters, keep
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = [*args, *kwargs.values()]
+        if not any(True for _ in tensors(given)):
+            made = func(*args, **kwargs)
+            if any(True for _ in tensors([made])):  # else torch's settings, which are set again in every pass
+                self.noted.calls.append(Call(func, made, made._version if isinstance(made, Tensor) else 0))
+            return made
+        of_data, of_weights = marked(given), any(tensor.requires_grad for tensor in tensors(given))
+        call = Call(func)
+        self.noted.calls.append(call)
+        if of_data and of_weights:
+            inner = parts_of(func)
+            if inner is not None:
+                call.apart = True
+                with self:
+                    return inner(*args, **kwargs)
+        for tensor in tensors(given):
+            number = getattr(tensor, LAYER, None)
+            if number is not None:
+                self.noted.layers[number].users.append(func)
+        made = self._made(func, args, kwargs, call, of_data, of_weights)
+        call.made, call.version = made, made._version if isinstance(made, Tensor) else 0
+        return with_mark(made) if of_data else made
+
+    def _made(
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], call: Call, of_data: bool, of_weights: bool
+    ) -> Any:
+        if not of_weights:
+            return func(*args, **kwargs)
+        if not of_data:
+            with torch.enable_grad():
+                made = func(*args, **kwargs)
+                rounded = func in ROUNDED and isinstance(made, Tensor)
+                return _Straight.apply(args[0], made.detach()) if rounded else made
+        if self._keep:
+            args = [value.clone() if isinstance(value, Tensor) and hasattr(value, DATA) else value for value in args]
+        with torch.enable_grad():
+            made = func(*args, **kwargs)
+        if not any(tensor.requires_grad for tensor in tensors([made])):
+            return made  # a shape, a comparison
+        if not isinstance(made, Tensor):
+            raise Unsupported(f"{func.__name__} with parameters gives several tensors")
+        call.layer = len(self.noted.layers)
+        found = [self._parameters[key] for key in _leaves(made) if key in self._parameters]
+        found = _ordered(found, args, kwargs)
+        self.noted.layers.append(
+            FoundLayer(func, args, kwargs, made, [place for _, place in found], [parameter for parameter, _ in found])
+        )
+        outputs = made.detach()
+        setattr(outputs, LAYER, call.layer)
+        return outputs
+
+
+def _leaves(made: Tensor) -> list[int]:
+    """Identities of the parameters in the graph of ``made``, each once."""
+    found: dict[int, None] = {}
+    seen, todo = set(), [made.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            found[id(variable)] = None
+        todo += [following for following, _ in node.next_functions]
+    return list(found)
+
+
+def _ordered(found: list[tuple[Tensor, Place]], args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Tensor, Place]]:
+    """Parameters in the order in which they are arguments; those that are none, last, as they lie in the flat vector."""
+    positions = {id(tensor): place for place, tensor in reversed(list(enumerate(tensors([*args, *kwargs.values()]))))}
+    return sorted(found, key=lambda entry: (positions.get(id(entry[0]), len(positions)), entry[1].start))

@@ -1,0 +1,64 @@
+"""Addresses and options of sampler=activation."""
+
+import pytest
+import torch
+from configs import composed
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.threads import Threads
+from neuro_cli.factory.instantiate import make
+from neuro_cli.sampler.activation import Activation, Form
+
+
+def attended(*overrides: str, seed: int = 5) -> Activation:
+    made: Activation = make(composed("sampler=activation", *overrides), "sampler", Activation)
+    module = torch.nn.Linear(3, 2)
+    made.bind(Noise(seed, 8, torch.device("cpu"), Threads(1)), 128, ParameterLayout(module))
+    made.attend(Form(6, 2, (700, 11)), None)
+    return made
+
+
+def test_a_generation_has_a_member_for_each_side_draw_layer_and_reward():
+    assert attended("sampler.draws=3").population == 2 * 3 * 2 * 6 * 2
+    assert attended("sampler.draws=3", "sampler.schedule=all").population == 2 * 3 * 6 * 2
+    assert attended("sampler.draws=3", "sampler.antithetic=false").population == 3 * 2 * 6 * 2
+
+
+def test_every_number_is_a_function_of_its_address():
+    sampler = attended("sampler.draws=5")
+    for layer in (0, 1):
+        whole = sampler.numbers(4, layer, 0, 5)
+        assert whole.shape == (5, 6, (700, 11)[layer])
+        parts = torch.cat([sampler.numbers(4, layer, low, high) for low, high in ((0, 1), (1, 4), (4, 5))])
+        assert torch.equal(whole, parts)
+        assert torch.equal(attended("sampler.draws=9").numbers(4, layer, 0, 5), whole)  # more draws change none
+        assert not torch.equal(sampler.numbers(5, layer, 0, 5), whole)
+        assert not torch.equal(attended("sampler.draws=5", seed=6).numbers(4, layer, 0, 5), whole)
+    assert not torch.equal(sampler.numbers(4, 0, 0, 1).flatten()[:66], sampler.numbers(4, 1, 0, 1).flatten())
+
+
+def test_numbers_are_standard_normal_and_not_correlated():
+    drawn = attended("sampler.draws=50").numbers(0, 0, 0, 50).double()
+    assert abs(float(drawn.mean())) < 5 / drawn.numel() ** 0.5
+    assert float(drawn.square().mean()) == pytest.approx(1, abs=5 * (2 / drawn.numel()) ** 0.5)
+    rows = drawn.flatten(0, 1)
+    products = (rows @ rows.T / rows.shape[1]).fill_diagonal_(0)
+    assert float(products.abs().max()) < 6 / rows.shape[1] ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("sampler.draws=0", "sampler.draws=0: must be an integer >= 1"),
+        ("sampler.space=inputs", "sampler.space=inputs: must be one of auto, outputs, weights"),
+        ("sampler.scale=x", "sampler.scale=x: must be one of relative, absolute"),
+        ("sampler.schedule=x", "sampler.schedule=x: must be one of one, all"),
+        ("sampler.antithetic=7", "sampler.antithetic=7: must be true or false"),
+        ("sampler.draws=100000000", "sampler.draws=100000000: 4800000000 forward passes of an example are too many"),
+    ],
+)
+def test_bad_options_name_the_key(override, message):
+    with pytest.raises(ConfigError, match=message):
+        attended(override)

@@ -1,0 +1,356 @@
+"""Noise on activations against back-propagation, on all kinds of layers; and the same bits on any number of ranks and threads."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from activation_lab import Made, bound, estimate, gradient
+from thread_ranks import on_ranks
+from torch import Tensor, nn
+
+from neuro_cli.algo.ars import ARS
+from neuro_cli.algo.genetic import Genetic
+from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.pgpe import PGPE
+from neuro_cli.algo.seed_steps import SeedSteps
+from neuro_cli.algo.snes import SNES
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
+from neuro_cli.distribution.data_parallel import DataParallel
+from neuro_cli.distribution.replicated import Replicated
+from neuro_cli.distribution.semi_updates import SemiUpdates
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.LayerNorm(6), nn.Linear(6, 3))
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 3, 3, stride=2, padding=1), nn.GroupNorm(3, 3), nn.Softplus(), nn.Conv2d(3, 4, 2, groups=1), nn.Flatten(),
+        nn.Linear(16, 3),
+    )  # fmt: skip
+
+
+class Residual(nn.Module):
+    """A skip connection, a weight of its own kind, one in two places, and one that is normalised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 5)
+        self.gain = nn.Parameter(torch.rand(5))
+        self.last = nn.utils.parametrizations.weight_norm(nn.Linear(5, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + torch.tanh(self.first(x)) * self.gain
+        return self.last(x + torch.tanh(F.linear(x, self.first.weight.t())))
+
+
+class Words(nn.Module):
+    """A small language model: embedding, positions, causal attention, tied head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(7, 4), nn.Parameter(0.3 * torch.randn(5, 4))
+        self.project, self.out = nn.Linear(4, 12), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length = x.shape
+        x = self.words(x) + self.places[:length]
+        query, key, value = (part.view(batch, length, 2, 2).transpose(1, 2) for part in self.project(x).chunk(3, -1))
+        made = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(made.transpose(1, 2).reshape(batch, length, 4))
+        return F.linear(x, self.words.weight)
+
+
+class Torchs(nn.Module):
+    """torch's own attention, examples second in its tensors, and a GRU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2)
+        self.gru = nn.GRU(4, 3, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.transpose(0, 1)
+        made, _ = self.attention(x, x, x, need_weights=False)
+        return self.gru((x + made).transpose(0, 1))[1][0]
+
+
+class Overwriting(nn.Module):
+    """Activations are overwritten, so passes cannot begin in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(5, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.a(x)
+        x.tanh_()
+        return self.b(x)
+
+
+class Reading(nn.Module):
+    """Python reads a number, so passes cannot be mapped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(5, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.a(x))
+        return self.b(x) if float(x.sum()) < 1e9 else x
+
+
+class Sentence(Words):
+    """One answer for all words of an example."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).mean(1)
+
+
+class Normed(nn.Module):
+    """Batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.norm, self.b = nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3), nn.Linear(108, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(torch.tanh(self.norm(self.a(x))).flatten(1))
+
+
+NETWORKS = {
+    "mlp": (mlp, Made((5,), 3, 6, same=True)),
+    "cnn": (cnn, Made((2, 6, 6), 3, 4, same=True)),
+    "residual": (Residual, Made((5,), 3, 6, same=True)),
+    "sentence": (Sentence, Made((5,), 7, 4, words=7, same=True)),
+    "torchs": (Torchs, Made((3, 4), 3, 4, same=True)),
+    "overwriting": (Overwriting, Made((5,), 3, 6, same=True)),
+    "reading": (Reading, Made((5,), 3, 6, same=True)),
+}
+WAYS = {
+    "one": {"schedule": "one"},
+    "all": {"schedule": "all"},
+    "single": {"antithetic": False, "scale": "absolute"},
+    "outputs": {"space": "outputs"},
+}
+GENERATIONS, DRAWS = 10, 32
+
+
+def stands_on(mean: Tensor, spread: Tensor, right: Tensor) -> None:
+    """A mean of GENERATIONS estimates is ``right`` up to its standard error, number by number and along ``right``."""
+    error = spread / GENERATIONS**0.5 + 1e-5 * right.abs().max()
+    assert (((mean - right) / error) ** 2).mean() < 2.5  # of Student's t with 9 degrees of freedom: 9 / 7
+    assert abs(float((mean - right) @ right)) < 6 * float(((error * right) ** 2).sum().sqrt())
+    assert float(F.cosine_similarity(mean, right, dim=0)) > 0.6  # so that the errors are small enough to say something
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_mean_of_many_estimates_is_the_gradient(name, way):
+    if way in ("single", "outputs") and name not in ("mlp", "cnn"):
+        pytest.skip("what differs there does not depend on the network")
+    parts = bound(*NETWORKS[name], draws=DRAWS, **WAYS[way])
+    estimates = torch.stack([estimate(parts, generation) for generation in range(GENERATIONS)])
+    stands_on(estimates.mean(0), estimates.std(0), gradient(parts))
+
+
+def test_batch_norm_goes_side_by_side_and_leaves_out_what_examples_are_to_each_other(caplog):
+    """Of the layers behind it nothing; those before get the whole estimate of many examples nearly right."""
+    with caplog.at_level("INFO"):
+        parts = bound(Normed, Made((2, 6, 6), 3, 16, same=True), draws=100)
+    assert "each pass begins at its noisy layer, 32 passes side by side" in caplog.text
+    made, right = estimate(parts), gradient(parts)
+    assert float(F.cosine_similarity(made, right, dim=0)) > 0.8
+    last = slice(-(108 * 3 + 3), None)
+    assert float(F.cosine_similarity(made[last], right[last], dim=0)) > 0.95
+
+
+class Rectified(nn.Module):
+    """ReLU behind one layer; behind another one beside a use that is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(5, 60), nn.Linear(60, 60), nn.Linear(60, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.b(torch.relu(self.a(x)))
+        return self.c(torch.relu(x) - 0.1 * x)
+
+
+def test_noise_stays_out_where_a_rectifier_alone_gets_the_outputs_and_passes_nothing_on():
+    parts = bound(Rectified, Made((5,), 3, 6, same=True), draws=DRAWS, space="outputs")
+    estimates = torch.stack([estimate(parts, generation) for generation in range(GENERATIONS)])
+    stands_on(estimates.mean(0), estimates.std(0), gradient(parts))
+    first, second, _ = parts.distribution.job.scorer.layers_of(GENERATIONS - 1)
+    noise = torch.ones(1, 6, 60, dtype=torch.float64)
+    assert torch.equal(first.delta(noise, 1.0)[0] > 0, first.outputs > 0)
+    assert (second.delta(noise, 1.0) > 0).all()
+
+
+def test_rewards_a_token_leave_out_only_what_goes_from_one_token_to_another():
+    """Where tokens do not meet, the estimate is unbiased, and better than with one reward an example."""
+    make = lambda: nn.Sequential(nn.Embedding(7, 4), nn.Tanh(), nn.Linear(4, 7))  # noqa: E731
+    found = {}
+    for tokens in (True, False):
+        task = Made((6,), 7, 4, words=7, tokens=True, same=True)
+        if not tokens:
+            task.rewards = task.example_scores
+        parts = bound(make, task, draws=DRAWS, space="outputs")
+        estimates = torch.stack([estimate(parts, generation) for generation in range(GENERATIONS)])
+        stands_on(estimates.mean(0), estimates.std(0), gradient(parts))
+        found[tokens] = float(estimates.std(0).norm())
+    assert found[True] < 0.6 * found[False]
+
+
+def ternary() -> nn.Module:
+    class Ternary(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(3, 5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.linear(x, torch.round(self.weight))
+
+    return Ternary()
+
+
+def test_a_rounded_weight_learns_as_the_weight_that_it_is_rounded_to():
+    task = Made((5,), 3, 6, same=True)
+    parts = bound(ternary, task, draws=200)
+    x, weight = task.batch(0, 0, 6), parts.algo.centre.view(3, 5).round().requires_grad_()
+    right = torch.autograd.grad(-(F.linear(x.inputs, weight) - x.targets).square().mean(), weight)[0].flatten()
+    assert float(F.cosine_similarity(estimate(parts), right.double(), dim=0)) > 0.95
+
+
+def trained(method, world=None, threads=1, options=None, generations=3):
+    parts = bound(cnn, Made((2, 6, 6), 3, 4), world, method, OpenAIES(), threads, torch.float32, **(options or {"draws": 5}))
+    for generation in range(generations):
+        parts.distribution.step(generation)
+    parts.threads.close()
+    return parts
+
+
+@pytest.mark.parametrize("options", [{"draws": 5}, {"draws": 5, "schedule": "all", "antithetic": False}], ids=["one", "all"])
+def test_the_centre_has_the_same_bits_on_any_number_of_ranks_and_threads(options):
+    right = trained(Replicated(), options=options).algo.centre
+    assert torch.equal(trained(Replicated(), threads=2, options=options).algo.centre, right)
+    for size in (2, 3):
+        for make in (Replicated, ChromosomeUpdates):
+            made = on_ranks(size, lambda world, make=make: trained(make(), world, options=options).algo.centre)
+            assert all(torch.equal(centre, right) for centre in made)
+        for centre in on_ranks(size, lambda world: trained(SemiUpdates(), world, options=options).algo.centre):
+            torch.testing.assert_close(centre, right, rtol=1e-4, atol=1e-4)
+
+
+def test_only_rewards_cross_the_wire():
+    def sent(world):
+        parts = trained(Replicated(), world, generations=1)
+        return world.traffic.sent, parts.size
+
+    for bytes_sent, members in on_ranks(2, sent):
+        assert members == 2 * 5 * 4 * 4  # sides, draws, layers, examples
+        assert bytes_sent == members // 2 * 4
+
+
+def test_a_restored_state_goes_on_with_the_same_bits():
+    right = trained(Replicated(), generations=4)
+    half, other = trained(Replicated(), generations=2), trained(Replicated(), generations=0)
+    other.restore(half.state())
+    for generation in (2, 3):
+        other.distribution.step(generation)
+    assert torch.equal(other.algo.centre, right.algo.centre)
+
+
+def test_a_report_has_the_loss_of_the_centre_itself():
+    parts = bound(mlp, Made((5,), 3, 6, same=True), draws=1)
+    loss, _ = parts.distribution.job.scorer.gradient(parts.algo.centre, parts.task.batch(0, 0, 6))
+    report = parts.distribution.step(0)
+    assert report.loss == pytest.approx(loss, rel=1e-6)
+    assert report.fitness_mean == pytest.approx(-loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("algo", [ARS(sigma=0.01), PGPE(sigma=0.01, sigma_learning_rate=0.0), OpenAIES(shaping="pair_rank")])
+def test_algorithms_of_a_gradient_learn(algo):
+    parts = bound(mlp, Made((5,), 3, 6, same=True), algo=algo, precision=torch.float32, draws=4)
+    losses = [parts.distribution.step(generation).loss for generation in range(40)]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("algo", "reason"),
+    [
+        (SNES(), "algo=SNES learns a step size of each parameter from the squares of its noise"),
+        (PGPE(), "(not with algo.sigma_learning_rate=0)"),
+        (Genetic(parents=1), "algo=Genetic takes members as the next parents"),
+        (SeedSteps(0.1), "algo=SeedSteps passes members on as seeds"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_algorithms_that_need_noise_of_parameters_say_why_not(algo, reason):
+    with pytest.raises(ConfigError, match=r"^sampler=activation: it perturbs no parameters, .*" + re.escape(reason)):
+        bound(mlp, Made((5,), 3, 6), algo=algo)
+
+
+def test_data_parallel_is_refused():
+    with pytest.raises(ConfigError, match="layout=per_example: distribution=data_parallel splits a shared_batch only"):
+        bound(mlp, Made((5,), 3, 6), method=DataParallel())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "cnn",
+            "3 on outputs and 1 on weights; 4 draws of 4 groups; each pass begins at its noisy layer, 8 passes side by side",
+        ),
+        ("overwriting", "each pass is a whole one (linear is overwritten), 4 passes side by side"),
+        ("reading", "each pass begins at its noisy layer, one pass after the other"),
+    ],
+)
+def test_the_log_says_which_way_passes_go(caplog, name, words):
+    with caplog.at_level("INFO"):
+        bound(*NETWORKS[name], draws=4)
+    assert words in caplog.text
+
+
+def test_parameters_that_noise_does_not_reach_are_named(caplog):
+    class Idle(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.idle = nn.Linear(5, 3), nn.Linear(2, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.used(x)
+
+    bound(Idle, Made((5,), 3, 6))
+    assert "these parameters stay as they are, noise does not reach them: idle.weight, idle.bias" in caplog.text
+
+
+def test_a_network_without_a_layer_that_noise_could_enter_is_refused():
+    class Constant(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.answer = nn.Parameter(torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x[:, :3] * float(self.answer.detach().sum())
+
+    with pytest.raises(UserError, match="the network has no layer with parameters that noise could enter"):
+        bound(Constant, Made((5,), 3, 6))
+
+
+def test_weights_of_an_example_are_refused_where_they_cannot_be():
+    with pytest.raises(ConfigError, match=r"sampler.space=weights: words.weight cannot have values of each example's own"):
+        bound(*NETWORKS["sentence"], space="weights")
+
+
+def test_noise_that_is_no_number_ends_the_generation():
+    task = Made((5,), 3, 6)
+    parts = bound(mlp, task)
+    task.rewards = lambda module, batch: Made.rewards(task, module, batch) * np.nan
+    with pytest.raises(UserError, match="fitness of member 0 in generation 1 is nan"):
+        parts.distribution.step(0)

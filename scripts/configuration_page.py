@@ -7,8 +7,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from neuro_cli.cli.config_help import page  # noqa: E402
-from neuro_cli.cli.overrides import _compose as composed  # noqa: E402
-from neuro_cli.cli.overrides import groups  # noqa: E402
+from neuro_cli.cli.overrides import checked, groups  # noqa: E402
 
 VERBS = ("train", "evolve", "search", "scale")
 
@@ -16,7 +15,7 @@ VERBS = ("train", "evolve", "search", "scale")
 def made() -> str:
     """Text of the page."""
     options = {group: names for group, names in groups().items() if group != "experiment"}
-    return page({verb: composed(verb, []) for verb in VERBS}, options)
+    return page({verb: checked(verb, []).composed for verb in VERBS}, options)
 
 
 if __name__ == "__main__":

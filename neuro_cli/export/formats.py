@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
 from neuro_cli.core.files import write_atomically
+from neuro_cli.core.install import install
 from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
 from neuro_cli.task.inputs import TYPES

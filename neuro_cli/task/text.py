@@ -7,6 +7,7 @@ places of the training text, addressed by (seed, generation). The test text is r
 import glob
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.metric import ACCURACY, LOWER, Metric
+from neuro_cli.core.metric import ACCURACY, LOSS, LOWER, Metric
 from neuro_cli.core.noise import ORDER_STREAM, random_words
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.images import shape_text
@@ -35,7 +36,7 @@ class Text(Task):
     """
 
     metrics = (
-        Metric("test_loss", "test loss", ".4f", "nats a token", better=LOWER),
+        replace(LOSS, unit="nats a token", column=True),
         Metric("bits_per_byte", "bits a byte", ".4f", better=LOWER),
         ACCURACY,
     )
@@ -156,7 +157,7 @@ class Text(Task):
 
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
         nats, right, tokens, width = map(float, sums)
-        return {"test_loss": nats / tokens, "bits_per_byte": nats / np.log(2) / width, ACCURACY.name: right / tokens}
+        return {LOSS.name: nats / tokens, "bits_per_byte": nats / np.log(2) / width, ACCURACY.name: right / tokens}
 
     def state(self) -> dict[str, Tensor]:
         """The text's digest, and code points of the vocabulary: what the network's numbers mean must not change with a file."""

@@ -1,5 +1,6 @@
 """Text as a task: its vocabulary, its windows, its split, its measures by a plain loop, and what it refuses."""
 
+import csv
 import json
 import math
 import re
@@ -203,6 +204,15 @@ def test_a_run_keeps_its_vocabulary_through_resume_evaluate_and_load(file):
     (folder / "strange.txt").write_text("Ein Xylophon. " * 20)
     line = one_line(neuro_inside("evaluate", "run", "task.files=strange.txt", cwd=folder))
     assert line == f"task.files=strange.txt: 'X': not among the {len(set(WORDS))} characters of the run's vocabulary"
+
+
+def test_noise_on_activations_reports_the_mean_of_examples_not_of_their_tokens(file):
+    done = neuro_inside(
+        *SMALL, "task.files=words.txt", "sampler=activation", "generations=1", "hydra.run.dir=run", cwd=file.parent
+    )
+    assert done.returncode == 0, done.stderr
+    row = next(csv.DictReader((file.parent / "run" / "metrics.csv").open()))
+    assert -float(row["fitness_mean"]) == pytest.approx(math.log(34), rel=0.05)  # an untrained network: all tokens alike
 
 
 def test_the_text_of_another_python_is_not_taken_for_the_run_s(monkeypatch):

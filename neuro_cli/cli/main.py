@@ -14,6 +14,7 @@ import sys
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import INTERRUPTED, UserError, interrupted, nearest, report
 from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.factory.own_code import JOB_VARIABLE
@@ -44,6 +45,7 @@ examples
   neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
   neuro resume outputs/train/<stamp>
 
+-q prints warnings and errors only, -v log lines too. `neuro completion bash` (zsh, fish) prints a script for your shell.
 A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback.
 Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
 
@@ -56,7 +58,7 @@ def dispatch(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"neuro {__version__}")
         return 0
-    name, rest = arguments[0], arguments[1:]
+    name, rest = arguments[0], taken_from(arguments[1:])
     if name not in MODULES:
         raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
     return verb(name)(rest)

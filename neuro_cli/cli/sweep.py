@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.core.errors import FAILED, INTERRUPTED, UserError
 from neuro_cli.core.errors import report as report_error
+from neuro_cli.core.verbosity import say
 from neuro_cli.launch import lock
 from neuro_cli.launch.slurm_sweep import BROKER_LAUNCHER, LAUNCHER, SubmittedJobs, refusal
 from neuro_cli.report.table import CSV, read_jobs, show, write
@@ -46,7 +47,7 @@ class Sweep(Callback):
         if launcher._target_ in (LAUNCHER, BROKER_LAUNCHER):
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
-            print(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands", flush=True)
+            say(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands")
 
 
 def swept(main: Callable[[], Any]) -> int:

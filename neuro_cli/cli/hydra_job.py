@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.completion import script_for
 from neuro_cli.cli.config_help import annotated
+from neuro_cli.cli.entry import interrupts
 from neuro_cli.cli.overrides import Checked, checked, groups_help, with_members
 from neuro_cli.cli.sweep import swept
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
@@ -108,6 +109,9 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> None
             check_job(whole)
             code = work(whole, run)
     except Exception as error:
+        if interrupts():
+            take_back(run)
+            raise KeyboardInterrupt from error
         code = report(mendable(error))
     except KeyboardInterrupt:
         take_back(run)
@@ -162,9 +166,10 @@ def take_back(run: Path) -> None:
     for name in ("config", "hydra", "overrides"):
         (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
     (run / "log.txt").unlink(missing_ok=True)
-    lock.drop(run, remove=True)
     with suppress(OSError):  # not empty: the user's own files lie there
         (run / ".hydra").rmdir()
+    lock.drop(run, remove=True)  # and the folders that were made for it
+    with suppress(OSError):
         run.rmdir()
 
 

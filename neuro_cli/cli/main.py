@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 
+from neuro_cli.cli.entry import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import INTERRUPTED, UserError, interrupted, nearest, report
 from neuro_cli.core.process import die_with_parent
@@ -64,6 +65,12 @@ def dispatch(arguments: list[str]) -> int:
     return verb(name)(rest)
 
 
+def _reported(error: Exception) -> int:
+    from neuro_cli.cli.hydra_job import mendable
+
+    return report(mendable(error))
+
+
 def _nobody_reads() -> int:
     """Exit code, as a shell counts it, when the reader of our output has gone (``neuro --help | head``); 0 while it is there."""
     try:
@@ -112,9 +119,7 @@ def main() -> None:
         if world is not None and world.size > 1:
             world.abort(code)  # the others wait for us somewhere
     except Exception as error:
-        from neuro_cli.cli.hydra_job import mendable
-
-        code = report(mendable(error))
+        code = interrupted() if interrupts() else _reported(error)
     finally:
         lock.drop()
         if world is not None and world.size > 1:

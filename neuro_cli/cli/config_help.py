@@ -96,8 +96,8 @@ def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> st
 HEAD = """# Configuration
 
 Every key with its default and the comment of its file in `conf/`: made by `python scripts/configuration_page.py`, and compared
-with the files by a test. `neuro train --help` shows the same for the options that are chosen. A key is set by `key=value`, an option by
-`group=option`; `a: {b: 1}` is typed `a.b=1`.
+with the files by a test. `neuro train --help` shows the same for the options that are chosen. A key is set by `key=value`, an
+option by `group=option`; `a: {b: 1}` is typed `a.b=1`.
 """
 TABLE = ("| key | default | meaning |", "|---|---|---|")
 NOT_TOLD = ("_target_", "_partial_", "key")  # the class behind an option, and what a schedule is called in errors

@@ -16,7 +16,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from neuro_cli.cli.completion import script_for
 from neuro_cli.cli.config_help import annotated
+from neuro_cli.cli.entry import interrupts
 from neuro_cli.cli.overrides import Checked, checked, groups_help, with_members
 from neuro_cli.cli.sweep import Command, Sweep, check_sweep, swept
 from neuro_cli.cli.sweep_jobs import headline_of
@@ -42,6 +44,10 @@ def hydra_verb(main: Callable[[], Any], check: Callable[[DictConfig], None] | No
     """
 
     def verb(arguments: list[str], trust: list[str] | None = None) -> int:
+        script = script_for(arguments)
+        if script is not None:
+            print(script, end="")
+            return 0
         name = main.__name__.removesuffix("_main")
         Sweep.command = Command(name, arguments, trust)
         command = checked(name, arguments, Sweep.command.same_as)
@@ -115,6 +121,9 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> floa
             check_job(whole)
             code = work(whole, run)
     except Exception as error:
+        if interrupts():
+            take_back(run)
+            raise KeyboardInterrupt from error
         code = report(mendable(error))
     except KeyboardInterrupt:
         take_back(run)
@@ -172,9 +181,10 @@ def take_back(run: Path) -> None:
     for name in ("config", "hydra", "overrides"):
         (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
     (run / "log.txt").unlink(missing_ok=True)
-    lock.drop(run, remove=True)
     with suppress(OSError):  # not empty: the user's own files lie there
         (run / ".hydra").rmdir()
+    lock.drop(run, remove=True)  # and the folders that were made for it
+    with suppress(OSError):
         run.rmdir()
 
 

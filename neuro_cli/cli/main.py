@@ -11,9 +11,11 @@ import select
 import signal
 import sys
 
+from neuro_cli.cli.entry import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
 from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.foreign import foreign_start
 from neuro_cli.fabric.mpi import launched, mpi_world
@@ -47,6 +49,7 @@ examples
   neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
   neuro resume outputs/train/<stamp>
 
+-q prints warnings and errors only, -v log lines too. `neuro completion bash` (zsh, fish) prints a script for your shell.
 A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback.
 Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
 
@@ -59,7 +62,7 @@ def dispatch(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"neuro {__version__}")
         return 0
-    name, rest = arguments[0], arguments[1:]
+    name, rest = arguments[0], taken_from(arguments[1:])
     if name not in MODULES:
         raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
     foreign = foreign_start() if name in WORLD_VERBS else None
@@ -68,6 +71,12 @@ def dispatch(arguments: list[str]) -> int:
             return BAD_INPUT  # the first of them says so
         raise foreign.refusal()
     return verb(name)(rest)
+
+
+def _reported(error: Exception) -> int:
+    from neuro_cli.cli.hydra_job import mendable
+
+    return report(mendable(error))
 
 
 def _nobody_reads() -> int:
@@ -118,9 +127,7 @@ def main() -> None:
         if world is not None and world.size > 1:
             world.abort(code)  # the others wait for us somewhere
     except Exception as error:
-        from neuro_cli.cli.hydra_job import mendable
-
-        code = report(mendable(error))
+        code = interrupted() if interrupts() else _reported(error)
     finally:
         lock.drop()
         if world is not None and world.size > 1:

@@ -16,6 +16,7 @@ HELP = {
     "predict": "Name the classes of images by a run's trained network: neuro predict RUN IMAGE ...",
     "report": "A table over runs, sweeps, searches and studies, sweep.csv, and all of it as one page, report.html.",
     "doctor": "Say what this machine has, what is missing and the command that fixes it.",
+    "completion": "Print the script by which a shell completes commands: neuro completion bash|zsh|fish",
     "evolve export": "Write the model of a peer as safetensors, also while the peer works.",
 }
 MODULES = {
@@ -31,6 +32,7 @@ MODULES = {
     "predict": "export",
     "report": "report",
     "doctor": "doctor",
+    "completion": "completion",
     # internal: what other commands start
     "start": "train",
     "peer": "evolve",

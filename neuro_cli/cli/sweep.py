@@ -20,6 +20,7 @@ from neuro_cli.cli.sweep_launcher import HYDRAS_OWN, JobFailedError, Rules, Swee
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
+from neuro_cli.core.verbosity import say
 from neuro_cli.launch import lock
 from neuro_cli.launch.slurm_sweep import BROKER_LAUNCHER, LAUNCHER, DetachedError, SubmittedJobs, detached, put_aside, refusal
 from neuro_cli.report.table import CSV, read_jobs, show, write
@@ -80,7 +81,7 @@ class Sweep(Callback):
         if launcher._target_ in (LAUNCHER, BROKER_LAUNCHER):
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
-            print(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands", flush=True)
+            say(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands")
 
     def _record(self, record: SweepRecord) -> None:
         """Keep the record for the first job, and put aside what SLURM left. Hydra makes a warning of any Exception here."""

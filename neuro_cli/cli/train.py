@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
 from neuro_cli.cli.sweep_jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError
+from neuro_cli.core.verbosity import say
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch import slurm
 from neuro_cli.runner import stop
@@ -69,7 +70,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         raise ConfigError("ranks", ranks, f"the launcher started {world.size}; leave it null there")
     code = lead(world, options, run, checkpoint)
     if code == 0:
-        print(f"neuro: results in {run}")
+        say(f"neuro: results in {run}")
     return code
 
 

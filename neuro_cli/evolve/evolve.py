@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
+from neuro_cli.core.verbosity import say
 
 if TYPE_CHECKING:
     from neuro_cli.runner.options import Options
@@ -116,7 +117,7 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[
     finally:
         listener.close()
     if not quiet:
-        print(f"neuro: results in {shown}")
+        say(f"neuro: results in {shown}")
     return 0
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.verbosity import say
 from neuro_cli.logger.base import Logger, Row
 
 log = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ class WandbLogger(Logger):
         else:
             address = self._run.url
         log.info("wandb: run %s of project %s, %s", self._run.id, self.project, address)
-        print(f"neuro: wandb: {address}", flush=True)
+        say(f"neuro: wandb: {address}")
 
     def _close(self, summary: dict[str, Any]) -> None:
         self._run.summary.update(summary)

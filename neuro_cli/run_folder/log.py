@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from neuro_cli.core.files import open_appending
+from neuro_cli.core.verbosity import verbose
 
 LOG = "log.txt"
 _ROOT = logging.getLogger("neuro_cli")
@@ -44,7 +45,7 @@ def log_to(run: Path | None, rank: int) -> None:
     _ROOT.setLevel(logging.INFO)
     _ROOT.propagate = False
     terminal = _Terminal()
-    terminal.setLevel(logging.WARNING)
+    terminal.setLevel(logging.INFO if verbose() else logging.WARNING)
     terminal.setFormatter(logging.Formatter("neuro: %(message)s" if rank == 0 else f"neuro: rank {rank}: %(message)s"))
     if rank == 0:
         _ROOT.addHandler(terminal)

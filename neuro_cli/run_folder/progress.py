@@ -10,6 +10,8 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 
+from neuro_cli.core.verbosity import quiet
+
 LINE_SECONDS = 2.0  # between two plain lines
 WIDTH, LEAST, MOST = 16, 10, 40  # of the bar, in characters: in a notebook, and on a terminal at least and at most
 BAR_SECONDS = 0.2  # between two drawings of the bar
@@ -23,7 +25,7 @@ class Progress:
 
     def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
         self._total, self._start, self._done = total, start, start
-        self._console = console or Console()
+        self._console = Console(quiet=True) if quiet() else console or Console()
         self._tested = ""
         self._told = True
         self._line = ""

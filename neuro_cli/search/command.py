@@ -9,6 +9,7 @@ from rich.console import Console
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
+from neuro_cli.core.verbosity import say
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.launch.launcher import world_launcher
@@ -68,5 +69,5 @@ def _told(summary: dict[str, Any], run: Path) -> int:
         Console().print(
             f"neuro train model={run / 'best' / 'best_1.yaml'} trains it", markup=False, highlight=False, soft_wrap=True
         )
-    print(f"neuro: results in {run}")
+    say(f"neuro: results in {run}")
     return 0

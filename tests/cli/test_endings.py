@@ -168,6 +168,34 @@ def test_ctrl_c_while_it_loads(modules, tmp_path):
     assert again.returncode == 0, again.stderr
 
 
+SWALLOWED = """
+import signal, sys
+
+class Swallowing:
+    '''Ctrl-C in an import of a library that goes on without the module.'''
+    def find_spec(self, name, path=None, target=None):
+        if name == "rich.table":
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ImportError("a module that is half there") from None
+
+sys.meta_path.insert(0, Swallowing())
+sys.argv[0] = "neuro"
+from neuro_cli.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("arguments", [("report", "run"), ("train", *SMALL, "hydra.run.dir=outputs/deep/run")])
+def test_ctrl_c_that_a_library_swallows_is_no_error_of_its_own(arguments, tmp_path):
+    """Seen with report: ImportError and its traceback, a second after the start; train left two empty folders."""
+    command = [sys.executable, "-c", SWALLOWED, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (130, "neuro: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 @needs_mpi
 def test_a_killed_rank_of_three(tmp_path):
     command = [sys.executable, "-m", "neuro_cli", "train", "population=8", "batch_size=16", "threads=1", "generations=1000000"]

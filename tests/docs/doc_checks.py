@@ -251,6 +251,11 @@ def check_refused(verb: str, arguments: list[str], cwd: Path) -> None:
         raise StaleError(f"neuro {verb} {' '.join(arguments)}: {done.stderr.strip()}")
 
 
+def check_completion(verb: str, arguments: list[str], cwd: Path) -> None:
+    if neuro_inside(verb, *arguments, cwd=cwd).returncode:
+        raise StaleError(f"neuro {verb} {' '.join(arguments)}: no such shell")
+
+
 def check_nothing(verb: str, arguments: list[str], cwd: Path) -> None:
     if arguments:
         raise StaleError(f"neuro {verb} takes no arguments")
@@ -346,7 +351,7 @@ def check_foreign(words: list[str], cwd: Path) -> None:
             raise StaleError(f"{word}: not there")
 
 
-PLAIN = {"resume": check_resume, "doctor": check_nothing}
+PLAIN = {"completion": check_completion, "resume": check_resume, "doctor": check_nothing}
 SECOND = {
     ("evolve", "export"): check_export,
     ("search", "plot"): check_plot,

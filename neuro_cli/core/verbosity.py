@@ -1,0 +1,29 @@
+"""How much a command prints: -q (warnings and errors), as usual, -v (log lines too). Ranks that it starts inherit it."""
+
+import os
+
+VARIABLE = "NEURO_VERBOSITY"
+QUIET, VERBOSE = "quiet", "verbose"
+FLAGS = {"-q": QUIET, "--quiet": QUIET, "-v": VERBOSE, "--verbose": VERBOSE}
+
+
+def taken_from(arguments: list[str]) -> list[str]:
+    """``arguments`` without the flags, of which the last counts from now on."""
+    for text in arguments:
+        if text in FLAGS:
+            os.environ[VARIABLE] = FLAGS[text]
+    return [text for text in arguments if text not in FLAGS]
+
+
+def quiet() -> bool:
+    return os.environ.get(VARIABLE) == QUIET
+
+
+def verbose() -> bool:
+    return os.environ.get(VARIABLE) == VERBOSE
+
+
+def say(text: str) -> None:
+    """Print a line, unless the command is quiet."""
+    if not quiet():
+        print(text, flush=True)

@@ -1,0 +1,93 @@
+"""What a user sees: a header, -q and -v, and a shell that completes verbs, groups, options, keys and runs."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inside import neuro_inside, one_line
+from worlds import clean_environment
+
+from neuro_cli.cli.completion import SHELLS, candidates
+from neuro_cli.cli.registry import listed
+
+TINY = ("generations=2", "population=4", "batch_size=8", "threads=1", "hydra.run.dir=run")
+
+
+@pytest.fixture
+def usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag of one test is not for the next."""
+    monkeypatch.setenv("NEURO_VERBOSITY", "")
+
+
+def test_a_header_says_what_runs_and_where(usual: None, tmp_path: Path) -> None:
+    lines = neuro_inside("train", *TINY, cwd=tmp_path).stdout.splitlines()
+    assert lines[0] == ("neuro: MNIST_10K on Digits; 11,274 parameters; OpenAIES, local, population 4; 1 rank of 1 thread, cpu")
+    assert lines[1] == "neuro: folder run"
+    assert lines[-1] == "neuro: results in run"
+
+
+def test_quiet_and_verbose(usual: None, tmp_path: Path) -> None:
+    silent = neuro_inside("train", "-q", *TINY, cwd=tmp_path)
+    assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")
+    shutil.rmtree(tmp_path / "run")
+    loud = neuro_inside("train", *TINY, "--verbose", cwd=tmp_path)
+    assert "neuro: checkpoint of generation 2: 00000002.safetensors" in loud.stderr
+    assert "fitness" in loud.stdout
+    assert one_line(neuro_inside("train", "-q", "population=0", cwd=tmp_path)).startswith("population=0: ")
+
+
+def test_words_are_completed() -> None:
+    assert candidates("neuro ") == sorted(listed())
+    assert candidates("neuro ev") == ["evaluate", "evolve"]
+    assert candidates("neuro train algo=s") == ["algo=sgd", "algo=snes"]
+    assert candidates("neuro train +algo=sn") == ["+algo=snes"]
+    assert candidates("neuro train algo=snes pop") == ["population="]
+    assert candidates("neuro train checkpoint.") == ["checkpoint.best=", "checkpoint.every=", "checkpoint.keep="]
+    assert candidates("neuro train task.f") == ["task.fitness="]
+    assert candidates("neuro train task") == ["task.", "task="]
+    assert candidates("neuro search st") == ["status", "strategy.", "strategy="]
+    assert candidates("neuro nothing a") == []
+    assert candidates("neuro train model=../") == []
+
+
+def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert candidates("neuro resume ") == []
+    (tmp_path / "outputs" / "train" / "2026-11-22_13-06-51-236223").mkdir(parents=True)
+    assert candidates("neuro resume ") == ["latest", "outputs/train/2026-11-22_13-06-51-236223"]
+    assert candidates("neuro resume outputs/t") == ["outputs/train/2026-11-22_13-06-51-236223"]
+
+
+COMPLETE = """
+neuro() {{ {python} -m neuro_cli "$@"; }}
+eval "$(neuro completion bash)"
+COMP_LINE='{line}' COMP_POINT={point}
+_neuro
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(("line", "said"), [("neuro res", ["resume"]), ("neuro train algo=sn", ["snes"])])
+def test_bash_completes(line: str, said: list[str], tmp_path: Path) -> None:
+    script = COMPLETE.format(python=sys.executable, line=line, point=len(line))
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=120
+    )
+    assert (done.stdout.split(), done.stderr) == (said, "")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_is_one_of_its_shell(shell: str, tmp_path: Path) -> None:
+    script = neuro_inside("completion", shell, cwd=tmp_path).stdout
+    assert script == neuro_inside("train", "-sc", f"install={shell}", cwd=tmp_path).stdout == SHELLS[shell]
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} here")
+    (tmp_path / "script").write_text(script)
+    assert subprocess.run([shell, "-n", "script"], cwd=tmp_path, capture_output=True, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [("completion",), ("completion", "tcsh"), ("train", "-sc", "install=tcsh")])
+def test_another_shell_is_a_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert "bash|zsh|fish" in one_line(neuro_inside(*arguments, cwd=tmp_path))

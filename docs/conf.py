@@ -36,7 +36,7 @@ NAVIGATION = {
     "Results": ["docs/performance", "docs/reproduce", "docs/results/gpu"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
 }  # fmt: skip
-RECORDS = ["/docs/results/full/*", "/docs/results/quick/*"]  # below docs/reproduce, so from the root
+RECORDS = ["/docs/results/full/*", "/docs/results/quick/*", "/docs/results/gpu/*"]  # below docs/reproduce, so from the root
 
 
 def navigation(caption: str, pages: list[str]) -> str:

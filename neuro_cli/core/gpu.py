@@ -34,6 +34,15 @@ def card() -> str:
     return f"{name}, driver {driver}"
 
 
+def sum_kernels(x: Tensor) -> Any:
+    """The module :mod:`neuro_cli.core.triton_sums` where it serves the device of ``x``, else None."""
+    if x.device.type == "cpu" or noise_kernels(x.device.type) is None:
+        return None
+    from neuro_cli.core import triton_sums
+
+    return triton_sums
+
+
 def layer_kernels(x: Tensor) -> Any:
     """The module :mod:`neuro_cli.core.triton_layers` where it serves the device and the float type of ``x``, else None."""
     if row_kernels(x) is None:

@@ -33,7 +33,7 @@ def random_signs(words: Tensor, count: int, dtype: torch.dtype) -> Tensor:
 def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
     """:func:`random_signs` with row d times weights[d], (D, count) in the type of ``weights``."""
     if words.device.type != "cpu":
-        kernels = gpu.row_kernels(weights)
+        kernels = gpu.sum_kernels(weights)
         if kernels is not None and words.dtype == torch.uint32 and words.stride(1) == 1:
             made: Tensor = kernels.weighted_signs(words, count, weights)
             return made

@@ -72,40 +72,42 @@ def _add_flipped(
 
 
 @triton.jit
-def _gather(
-    out, x, index, lines, line_width, each, kept, channels, sided, examples,
-    last: tl.constexpr, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr,
-):  # fmt: skip
-    """Gather over the lines of ``out``, with ``kept`` channels a row or pixel."""
-    line, place, offset, inside, direction, _ = _element(lines, line_width, each, sided, examples, wide, bl, bw)
-    there = _there(index, line, place, direction, line_width, kept, channels, inside, last, wide)
-    tl.store(out + offset, tl.load(x + there, mask=inside), mask=inside)
+def _single(count, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr):
+    """Offset, inside, channel, direction and side of a block of single values of n rows of ``size``.
+
+    For kernels that look up a channel for each value: on an H100 lines of 64 channels take them twice as long.
+    """
+    first = tl.program_id(0).to(tl.int64) * block if wide else tl.program_id(0) * block
+    offset = first + tl.arange(0, block)
+    row = (offset // size).to(tl.int32)
+    channel = ((offset // inner) % channels).to(tl.int32)
+    return offset, offset < count, channel, (row % sided) // examples, row // sided
 
 
 @triton.jit
-def _there(index, line, place, direction, line_width, kept, channels, inside, last: tl.constexpr, wide: tl.constexpr):
-    """Offsets of the channels that ``index`` (D, kept) names, in a tensor with all ``channels``."""
-    line = line.to(tl.int64) if wide else line
-    if last:
-        source = tl.load(index + (direction.to(tl.int64) * kept)[:, None] + place[None, :], mask=inside, other=0)
-        return line[:, None] * channels + source
-    else:
-        source = tl.load(index + direction.to(tl.int64) * kept + line % kept, mask=direction >= 0, other=0)
-        return (line // kept * channels + source)[:, None] * line_width + place[None, :]
+def _gather(
+    out, x, index, count, kept, channels, inner, size, sided, examples, wide: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Gather over the values of ``out``, with ``kept`` channels a row."""
+    offset, inside, place, direction, _ = _single(count, kept, inner, size, sided, examples, wide, block)
+    source = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
+    line = offset // (inner * kept)
+    tl.store(out + offset, tl.load(x + (line * channels + source) * inner + offset % inner, mask=inside), mask=inside)
 
 
 @triton.jit(do_not_specialize=_CHANGING)
 def _add_scattered(
-    y, t, index, scale0, scale1, lines, line_width, each, kept, channels, sided, examples,
-    last: tl.constexpr, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr,
+    y, t, index, scale0, scale1, count, kept, channels, inner, size, sided, examples,
+    wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Scatter over the lines of ``t``; the places of a direction differ, so no two of them meet."""
-    line, place, offset, inside, direction, side = _element(lines, line_width, each, sided, examples, wide, bl, bw)
-    there = _there(index, line, place, direction, line_width, kept, channels, inside, last, wide)
-    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)[:, None]
+    """Scatter over the values of ``t``; the places of a direction differ, so no two of them meet."""
+    offset, inside, place, direction, side = _single(count, kept, inner, size, sided, examples, wide, block)
+    target = tl.load(index + direction.to(tl.int64) * kept + place, mask=inside, other=0)
+    scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
     step = scale * tl.load(t + offset, mask=inside).to(tl.float32)
-    value = tl.load(y + there, mask=inside)
-    tl.store(y + there, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
+    there = y + (offset // (inner * kept) * channels + target) * inner + offset % inner
+    value = tl.load(there, mask=inside)
+    tl.store(there, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
 
 
 @triton.jit(do_not_specialize=_CHANGING)
@@ -157,108 +159,6 @@ def _filtered(
     tl.store(target, sums.to(out.dtype.element_ty), mask=pixel < pixels)
 
 
-@triton.jit
-def _placed_sum(
-    out, shared, row_of, column_of, weights, count, rows, width, inner_width, blocks, low,
-    square: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    """A block of one row of the sum: each direction's source of it, in their order, in float64."""
-    row, first = low + tl.program_id(0) // blocks, tl.program_id(0) % blocks * block
-    column = first + tl.arange(0, block)
-    sums = tl.full([block], 0, tl.float64)
-    for d in range(count):
-        line = tl.load(row_of + d * rows + row)
-        if line >= 0:
-            place = tl.load(column_of + d * width + column, mask=column < width, other=-1)
-            value = tl.load(shared + line * inner_width + place, mask=place >= 0, other=0.0).to(tl.float64)
-            sums += tl.load(weights + d) * (value * value if square else value)
-    tl.store(out + (row - low).to(tl.int64) * width + column, sums, mask=column < width)
-
-
-@triton.jit
-def _weighted_signs(out, words, weights, count, width, stride, bw: tl.constexpr):
-    """Signs of one direction times its weight."""
-    row, place = tl.program_id(0), tl.program_id(1) * bw + tl.arange(0, bw)
-    inside = place < count
-    word = tl.load(words + row.to(tl.int64) * stride + place // 32, mask=inside, other=0)
-    weight = tl.load(weights + row)
-    sign = tl.where(((word >> (place % 32).to(tl.uint32)) & 1) > 0, -weight, weight)
-    tl.store(out + row.to(tl.int64) * count + place, sign, mask=inside)
-
-
-@triton.jit
-def _counts(into, index, weights, count, things, places, bd: tl.constexpr, bw: tl.constexpr):
-    """Weights of the directions that put one thing at each of some places; ``index`` (things, D)."""
-    thing, place = tl.program_id(0), tl.program_id(1) * bw + tl.arange(0, bw)
-    sums = tl.zeros([bw], tl.float32)
-    for first in range(0, count, bd):
-        d = first + tl.arange(0, bd)
-        there = tl.load(index + thing.to(tl.int64) * count + d, mask=d < count, other=-1)
-        weight = tl.load(weights + d, mask=d < count, other=0.0)
-        sums += tl.sum(tl.where(there[:, None] == place[None, :], weight[:, None], 0.0), 0)
-    target = into + thing.to(tl.int64) * places + place
-    inside = place < places
-    tl.store(target, tl.load(target, mask=inside) + sums, mask=inside)
-
-
-def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
-    """``rows.weighted_signs``; words (D, W) uint32 that lie side by side, weights (D,) float32."""
-    out, weights = torch.empty(len(words), count, dtype=weights.dtype, device=words.device), weights.contiguous()
-    if out.numel():
-        bw = min(BLOCK, triton.next_power_of_2(count))
-        _weighted_signs[(len(words), -(-count // bw))](out, words, weights, count, words.shape[1], words.stride(0), bw=bw)
-    return out
-
-
-def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
-    """``placement.count_places``; index (D, r) int32, weights (D,) float32, into (r, n) float32.
-
-    Each place is compared with what every direction put there: so the order of the sum is fixed.
-    """
-    if index.numel():
-        bw = min(128, triton.next_power_of_2(into.shape[1]))
-        grid = (index.shape[1], -(-into.shape[1] // bw))
-        _counts[grid](into, index.T.contiguous(), weights.contiguous(), len(index), *index.shape[1:], into.shape[1], bd=32, bw=bw)
-
-
-def placed_sum(
-    shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int, int], square: bool
-) -> Tensor:
-    """The weighted sum (high - low, width) float64 of ``shared`` (r, c) with its rows and columns placed.
-
-    rows (D, r), columns (D or 1, c): where they land; ``target`` (low, high, all rows, width).
-    """
-    low, high, all_rows, width = target
-    # turned around, from places to sources: a program owns its part of the sum, and no two add to one number
-    row_of = _sources(rows, all_rows)
-    column_of = _sources(columns, width).expand(len(rows), width).contiguous()
-    out = torch.empty(high - low, width, dtype=torch.float64, device=shared.device)
-    blocks = -(-width // 256)
-    _placed_sum[((high - low) * blocks,)](
-        out,
-        shared,
-        row_of,
-        column_of,
-        weights,
-        len(rows),
-        all_rows,
-        width,
-        shared.shape[1],
-        blocks,
-        low,
-        square=square,
-        block=256,
-    )
-    return out
-
-
-def _sources(places: Tensor, count: int) -> Tensor:
-    """Things that landed at each of ``count`` places, -1 for none: (D, count) int32 of places (D, k)."""
-    found = torch.full((len(places), count), -1, dtype=torch.int32, device=places.device)
-    things = torch.arange(places.shape[1], dtype=torch.int32, device=places.device).expand_as(places)
-    return found.scatter_(1, places.long(), things)
-
-
 def order_of(x: Tensor, channel: int) -> int | None:
     """Values between two channels of a row in memory, or None where the tensor is not dense."""
     if x.movedim(channel, -1).is_contiguous():
@@ -293,9 +193,8 @@ def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Ten
     out = x.new_empty(shape)
     if inner == 1 and x.dim() == 4 and channel == 1:
         out = out.contiguous(memory_format=torch.channels_last)
-    lines = _lines(out, inner, channel)
-    sizes = (*lines, index.shape[1], x.shape[channel], *_sides(rows))
-    _launch(_gather, lines, x.numel(), out, x, index.contiguous(), *sizes, last=inner == 1)
+    sizes = (out.numel(), index.shape[1], x.shape[channel], inner, out[0].numel(), *_sides(rows))
+    _launch_single(_gather, out.numel(), x.numel(), out, x, index.contiguous(), *sizes)
     return out
 
 
@@ -303,9 +202,8 @@ def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...]
     """``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
     y, inner = _dense(y, channel)
     t = _like(t, inner, channel)
-    lines = _lines(t, inner, channel)
-    shape = (*lines, index.shape[1], y.shape[channel], *_sides(rows))
-    _launch(_add_scattered, lines, y.numel(), y, t, index.contiguous(), *_two(scales), *shape, last=inner == 1)
+    shape = (t.numel(), index.shape[1], y.shape[channel], inner, t[0].numel(), *_sides(rows))
+    _launch_single(_add_scattered, t.numel(), y.numel(), y, t, index.contiguous(), *_two(scales), *shape)
     return y
 
 
@@ -376,6 +274,12 @@ def _launch(kernel: Any, lines: _Lines, largest: int, *values: Any, **options: b
     bl = BLOCK // bw
     grid = (-(-lines.number // bl), -(-lines.width // bw))
     kernel[grid](*values, **options, wide=largest >= 2**31 - BLOCK, bl=bl, bw=bw)
+
+
+def _launch_single(kernel: Any, count: int, largest: int, *values: Any) -> None:
+    """Run over ``count`` values; 64-bit places where a tensor has ``largest`` values."""
+    if count:
+        kernel[(-(-count // BLOCK),)](*values, wide=largest >= 2**31 - BLOCK, block=BLOCK)
 
 
 def _sides(rows: tuple[int, int]) -> tuple[int, int]:

@@ -29,7 +29,6 @@ from neuro_cli.run_folder.log import is_written
 from neuro_cli.run_folder.summary import git_revision, versions
 
 RESUMED = ("train", "search")  # verbs with interrupted runs that `neuro resume` continues
-NO_GPU = "no GPU"
 TRAINS = (*RESUMED, "resume")  # verbs with runs that may end before their goal
 
 
@@ -144,7 +143,7 @@ def machine_words(gpu: bool) -> str:
 
     from neuro_cli.core.gpu import card
 
-    accelerator = card() if gpu else NO_GPU
+    accelerator = card() if gpu else "no GPU"
     cores = f"{len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}"
     computed = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
     return f"{processor()}, {cores}, {accelerator}, {computed}"

@@ -68,7 +68,7 @@ def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
     if index.device.type == "cpu":
         row_kernels.counts(index.numpy(), weights.numpy(), into.numpy())
         return
-    kernels = gpu.row_kernels(weights)
+    kernels = gpu.sum_kernels(weights)
     if kernels is not None and into.is_contiguous():
         kernels.count_places(index, weights, into)
         return
@@ -88,7 +88,7 @@ def placed_sum(
     if shared.device.type == "cpu":
         block_kernels.add_placed(shared.numpy(), rows.numpy(), columns.numpy(), weights.numpy(), low, high, square, out.numpy())
         return out
-    kernels = gpu.row_kernels(shared)
+    kernels = gpu.sum_kernels(shared)
     if kernels is not None:
         return kernels.placed_sum(shared.contiguous(), rows, columns, weights, target, square)
     values = shared.double() ** 2 if square else shared.double()

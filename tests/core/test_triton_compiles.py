@@ -26,10 +26,11 @@ def test_every_row_and_layer_kernel_compiles_for_a_hopper_gpu(kind, flag):
     pytest.importorskip("triton", reason="no Triton here: it comes with torch where torch has CUDA")
     compiler = pytest.importorskip("triton.compiler")
     backends = pytest.importorskip("triton.backends.compiler")
-    from neuro_cli.core import triton_layers, triton_rows
+    from neuro_cli.core import triton_layers, triton_rows, triton_sums
 
-    kernels = ("_flip", "_add_flipped", "_gather", "_add_scattered", "_add_outer", "_weighted_signs", "_counts", "_placed_sum")
-    both = [(triton_rows, name) for name in (*kernels, "_filtered")]
+    kernels = ("_flip", "_add_flipped", "_gather", "_add_scattered", "_add_outer", "_filtered")
+    both = [(triton_rows, name) for name in kernels]
+    both += [(triton_sums, name) for name in ("_weighted_signs", "_counts", "_placed_sum")]
     both += [(triton_layers, name) for name in ("_layer", "_pooled", "_spread")]
     for module, name in both:
         kernel, constants = getattr(module, name), {}

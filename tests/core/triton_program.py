@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core import philox, triton_layers, triton_noise, triton_rows
+from neuro_cli.core import philox, triton_layers, triton_noise, triton_rows, triton_sums
 from neuro_cli.core.rows import Geometry, MemberBatch, random_signs
 
 SCALES, DIRECTIONS, EXAMPLES = (0.5, -0.25), 2, 2
@@ -101,20 +101,20 @@ def placed(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
         for order, places, weight in zip(rows.long(), columns.long(), weights, strict=True):
             wanted[order[:, None], places] += weight * shared.double() ** (1 + square)
         where = (shared.to(device), rows.to(device), columns.to(device), weights.to(device))
-        yield f"placed_sum {square}", triton_rows.placed_sum(*where, (2, 13, 14, 310), square), wanted[2:13]
+        yield f"placed_sum {square}", triton_sums.placed_sum(*where, (2, 13, 14, 310), square), wanted[2:13]
 
 
 def of_words(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Signs with weights, and weights of those that put a thing somewhere."""
     words = torch.randint(0, 2**32, (70, 3), generator=torch.Generator().manual_seed(2)).to(torch.uint32)
     weights = normal(70)
-    made = triton_rows.weighted_signs(words.to(device)[:, 1:], 50, weights.to(device))
+    made = triton_sums.weighted_signs(words.to(device)[:, 1:], 50, weights.to(device))
     yield "weighted_signs", made, random_signs(words[:, 1:], 50, torch.float32) * weights[:, None]
     index = torch.stack([torch.randperm(40)[:9] for _ in range(70)]).to(torch.int32)
     into, wanted = normal(9, 40), normal(9, 40).double()
     wanted.index_put_((torch.arange(9).expand(70, 9), index.long()), weights.double()[:, None].expand(70, 9), accumulate=True)
     there = into.to(device)
-    triton_rows.count_places(index.to(device), weights.to(device), there)
+    triton_sums.count_places(index.to(device), weights.to(device), there)
     yield "count_places", there, wanted
 
 

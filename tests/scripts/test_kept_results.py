@@ -27,6 +27,23 @@ def test_docs_have_tables_and_all_kept_entries_are_in_the_summary():
     assert len(block.splitlines()) == 2 + len(list((ROOT / "docs" / "results").glob("*/*.csv"))) > 2
 
 
+def test_what_a_gpu_gave_is_kept_apart_and_never_shown_in_place_of_a_cpus(tmp_path):
+    kept = ROOT / "docs" / "results" / "gpu" / "nes_table_2.csv"
+    for folder in ("scripts", "docs", "out/nes_table_2"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    for suffix in (".csv", ".md", ".svg"):
+        shutil.copy(kept.with_suffix(suffix), tmp_path / "out" / "nes_table_2")
+    marks = "<!-- results:{} -->\n<!-- /results -->\n"
+    (tmp_path / "README.md").write_text(marks.format("summary") + marks.format("speed") + marks.format("gpu"))
+    assert script(tmp_path, "out").returncode == 0
+    assert (tmp_path / "docs" / "results" / "gpu" / "nes_table_2.csv").read_bytes() == kept.read_bytes()
+    summary, speed, gpu = (tmp_path / "README.md").read_text().split("<!-- /results -->")[:3]
+    assert "[nes_table_2](docs/results/gpu/nes_table_2.md) | full, GPU | 21 reproduced" in summary
+    assert "nes_table_2" not in speed
+    assert "[nes_table_2](docs/results/gpu/nes_table_2.md), full, GPU | 3,64,32x32, IID" in gpu
+
+
 def test_every_kept_entry_is_of_one_group():
     entries = [path.stem for path in (ROOT / "conf" / "table").glob("*.yaml") if path.stem != "all"]
     for entry in entries:

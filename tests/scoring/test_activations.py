@@ -203,6 +203,8 @@ def test_rewards_a_token_leave_out_only_what_goes_from_one_token_to_another():
         estimates = torch.stack([estimate(parts, generation) for generation in range(GENERATIONS)])
         stands_on(estimates.mean(0), estimates.std(0), gradient(parts))
         found[tokens] = float(estimates.std(0).norm())
+        loss, _ = parts.distribution.job.scorer.gradient(parts.algo.centre, task.batch(0, 0, 4))
+        assert parts.distribution.step(0).loss == pytest.approx(loss)
     assert found[True] < 0.6 * found[False]
 
 

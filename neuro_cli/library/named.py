@@ -33,7 +33,7 @@ def option(group: str, choice: Any, kind: type, generations: int | None, values:
     plain.pop("defaults", None)
     if generations is None:
         for key, value in plain.items():
-            if key.endswith("schedule"):
+            if key.endswith("_schedule"):
                 value |= CONSTANT
     for key, value in sorted(values.items()):  # lr before optimizer
         _set(plain, group, choice, key, value)

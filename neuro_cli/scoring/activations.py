@@ -143,7 +143,8 @@ class ActivationScorer(Scorer):
             self._modules.put(module)
         sides = sampler.passes
         # a mapped pass has no score of its own where noise does not reach it
-        gains = made.double().view(high - low, sides, *clean.scores.shape) - clean.scores
+        times = clean.scores.shape[1]  # as by_reward does with those of the clean pass
+        gains = (made.double() * times).view(high - low, sides, *clean.scores.shape) - clean.scores
         gains = gains.flatten(2, 3).transpose(1, 2).flatten(1, 2)
         settings.clock.add("sample", drawn - begun, settings.threads.count)
         settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)

@@ -59,7 +59,7 @@ class Found:
 
 
 def clean_pass(module: nn.Module, settings: ScoringSettings, batch: Batch, keep: bool) -> tuple[CleanCalls, Tensor]:
-    """The calls of a pass over ``batch`` and its scores (B, T, C) float64."""
+    """The calls of a pass over ``batch`` and its scores (B, T, C) float64, as of :func:`by_reward`."""
     parameters = dict(module.named_parameters())
     places: dict[int, tuple[Tensor, Place]] = {
         id(parameters[place.name]): (parameters[place.name], place) for place in settings.layout.places
@@ -67,8 +67,12 @@ def clean_pass(module: nn.Module, settings: ScoringSettings, batch: Batch, keep:
     with_mark([batch.inputs, batch.targets])
     with torch.no_grad(), CleanMode(places, keep) as mode:
         scores = settings.task.rewards(module, batch)
-    scores = scores.double()
-    return mode.noted, scores.unsqueeze(1) if scores.dim() == 2 else scores
+    return mode.noted, by_reward(scores)
+
+
+def by_reward(scores: Tensor) -> Tensor:
+    """Scores (B, T, C) float64 from those of ``Task.rewards``: of tokens T times each, so that their mean is the example's."""
+    return scores.double() * scores.shape[-2] if scores.dim() > 2 else scores.double().unsqueeze(1)
 
 
 def noisy_layers(calls: CleanCalls, found: Found) -> list[NoisyLayer]:

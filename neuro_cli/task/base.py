@@ -126,7 +126,7 @@ class Task(ABC):
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         """Scores (B, C) of every example, or (B, T, C) of each of its T tokens, for samplers with noise of an example's own.
 
-        The same sums as :meth:`example_scores`, in finer parts where there are any. Runs without gradients. Thread-safe.
+        Those of an example's tokens add up to what :meth:`example_scores` gives it. Runs without gradients. Thread-safe.
         """
         return self.example_scores(module, batch)
 

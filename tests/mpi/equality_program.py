@@ -47,6 +47,7 @@ ALGORITHMS = {
     "sign_flip": ("layout=per_example", "batch_size=25", "sampler=sign_flip", "algo.shaping=pair_z_score"),
     "permutation": ("sampler=permutation", "sampler.sparsity=0.5"),
     "low_rank": ("layout=per_example", "batch_size=25", "sampler=low_rank", "sampler.rank=2"),
+    "activation": ("sampler=activation", "layout=per_example", "sampler.draws=3", "batch_size=5"),
     "tiny": ("model._target_=tiny_nets.Tiny",),  # fewer blocks of int8 than ranks
     "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
 }

@@ -13,7 +13,7 @@ from shared_world import program_in_world
 from worlds import Mpi, own_mpi
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
-PER_EXAMPLE = ("per_example", "sign_flip", "low_rank")
+PER_EXAMPLE = ("per_example", "sign_flip", "low_rank", "activation")
 ALGORITHMS = (
     *("openai_es", "iid", "snes", "genetic", "pgpe", "ars", "episodes", "accuracy", "permutation", "noise_table", "tiny"),
     *PER_EXAMPLE,

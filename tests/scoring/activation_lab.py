@@ -58,14 +58,17 @@ class Made(Task):
             return -(made - batch.targets.to(made.dtype)).square().mean(1)[:, None]
         if not self.tokens:
             return -F.cross_entropy(made, batch.targets, reduction="none")[:, None]
-        return -F.cross_entropy(made.flatten(0, 1), batch.targets.flatten(), reduction="none").view(*made.shape[:2], 1)
+        return (
+            -F.cross_entropy(made.flatten(0, 1), batch.targets.flatten(), reduction="none").view(*made.shape[:2], 1)
+            / made.shape[1]
+        )
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         rewards = Made.rewards(self, module, batch)
-        return rewards if rewards.dim() == 2 else rewards.mean(1)
+        return rewards if rewards.dim() == 2 else rewards.sum(1)
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
-        return -self.rewards(module, batch).mean()
+        return -Made.example_scores(self, module, batch).mean()
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
         raise AssertionError

@@ -203,6 +203,8 @@ def test_rewards_a_token_leave_out_only_what_goes_from_one_token_to_another():
         estimates = torch.stack([estimate(parts, generation) for generation in range(GENERATIONS)])
         stands_on(estimates.mean(0), estimates.std(0), gradient(parts))
         found[tokens] = float(estimates.std(0).norm())
+        loss, _ = parts.distribution.job.scorer.gradient(parts.algo.centre, task.batch(0, 0, 4))
+        assert parts.distribution.step(0).loss == pytest.approx(loss)
     assert found[True] < 0.6 * found[False]
 
 
@@ -307,7 +309,7 @@ def test_data_parallel_is_refused():
             "cnn",
             "3 on outputs and 1 on weights; 4 draws of 4 groups; each pass begins at its noisy layer, 8 passes side by side",
         ),
-        ("overwriting", "each pass is a whole one (linear is overwritten), 4 passes side by side"),
+        ("overwriting", "each pass is a whole one (linear is overwritten), 8 passes side by side"),
         ("reading", "each pass begins at its noisy layer, one pass after the other"),
     ],
 )

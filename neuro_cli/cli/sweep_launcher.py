@@ -21,7 +21,6 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from neuro_cli.cli.sweep_jobs import Left, clear, headline_of, left_in, refuse_other_job
 from neuro_cli.core.errors import UserError
-from neuro_cli.factory.trust import refuse_untrusted
 
 HYDRAS_OWN = "hydra._internal.core_plugins."
 NUMBERED = "${hydra.job.num}"
@@ -166,6 +165,8 @@ class SweepLauncher(Launcher):
         try:
             subdir = str(config.hydra.sweep.subdir)
             if self._rules.trust is not None:
+                from neuro_cli.factory.trust import refuse_untrusted  # here: it imports torch, which a refusal does not wait for
+
                 with open_dict(config):
                     del config["hydra"]
                 resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)

@@ -147,7 +147,7 @@ def layers(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
     )
     for inputs, outputs, kernel, geometry in geometries:
         shape = (5, inputs) if geometry is None else (inputs, 7, 6)
-        for rank, rows in ((0, COUNT), (0, COUNT // 2), (2, COUNT // 2)):
+        for rank, rows in ((0, COUNT), (2, COUNT // 2)) if inputs == 3 else ((0, COUNT // 2), (2, COUNT)):
             x, bias, shift = normal(rows, *shape), normal(outputs), normal(DIRECTIONS, outputs)
             members = () if rank else (len(SCALES) * DIRECTIONS,)
             weight = normal(*members, outputs, *kernel, inputs)  # the inputs of a tap side by side
@@ -159,7 +159,7 @@ def layers(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
             given = (x.to(device), weight.to(device), there, bias.to(device), shift.to(device))
             made = triton_layers.layer(*given, SCALES, ROWS, geometry, (1, inputs))
             yield f"layer {inputs} {rank} {rows}", made / 10, one_by_one(x, weight, factors, bias, shift, geometry) / 10
-            if rank and geometry:  # a weight in the order of its shape, which is not that of its noise
+            if rank and inputs == 3:  # a weight in the order of its shape, which is not that of its noise
                 made = triton_layers.layer(given[0], given[1].contiguous(), *given[2:], SCALES, ROWS, geometry, (1, inputs))
                 yield f"layer ordered {inputs}", made / 10, one_by_one(x, weight, factors, bias, shift, geometry) / 10
     for window, stride in (((2, 2), (2, 2)), ((3, 2), (1, 2))):

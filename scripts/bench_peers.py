@@ -29,7 +29,7 @@ from rich.table import Table
 
 from neuro_cli.bench.generation import BenchProcess
 from neuro_cli.bench.table import processor
-from neuro_cli.cli.overrides import option_of
+from neuro_cli.cli.groups import option_of
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.process import start

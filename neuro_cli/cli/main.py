@@ -27,7 +27,7 @@ WORLD_VERBS = ("train", "resume", "scale", "bench")  # whose processes, started 
 
 
 def help_text() -> str:
-    from neuro_cli.cli.overrides import groups
+    from neuro_cli.cli.groups import groups
 
     verbs = "\n".join(f"  {name:10s} {text}" for name, text in listed().items())
     options = "\n".join(f"  {name:14s} {', '.join(values)}" for name, values in groups().items() if values)

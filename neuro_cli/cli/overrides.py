@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 from hydra import compose
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
@@ -25,57 +24,15 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.config_tree import ConfigTree, tree_of
+from neuro_cli.cli.groups import TABLES, defaults_of, groups, options_in, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
-from neuro_cli.core.files import config_folder
 from neuro_cli.launch import slurm, slurm_sweep
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
-SEVERAL = "neuro_cli.logger.several.Several"  # what a list of loggers becomes
 CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
-TABLES = "table"  # the group with options that are entries of neuro reproduce; several can be chosen
-NO_GROUPS = ("hydra", TABLES)  # folders of conf/ that hold no options: Hydra's own, and the entries of neuro reproduce
-
-
-def groups() -> dict[str, list[str]]:
-    """Config groups and their options."""
-    folders = sorted(folder for folder in config_folder().iterdir() if folder.is_dir() and folder.name not in NO_GROUPS)
-    return {folder.name: options_in(folder.name) for folder in folders}
-
-
-def options_in(group: str) -> list[str]:
-    """Options in the folder of a group."""
-    return sorted(file.stem for file in (config_folder() / group).glob("*.yaml"))
-
-
-def groups_of(verb: str) -> set[str]:
-    """Groups of a verb's config: those in its defaults list, and in the lists of the files named there."""
-    return {name for name in _defaults(verb) if not name.startswith("hydra/")}
-
-
-def _defaults(verb: str) -> dict[str, str | None]:
-    """Option of every group in those lists, None without one; later entries count."""
-    found: dict[str, str | None] = {}
-    file = OmegaConf.load(config_folder() / f"{verb}.yaml")
-    for entry in OmegaConf.select(file, "defaults", default=[]):
-        if entry == "_self_":
-            continue
-        if isinstance(entry, str):
-            found |= _defaults(entry)
-        else:
-            found |= {str(name).removeprefix("override ").partition("@")[0]: option for name, option in entry.items()}
-    return found
-
-
-def groups_help(verb: str) -> str:
-    """Help with one line per group of a verb, and the options that Hydra finds, those in the user's --config-dir too."""
-    hydra = GlobalHydra.instance().hydra
-    assert hydra is not None
-    others = {*NO_GROUPS, *groups()} - groups_of(verb)
-    names = [name for name in sorted(hydra.list_all_config_groups()) if name.partition("/")[0] not in others]
-    return "\n".join(f"{name}: {', '.join(sorted(hydra.config_loader.get_group_options(name)))}" for name in names)
 
 
 def _known(tree: ConfigTree) -> dict[str, list[str]]:
@@ -145,7 +102,7 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
 def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
     """Whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
     group = override.key_or_group
-    if group not in known or _defaults(verb).get(group, "") is not None or override.is_delete():
+    if group not in known or defaults_of(verb).get(group, "") is not None or override.is_delete():
         return False
     if _sweeps(override) and {"None", "null"} & set(_values(override, known[group])):
         raise ConfigError(group, "null", "a sweep chooses options; runs without one are a sweep of their own")
@@ -195,14 +152,6 @@ def _several(names: list[str], known: dict[str, list[str]]) -> str:
         ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
         known["logger"].append(name)
     return name
-
-
-def several_of(names: list[str]) -> dict[str, Any]:
-    """Config of several options of the group ``logger``. Raises ConfigError for an unknown one, or one twice."""
-    options = {name: option_of("logger", name) for name in names}
-    if len(options) < len(names):
-        raise ConfigError("logger", f"[{','.join(map(str, names))}]", "one of them stands there twice")
-    return {"_target_": SEVERAL, **options}
 
 
 def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
@@ -392,28 +341,3 @@ def parse_plain(text: str) -> tuple[str, Any]:
         raise UserError(f"{text}: one plain key=value is allowed here")
     value = override.value()
     return override.key_or_group, value
-
-
-def with_members(config: dict[str, Any]) -> dict[str, Any]:
-    """Expand the networks that ``algo.members`` names by option. Raises ConfigError for an unknown one."""
-    members = config["algo"].get("members") if isinstance(config.get("algo"), dict) else None
-    if not isinstance(members, list):
-        return config
-
-    def whole(entry: Any) -> Any:
-        named = isinstance(entry, dict) and isinstance(entry.get("model"), str)
-        return {**entry, "model": option_of("model", entry["model"])} if named else entry
-
-    return {**config, "algo": {**config["algo"], "members": [whole(entry) for entry in members]}}
-
-
-def option_of(group: str, option: Any) -> dict[str, Any]:
-    """Config of one option of a group, or of a list of loggers. Raises ConfigError for an unknown one."""
-    if group == "logger" and isinstance(option, list):
-        return several_of(option)
-    known = groups()[group]
-    if option not in known:
-        raise ConfigError(group, option, f"no such option; {nearest(str(option), known)}")
-    node = OmegaConf.to_container(OmegaConf.load(config_folder() / group / f"{option}.yaml"))
-    assert isinstance(node, dict)
-    return {str(key): value for key, value in node.items()}

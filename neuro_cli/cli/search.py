@@ -9,8 +9,9 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.arguments import names, set_key
+from neuro_cli.cli.groups import option_of
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
-from neuro_cli.cli.overrides import option_of, parse_plain
+from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 

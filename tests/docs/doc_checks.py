@@ -22,7 +22,8 @@ from torch import nn
 from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli import overrides
 from neuro_cli.cli.config_tree import tree_of
-from neuro_cli.cli.overrides import checked, parse_plain, with_members
+from neuro_cli.cli.groups import with_members
+from neuro_cli.cli.overrides import checked, parse_plain
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS

@@ -13,8 +13,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli import overrides
+from neuro_cli.cli.groups import TABLES, groups
 from neuro_cli.cli.main import help_text
-from neuro_cli.cli.overrides import TABLES, groups
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import slurm_sweep
 

@@ -61,7 +61,7 @@ def option_of(group: str, option: Any) -> dict[str, Any]:
         raise ConfigError(group, option, f"no such option; {nearest(str(option), known)}")
     node = OmegaConf.to_container(OmegaConf.load(config_folder() / group / f"{option}.yaml"))
     assert isinstance(node, dict)
-    return {str(key): value for key, value in node.items()}
+    return {str(key): value for key, value in node.items() if key != "defaults"}  # what it chooses in other groups is Hydra's
 
 
 def several_of(names: list[str]) -> dict[str, Any]:

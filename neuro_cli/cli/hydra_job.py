@@ -16,9 +16,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from neuro_cli.cli import interrupts
 from neuro_cli.cli.completion import script_for
 from neuro_cli.cli.config_help import annotated
-from neuro_cli.cli.entry import interrupts
 from neuro_cli.cli.groups import groups_help, with_members
 from neuro_cli.cli.overrides import Checked, checked
 from neuro_cli.cli.sweep import Command, Sweep, check_sweep, swept
@@ -122,7 +122,7 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> floa
             check_job(whole)
             code = work(whole, run)
     except Exception as error:
-        if interrupts():
+        if interrupts.interrupted():
             take_back(run)
             raise KeyboardInterrupt from error
         code = report(mendable(error))

@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 
-from neuro_cli.cli.entry import interrupts
+from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
 from neuro_cli.core.process import die_with_parent
@@ -127,7 +127,7 @@ def main() -> None:
         if world is not None and world.size > 1:
             world.abort(code)  # the others wait for us somewhere
     except Exception as error:
-        code = interrupted() if interrupts() else _reported(error)
+        code = interrupted() if interrupts.interrupted() else _reported(error)
     finally:
         lock.drop()
         if world is not None and world.size > 1:

@@ -3,6 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,14 +13,14 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.metric import LOWER, Metric
+from neuro_cli.core.metric import LOSS
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators, source_of
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-TEST_LOSS = Metric("test_loss", "test loss", ".4g", better=LOWER)
+TEST_LOSS = replace(LOSS, form=".4g", column=True)
 
 
 class OwnLoss(Task):

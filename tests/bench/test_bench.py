@@ -92,7 +92,8 @@ def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, mon
     assert [[row[key] for key in keys] for row in rows] == [
         [seed, name, step, repeat] for seed in "21" for name in samplers for step in ("0", "3", "30") for repeat in "01"
     ]
-    assert len({row["correlation"] for row in rows}) == len(rows)
+    own = [row["correlation"] for row in rows if row["sampler"] != "activation_all"]  # of one layer it is activation
+    assert len(set(own)) == len(own)
     alone = measured("correlation.steps=30")  # the run's own seed, which is 1
     assert [row["correlation"] for row in alone] == [
         row["correlation"] for row in rows if (row["seed"], row["step"]) == ("1", "30")

@@ -56,11 +56,11 @@ def test_a_model_of_nan_is_told_by_its_fitness(folder):
     [
         ("model._target_=nets_that_end.EndsAtWork", 1, "SystemExit: 0"),
         ("model._target_=nets_that_end.EndsWhenMade", 2, "nets_that_end.EndsWhenMade: it ended the process (SystemExit: 0)"),
-        ("distribution._target_=sys.exit", 2, "sys.exit: it ended the process (SystemExit: 0)"),
+        ("distribution=local distribution._target_=sys.exit", 2, "sys.exit: it ended the process (SystemExit: 0)"),
     ],
 )
 def test_code_that_exits_is_no_success(override, code, line, folder):
-    done = neuro_inside("train", *SMALL, override, "hydra.run.dir=run", cwd=folder)
+    done = neuro_inside("train", *SMALL, *override.split(), "hydra.run.dir=run", cwd=folder)
     assert done.returncode == code
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1

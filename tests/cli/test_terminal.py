@@ -41,7 +41,7 @@ def test_quiet_and_verbose(usual: None, tmp_path: Path) -> None:
 def test_words_are_completed() -> None:
     assert candidates("neuro ") == sorted(listed())
     assert candidates("neuro ev") == ["evaluate", "evolve"]
-    assert candidates("neuro train algo=s") == ["algo=sgd", "algo=snes"]
+    assert candidates("neuro train algo=s") == ["algo=sep_cma_es", "algo=sgd", "algo=snes"]
     assert candidates("neuro train +algo=sn") == ["+algo=snes"]
     assert candidates("neuro train algo=snes pop") == ["population="]
     assert candidates("neuro train checkpoint.") == ["checkpoint.best=", "checkpoint.every=", "checkpoint.keep="]

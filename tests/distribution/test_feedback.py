@@ -25,7 +25,7 @@ WEIGHTS = np.random.default_rng(5).standard_normal((ROWS, POPULATION))
 class Given:
     """A sampler whose noise is a table."""
 
-    antithetic = False
+    antithetic, perturbs = False, "parameters"
 
     def __init__(self, columns: int) -> None:
         self._noise = NOISE[:, :, :columns]
@@ -36,7 +36,7 @@ class Given:
 
 
 def bound(method, world: World, columns: int):
-    algo = SimpleNamespace(uses_gradient=False, centre=torch.zeros(columns))
+    algo = SimpleNamespace(uses_gradient=False, needs_parameters=None, centre=torch.zeros(columns))
     method.bind(
         SimpleNamespace(world=world, algo=algo, sampler=Given(columns), clock=Clock(), population=POPULATION, columns=columns)
     )

@@ -88,10 +88,13 @@ def test_a_call_is_that_of_hydra(node):
     assert node == before
 
 
+PACKAGES = {"tensorboard": ("tensorboard",), "mlflow": ("lightning", "mlflow"), "comet": ("lightning", "comet_ml")}
+
+
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_an_option_is_made_as_hydra_makes_it(group, option):
-    if option == "tensorboard":
-        pytest.importorskip("tensorboard")
+    for package in PACKAGES.get(option, ()):
+        pytest.importorskip(package)
     plain = Options(composed(f"{group}={option}", verb=ROOTS.get(group, "train"))).plain
     with torch.device("meta"):  # no weights
         assert shown(construct(plain[group])) == shown(as_hydra_does(plain[group]))

@@ -91,7 +91,7 @@ def test_what_fails_is_told_once_and_ends_nothing(
 @pytest.mark.parametrize("service", SERVICES)
 def test_without_the_packages_a_line_names_the_extra(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=rf"logger={service}: needs lightning, \w+: pip install 'neuro-cli\[{service}\]'"):
+    with pytest.raises(UserError, match=rf"logger={service}: needs lightning, \w+: pip install '\.\[{service}\]'"):
         LightningLogger(service)
 
 

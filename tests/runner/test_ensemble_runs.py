@@ -36,7 +36,7 @@ MIXED = (
     "algo.members=[{model:blog_cnn,count:2,optimizer:{lr:0.02}},{model:MNIST_10K,optimizer:{_target_:torch.optim.Adam,lr:0.001}}]"
 )
 ELEVEN = "algo.members=[{model:{_target_:tiny_heads.Eleven}}]"
-TIMES = ("seconds", "candidates_per_second", "bytes")
+TIMES = ("seconds", "elapsed_seconds", "candidates_per_second", "bytes")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
+from configs import composed
 from hydra.utils import instantiate
 
 from neuro_cli.task.base import Task
@@ -14,8 +14,7 @@ OPTIONS = sorted(path.stem for path in (CONF / "task").glob("*.yaml"))
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_composes_and_becomes_a_task(option):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        assert isinstance(instantiate(compose(f"task/{option}").task), Task)
+    assert isinstance(instantiate(composed(f"task={option}")["task"]), Task)
 
 
 def test_the_folder_is_not_empty():

@@ -55,7 +55,8 @@ def test_bench_noise_times_every_way_of_making_normals(tmp_path):
         assert "torch 2" in row["machine"]
 
 
-@pytest.mark.parametrize("layout", [pytest.param("per_example", marks=pytest.mark.slow), "shared_batch"])
+@pytest.mark.slow  # by default over a training, below
+@pytest.mark.parametrize("layout", ["per_example", "shared_batch"])
 def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     """With more directions than parameters the estimates must point along the gradient."""
     (tmp_path / "tiny.py").write_text(TINY)

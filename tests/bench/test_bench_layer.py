@@ -183,6 +183,7 @@ def test_all_published_layers_run_with_a_few_examples(tmp_path, precision):
     assert len({row["layer"] for row in rows}) == 3 + 5 + 1
 
 
+@pytest.mark.slow  # by default test_only_the_steps_that_are_asked_for runs layers
 def test_published_layers_run_with_a_few_examples(tmp_path):
     gone = ("noise_table", "sign_flip_outputs", "sign_flip_inputs", "permutation_inputs", "permutation_50", "permutation_6")
     sizes = ("layer.linear.features=[[512,10]]", "layer.convolution.sizes=[[3,64,32]]")

@@ -196,6 +196,7 @@ def test_ctrl_c_that_a_library_swallows_is_no_error_of_its_own(arguments, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow  # by default a rank of an ensemble of two is killed (tests/runner)
 @needs_mpi
 def test_a_killed_rank_of_three(tmp_path):
     command = [sys.executable, "-m", "neuro_cli", "train", "population=8", "batch_size=16", "threads=1", "generations=1000000"]

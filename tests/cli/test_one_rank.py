@@ -23,6 +23,7 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow  # by default tests/runner/test_ensemble_runs.py has an error of one rank alone
 @mostly_own
 def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
     """Rank 1 never comes to the point where the ranks wait for the download of rank 0."""

@@ -70,6 +70,7 @@ def test_resume_leaves_out_what_is_finished_and_goes_on_with_the_rest(whole, swe
             assert [row["generation"] for row in csv.DictReader(file)] == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_and_another_one_is_refused(sweep):
     shutil.rmtree(sweep / "1")
     done = neuro_inside(*SEEDS, "hydra.sweep.dir=sweep", cwd=sweep.parent)
@@ -106,6 +107,7 @@ def test_a_failed_job_leaves_the_others_and_begins_anew(tmp_path):
     assert [row["state"] for row in rows(tmp_path / "sweep")] == ["failed", "finished"]
 
 
+@pytest.mark.slow
 def test_fail_fast_ends_at_the_first_failure(tmp_path):
     line = ("train", "-m", *SMALL, "population=7,8", "hydra.sweep.dir=sweep", "sweep.fail_fast=true")
     assert neuro_inside(*line, cwd=tmp_path).returncode == 2

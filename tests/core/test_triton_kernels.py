@@ -20,12 +20,15 @@ DEVICES = [
 ]
 
 
+@pytest.mark.parametrize("cases", ["few", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("device", DEVICES)
-def test_every_kernel_gives_what_its_definition_gives(device):
+def test_every_kernel_gives_what_its_definition_gives(device, cases):
     pytest.importorskip("triton", reason="no Triton here: it comes with torch where torch has CUDA")
     # a process of its own: Triton decides once, while it is imported, whether it interprets
     environment = os.environ | ({"TRITON_INTERPRET": "1"} if device == "cpu" else {})
-    done = subprocess.run([sys.executable, str(PROGRAM), device], capture_output=True, text=True, env=environment, timeout=500)
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), device, cases], capture_output=True, text=True, env=environment, timeout=500
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     differences = json.loads(done.stdout)
     assert {name.split()[0] for name in differences} == FAMILIES

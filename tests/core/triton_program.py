@@ -1,6 +1,6 @@
 """Runs every Triton kernel and its definition on the CPU; prints {case: largest difference} as JSON.
 
-python triton_program.py cpu|cuda       (cpu: with TRITON_INTERPRET=1)
+python triton_program.py cpu|cuda [few]       (cpu: with TRITON_INTERPRET=1; few: two of the layouts of rows)
 """
 
 import json
@@ -186,4 +186,6 @@ def main(device: str) -> None:
 
 
 if __name__ == "__main__":
+    for kind in ("points", "images") if sys.argv[2:] == ["few"] else ():
+        LAYOUTS.pop(kind)
     main(sys.argv[1])

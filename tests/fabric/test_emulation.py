@@ -157,6 +157,7 @@ class TestTraining:
         process.kill()
         process.communicate()  # ends when the last process has closed the pipes
 
+    @pytest.mark.slow  # by default the runner is killed
     def test_without_its_switch_a_run_ends(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
         wait_for_rows(tmp_path / "run", 4, process)

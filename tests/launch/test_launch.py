@@ -92,7 +92,7 @@ def test_a_signal_ends_the_generation_and_writes_a_checkpoint(folder, start, num
     assert "\x1b" not in (folder / "output").read_text(), "a file is no terminal"
 
 
-@pytest.mark.slow  # by default tests/cli/test_endings.py kills one of three
+@pytest.mark.slow  # by default tests/runner/test_ensemble_runs.py kills one of two
 def test_a_killed_rank_ends_the_world(folder, start):
     process = start()
     wait_for_rows(folder / "run", 3, process)

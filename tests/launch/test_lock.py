@@ -86,6 +86,7 @@ def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow  # by default a second command meets the first
 def test_two_resumes_at_once(tmp_path):
     """D7: both were let in, doubled rows and swept each other's checkpoints."""
     done = neuro_inside("train", *SMALL, "generations=5", "hydra.run.dir=run", cwd=tmp_path)

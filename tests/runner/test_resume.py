@@ -84,7 +84,7 @@ def killed_and_resumed(folder: Path, name: str, rows: int, first_ranks: int, ran
     [
         ("own", 2, 1),
         pytest.param("own", 0, 2, marks=pytest.mark.slow),
-        ("openmpi", 1, 2),
+        pytest.param("openmpi", 1, 2, marks=pytest.mark.slow),  # by default tests/mpi have ranks of Open MPI
         pytest.param("openmpi", 2, 3, marks=pytest.mark.slow),
         pytest.param("own", 0, 4, marks=pytest.mark.slow),
         pytest.param("own", 1, 2, marks=pytest.mark.slow),

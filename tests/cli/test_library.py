@@ -186,7 +186,7 @@ def test_objects_give_the_bits_of_names_and_are_asked_for_again(folder, capsys):
     assert one_line(neuro_inside("resume", "objects", cwd=folder)) == (
         "model, task, sampler: made by a script: neuro_cli.resume('objects', model=..., task=..., sampler=...)"
     )
-    line = "task, model: made by a script: neuro_cli.{}('objects', task=..., model=...)"
+    line = "model, task: made by a script: neuro_cli.{}('objects', model=..., task=...)"
     assert one_line(neuro_inside("evaluate", "objects", cwd=folder)) == line.format("evaluate")
     with pytest.raises(UserError, match=r"neuro_cli\.load\('objects', "):
         load("objects")

@@ -1,4 +1,4 @@
-# neuro with MPICH: docker build -t neuro . && docker run --rm -v "$PWD/outputs:/work/outputs" neuro train
+# neuro with MPICH: docker build -t neuro . && docker run --rm -v "$PWD/outputs:/runs/outputs" neuro train
 # torch's default wheels have CUDA (--gpus all) and take 6 GB; --build-arg TORCH_INDEX=URL takes another index, as that of its CPU wheels
 FROM python:3.12-slim
 ARG TORCH_INDEX=
@@ -10,8 +10,8 @@ COPY neuro_cli neuro_cli
 COPY hydra_plugins hydra_plugins
 COPY conf conf
 RUN pip install --no-cache-dir ".[${EXTRAS}]"
-RUN useradd --create-home neuro && mkdir /work && chown neuro /work
+RUN useradd --create-home neuro && mkdir /runs && chown neuro /runs
 USER neuro
-WORKDIR /work
+WORKDIR /runs
 ENTRYPOINT ["neuro"]
 CMD ["--help"]

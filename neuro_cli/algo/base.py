@@ -76,7 +76,7 @@ class CentreAlgorithm(Algorithm):
 
     @property
     def needs_parameters(self) -> str | None:
-        """What the algorithm does with noise that only noise of parameters allows; None where weighted sums of it suffice."""
+        """Use of noise that only noise of parameters allows, as a message says it; None where weighted sums of it suffice."""
         return None
 
     @abstractmethod

@@ -59,7 +59,7 @@ def script_for(arguments: list[str]) -> str | None:
 
 
 def candidates(line: str) -> list[str]:
-    """What the last word of a command line may become; the word is empty behind a blank."""
+    """Completions of the last word of a command line; the word is empty behind a blank."""
     words = line.split()
     word = "" if not words or line.endswith(" ") else words.pop()
     if len(words) < 2:

@@ -37,7 +37,7 @@ class ConfigTree:
 
     @property
     def more(self) -> bool:
-        """Whether there is anything beside ``conf/``."""
+        """Tell whether there is anything beside ``conf/``."""
         return bool(self.paths) or any(not kind.__module__.startswith("hydra._internal") for kind in _plugins())
 
     @contextmanager

@@ -25,7 +25,7 @@ FLAGS = ("-m", "--multirun")
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether a sweep of ``neuro train`` began in ``folder``."""
+    """Tell whether a sweep of ``neuro train`` began in ``folder``."""
     return (folder / FILE).is_file()
 
 

@@ -37,7 +37,7 @@ class Command:
     trust: list[str] | None = None
 
     def same_as(self, folder: Path) -> bool:
-        """Whether this command began the sweep in ``folder``. Raises UserError for a folder whose record is not readable."""
+        """Tell whether this command began the sweep in ``folder``. Raises UserError for a folder whose record is not readable."""
         there = read_record(folder)
         return there is not None and self.record("").same_command(there)
 

@@ -127,7 +127,7 @@ class PopulationAlgorithm(CentreAlgorithm):
         """Take the sums (K, M) float32 and move the centre."""
 
     def can_shape_parts(self) -> bool:
-        """Whether weights computed over parts of the population may be averaged."""
+        """Tell whether weights computed over parts of the population may be averaged."""
         return True
 
 

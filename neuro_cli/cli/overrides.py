@@ -100,7 +100,7 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
 
 
 def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
-    """Whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
+    """Tell whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
     group = override.key_or_group
     if group not in known or defaults_of(verb).get(group, "") is not None or override.is_delete():
         return False
@@ -239,7 +239,7 @@ def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
 
 
 def _is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
-    """Whether the override is of Hydra's own settings, or takes a group out of the defaults."""
+    """Tell whether the override is of Hydra's own settings, or takes a group out of the defaults."""
     removes = override.is_delete() and override.key_or_group in known
     return removes or override.key_or_group.startswith(("hydra.", "hydra/"))
 

@@ -96,7 +96,7 @@ class Sweep(Callback):
             sys.exit(report_error(error))
 
     def rules(self) -> Rules:
-        """How the launcher treats the jobs."""
+        """Rules by which the launcher treats the jobs."""
         trust = Sweep.command.trust if Sweep.command is not None else None
         return Rules(self.continues, bool(self.options.fail_fast), trust, self._begins)
 

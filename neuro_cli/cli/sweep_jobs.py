@@ -24,7 +24,7 @@ FOLDERS = ("checkpoints", "tensorboard", "best")
 
 
 class Left(Enum):
-    """What is left of a job, in the words of the line that is printed before it."""
+    """Remainder of a job, in the words of the line that is printed before it."""
 
     NOTHING = ""
     FINISHED = "finished already"
@@ -34,7 +34,7 @@ class Left(Enum):
 
 
 def left_in(run: Path) -> Left:
-    """What an earlier command left in a job's folder. Raises UserError for files that it cannot have left."""
+    """Remainder that an earlier command left in a job's folder. Raises UserError for files that it cannot have left."""
     if not run.is_dir() or not any(path.name not in (LOCK, ".hydra") for path in run.iterdir()):
         return Left.NOTHING
     if is_written(run):
@@ -48,7 +48,7 @@ def left_in(run: Path) -> Left:
 
 
 def _ended_as_asked(run: Path, turn: str) -> bool:
-    """Whether the run did all its generations, or was ended by its own ``stop.metric`` or ``time_limit``."""
+    """Tell whether the run did all its generations, or was ended by its own ``stop.metric`` or ``time_limit``."""
     summary = read_summary(run)
     if summary is None:
         return False

@@ -51,7 +51,7 @@ class Job:
 
 @dataclass
 class Rules:
-    """How a sweep treats its jobs. ``trust``: packages that a sweep which goes on may name, None for one that was typed.
+    """Rules of a sweep for its jobs. ``trust``: packages that a sweep which goes on may name, None for one that was typed.
 
     ``begins``: is given the numbers of the jobs before they go to the launcher.
     """

@@ -122,7 +122,7 @@ def _spread(
     out, maps, factors, bias, shift, scale0, scale1, rows, points, channels, sided, examples, direction_stride, rank_stride,
     shift_direction, rank: tl.constexpr, has_bias: tl.constexpr, has_shift: tl.constexpr, br: tl.constexpr, bn: tl.constexpr,
 ):  # fmt: skip
-    """What a rank adds to a linear layer, its bias too: out (rows points, C) of maps (rows points, R)."""
+    """Addition of a rank to a linear layer, its bias too: out (rows points, C) of maps (rows points, R)."""
     line, n = tl.program_id(0) * br + tl.arange(0, br), tl.program_id(1) * bn + tl.arange(0, bn)
     filled, named = line < rows * points, n < channels
     row = line // points
@@ -197,7 +197,7 @@ def _tile(points: int, outputs: int, inputs: int, half: bool, plane: bool) -> tu
 
 
 def one_stride(weight: Tensor) -> bool:
-    """Whether the taps of a weight (.., kh, kw) lie at multiples of one distance, as :func:`layer` needs it."""
+    """Tell whether the taps of a weight (.., kh, kw) lie at multiples of one distance, as :func:`layer` needs it."""
     height, width = weight.shape[-2:]
     return height == 1 or width == 1 or weight.stride(-2) == width * weight.stride(-1)
 

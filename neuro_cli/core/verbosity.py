@@ -1,4 +1,4 @@
-"""How much a command prints: -q (warnings and errors), as usual, -v (log lines too). Ranks that it starts inherit it."""
+"""Amount that a command prints: -q (warnings and errors), as usual, -v (log lines too). Ranks that it starts inherit it."""
 
 import os
 

@@ -226,7 +226,7 @@ class Replica:
         handler(peer, term, now, **message)
 
     def _current(self, last: int, last_term: int) -> bool:
-        """Whether a log that ends so has all that ours may know to be committed (section 5.4.1)."""
+        """Tell whether a log that ends so has all that ours may know to be committed (section 5.4.1)."""
         return (last_term, last) >= (self.log.last_term, self.log.last)
 
     def _asked_before(self, peer: str, term: int, now: float, last: int, last_term: int, pre: bool) -> None:

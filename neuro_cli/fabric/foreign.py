@@ -28,7 +28,7 @@ class ForeignStart:
 
 
 def foreign_start() -> ForeignStart | None:
-    """How torchrun, or srun without MPI, started this process beside others; None where none of them did."""
+    """Place that torchrun, or srun without MPI, gave this process among others; None where none of them did."""
     if launched():
         return None
     if TORCHRUN in os.environ and (ranks := _number("WORLD_SIZE")) > 1:

@@ -31,7 +31,7 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRAN
 
 
 def launched() -> bool:
-    """Whether an MPI launcher started this process, by its environment."""
+    """Tell whether an MPI launcher started this process, by its environment."""
     return any(name in os.environ for name in (*_SIZE_VARIABLES, *RANK_VARIABLES))
 
 
@@ -41,7 +41,7 @@ def library_name(version: str) -> str:
 
 
 def nearly_alike(counts: list[int]) -> bool:
-    """Whether padding the blocks to the length of the longest adds little to send."""
+    """Tell whether padding the blocks to the length of the longest adds little to send."""
     return max(counts) * len(counts) <= sum(counts) + sum(counts) // 8
 
 

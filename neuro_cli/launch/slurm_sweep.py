@@ -166,7 +166,7 @@ class SubmittedJobs:
             path.unlink(missing_ok=True)
 
     def waited_for(self) -> bool:
-        """Whether submitit's files are there, which the command that waits for the jobs removes at their end."""
+        """Tell whether submitit's files are there, which the command that waits for the jobs removes at their end."""
         return bool(self._with_pickles())
 
     def _with_pickles(self) -> list[str]:

@@ -129,5 +129,5 @@ def _cells(line: bytes) -> list[str]:
 
 
 def _of_the_machine(column: str) -> bool:
-    """Whether a column measures the machine: made again, it is another number."""
+    """Tell whether a column measures the machine: made again, it is another number."""
     return column.startswith(("seconds", "bytes_")) or column.endswith(("_per_second", "_efficiency", "_seconds"))

@@ -178,7 +178,7 @@ def sweep_of(run: Path) -> str | None:
 
 
 def typed_in(run: Path) -> str:
-    """What was typed for ``run``, as a name: ``algo=snes,seed=2``; the folder's name where nothing was."""
+    """Name of ``run`` by what was typed for it: ``algo=snes,seed=2``; the folder's name where nothing was."""
     try:
         lines = (run / ".hydra" / "overrides.yaml").read_text(errors="replace")[:10_000].splitlines()
     except OSError:
@@ -189,7 +189,7 @@ def typed_in(run: Path) -> str:
 
 
 def has_key(server: str) -> bool:
-    """Whether a key for the address ``server`` is in the environment or in the netrc file."""
+    """Tell whether a key for the address ``server`` is in the environment or in the netrc file."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     # the server's former name: wandb takes its key too

@@ -109,7 +109,7 @@ def integer_product(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _is_watched(x: Tensor, weight: Tensor) -> bool:
-    """Whether something else follows the product: a scorer that meets torch's functions, a map, a graph of gradients."""
+    """Tell whether something else follows the product: a scorer that meets torch's functions, a map, a graph of gradients."""
     if torch._C._len_torch_function_stack():
         return True
     mapped = _functorch.is_batchedtensor(x) or _functorch.is_batchedtensor(weight)
@@ -118,6 +118,6 @@ def _is_watched(x: Tensor, weight: Tensor) -> bool:
 
 @cache
 def has_int8_products() -> bool:
-    """Whether this processor multiplies int8 by instructions of its own (VNNI): elsewhere torch does so by a plain loop."""
+    """Tell whether this processor multiplies int8 by instructions of its own (VNNI): elsewhere torch does so by a plain loop."""
     supported = getattr(torch.cpu, "_is_vnni_supported", None)
     return supported is not None and bool(supported())

@@ -83,7 +83,7 @@ def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) ->
 
 
 def _complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
-    """Whether the run has done all it was asked for: a search says so, a training has its generations."""
+    """Tell whether the run has done all it was asked for: a search says so, a training has its generations."""
     return bool(summary.get("complete", (summary.get("generations") or 0) >= (config.get("generations") or 0)))
 
 

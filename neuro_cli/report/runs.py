@@ -92,7 +92,7 @@ def _by_config(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def described(run: ReportedRun) -> str:
-    """What a run is, by the names of its classes: ``MNIST_10K on Digits, OpenAIES``; empty where its config has none."""
+    """Title of a run, by the names of its classes: ``MNIST_10K on Digits, OpenAIES``; empty where its config has none."""
     model, task, algo = (str(run.config.get(f"{group}._target_", "")).rpartition(".")[2] for group in ("model", "task", "algo"))
     return ", ".join(part for part in (f"{model} on {task}" if model and task else model or task, algo) if part)
 

@@ -76,7 +76,7 @@ def _curves(groups: Sequence[Group]) -> PageSection | None:
 
 
 def _over_time(groups: Sequence[Group]) -> PageSection | None:
-    """What runs are compared by, over wall time: the fitness and the headlines of their evaluations."""
+    """Columns by which runs are compared over wall time: the fitness and the headlines of their evaluations."""
     measured = curves.columns_of(groups)
     headlines = dict.fromkeys(run.job.metrics[0].name for group in groups for run in group.runs if run.job.metrics)
     columns = [name for name in ("fitness_mean", *headlines) if name in measured]

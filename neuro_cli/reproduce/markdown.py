@@ -54,7 +54,7 @@ def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
 
 
 def on_gpu(results: Sequence[RowResult]) -> bool:
-    """Whether rows were measured on a GPU: its driver, in earlier files its maker, is among the words on the machine."""
+    """Tell whether rows were measured on a GPU: its driver, in earlier files its maker, is among the words on the machine."""
     return any(word in result.machine for result in results for word in ("driver ", "NVIDIA"))
 
 

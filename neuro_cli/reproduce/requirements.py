@@ -17,7 +17,7 @@ def missing(needs: Mapping[str, Any], root: Path) -> str:
 
 
 def has_gpu() -> bool:
-    """Whether torch sees a CUDA device."""
+    """Tell whether torch sees a CUDA device."""
     import torch  # late, because the list of entries does not need it
 
     return torch.cuda.is_available()

@@ -51,7 +51,7 @@ def declared(run: Path) -> tuple[Metric, ...]:
 
 
 def declared_inputs(run: Path) -> "Inputs | None":
-    """What the network of the run in ``run`` takes; None where its folder does not say. Raises UserError."""
+    """Inputs of the network of the run in ``run``; None where its folder does not say. Raises UserError."""
     path = _inputs_file(run)
     if not path.exists():
         return None

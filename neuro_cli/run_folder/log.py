@@ -67,7 +67,7 @@ def log_to(run: Path | None, rank: int) -> None:
 
 
 def is_written(run: Path) -> bool:
-    """Whether a living process writes the log of ``run``."""
+    """Tell whether a living process writes the log of ``run``."""
     try:
         with (run / LOG).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What a run leaves behind in its folder, written by rank 0 alone: metrics, checkpoints, log, network, plot, summary."""
+"""Files that a run leaves in its folder, written by rank 0 alone: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
 from collections.abc import Sequence
@@ -143,7 +143,7 @@ class RunRecord:
 
 
 def header(config: dict[str, Any], work: Recorded) -> str:
-    """What runs, in one line: the network, its task, the method, and on what."""
+    """Name what runs, in one line: the network, its task, the method, and on what."""
     names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
     ranks, threads = work.world.size, work.threads.count
     parts = (

@@ -37,7 +37,7 @@ class SweepRecord:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
     def same_command(self, other: "SweepRecord") -> bool:
-        """Whether both were typed alike, in the same folder."""
+        """Tell whether both were typed alike, in the same folder."""
         return (self.verb, self.arguments, self.cwd) == (other.verb, other.arguments, other.cwd)
 
 

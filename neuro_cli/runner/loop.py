@@ -29,7 +29,7 @@ class Progression:
     best: dict[str, Any] | None = None  # generation and value of the best one, with checkpoint.best
 
     def improves(self, headline: Metric) -> bool:
-        """Whether the last test evaluation is better than all before; it is the best from then on."""
+        """Tell whether the last test evaluation is better than all before; it is the best from then on."""
         value = (self.metrics or {}).get(headline.name, float("nan"))
         if math.isnan(value) or (self.best is not None and headline.reached(self.best["value"], value)):
             return False

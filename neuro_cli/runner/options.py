@@ -76,7 +76,7 @@ class Options:
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether the run trains an ensemble."""
+        """Tell whether the run trains an ensemble."""
         return isinstance(self.algo, Ensemble)
 
     @cached_property

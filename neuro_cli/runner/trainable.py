@@ -64,7 +64,7 @@ class Trainable(ABC):
 
     @abstractmethod
     def inputs(self) -> Inputs:
-        """What the trained network takes."""
+        """Inputs of the trained network."""
 
     @abstractmethod
     def trained(self, generation: int) -> nn.Module:

@@ -30,7 +30,7 @@ SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolu
 
 @dataclass(frozen=True)
 class Form:
-    """What is perturbed in a generation: ``examples`` B, ``rewards`` T of each, ``widths`` n of every layer's noise."""
+    """Sizes of what is perturbed in a generation: ``examples`` B, ``rewards`` T of each, ``widths`` n of every layer's noise."""
 
     examples: int
     rewards: int
@@ -149,5 +149,5 @@ class Activation(BaseSampler):
 
 
 def _meets(layer: PerturbedLayer, start: int, stop: int) -> bool:
-    """Whether a layer has parameters in columns [start, stop)."""
+    """Tell whether a layer has parameters in columns [start, stop)."""
     return any(place.start < stop and start < place.stop for place in layer.places)

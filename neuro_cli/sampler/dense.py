@@ -70,7 +70,7 @@ class DensePerturbation(Perturbation):
 
 
 def _taps_first(place: Place) -> bool:
-    """Whether the inputs of a tap lie side by side in the flat vector."""
+    """Tell whether the inputs of a tap lie side by side in the flat vector."""
     return len(place.shape) == 4 and place.channels_last
 
 

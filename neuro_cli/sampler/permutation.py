@@ -154,7 +154,7 @@ class Permutation(NoiseReusing):
         return block.flat(block.cube(target)[0][inputs.long()][:, None])
 
     def _sides(self, block: Block) -> tuple[bool, bool]:
-        """Whether rows and whether inputs are placed."""
+        """Tell whether rows and whether inputs are placed."""
         plan = self.plan(block)
         return bool(plan.outputs or plan.groups), bool(plan.inputs)
 

@@ -40,7 +40,7 @@ class SignFlip(NoiseReusing):
         self.sides = one_of("sampler.sides", sides, ("both", "outputs", "inputs"))
 
     def flips(self, block: Block) -> tuple[bool, bool]:
-        """Whether the outputs and the inputs of a block have signs. Something always has: members must differ."""
+        """Tell whether the outputs and the inputs of a block have signs. Something always has: members must differ."""
         # a lone input's sign would only repeat those of the outputs
         inputs = not block.vector and block.inner > 1 and self.sides != "outputs"
         return self.sides != "inputs" or not inputs, inputs

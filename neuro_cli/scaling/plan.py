@@ -59,7 +59,7 @@ class Study:
         return len(os.sched_getaffinity(0))
 
     def crowded(self, ranks: int) -> bool:
-        """Whether ``ranks`` ranks share cores on this machine."""
+        """Tell whether ``ranks`` ranks share cores on this machine."""
         return ranks * self.threads > self.cores
 
     def points(self, ranks: int) -> list[Point]:

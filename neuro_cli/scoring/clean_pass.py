@@ -43,7 +43,7 @@ def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def marked(values: Iterable[Any], mark: str = DATA) -> bool:
-    """Whether a tensor among ``values`` has a mark."""
+    """Tell whether a tensor among ``values`` has a mark."""
     return any(hasattr(tensor, mark) for tensor in tensors(values))
 
 
@@ -99,7 +99,7 @@ class FoundLayer:
 
     @property
     def rectified(self) -> bool:
-        """Whether rectifiers alone get the outputs."""
+        """Tell whether rectifiers alone get the outputs."""
         return bool(self.users) and all(user in RECTIFIERS for user in self.users)
 
 

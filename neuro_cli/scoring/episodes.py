@@ -42,7 +42,7 @@ class EpisodeScorer(Scorer):
         log.info("policies: %s; %d environments stepped together by one thread a rank", how, self._reinforcement.environments)
 
     def _agrees(self, chain: Chain, centre: Tensor) -> bool:
-        """Whether the compiled chain answers as the module does, on made-up observations."""
+        """Tell whether the compiled chain answers as the module does, on made-up observations."""
         if chain.inputs != self._reinforcement.spaces.inputs:
             return False
         observations = torch.linspace(-2, 2, TRIED * chain.inputs).sin().view(TRIED, -1)

@@ -38,7 +38,7 @@ class Axes:
 
 
 def channels_last(y: Tensor) -> bool:
-    """Whether ``y`` is an image of several channels with those side by side in memory."""
+    """Tell whether ``y`` is an image of several channels with those side by side in memory."""
     return y.dim() == 4 and y.stride(1) == 1 and y.shape[1] > 1 and not y.is_contiguous()
 
 
@@ -69,7 +69,7 @@ class NoisyLayer:
         self.scale = size if self.own is None else size / self.own.gain
 
     def delta(self, noise: Tensor, sigma: float) -> Tensor:
-        """What ``noise`` (R, B, n) adds to the outputs, (R, *their shape)."""
+        """Addition of ``noise`` (R, B, n) to the outputs, (R, *their shape)."""
         noise = (noise * (sigma * self.scale)).to(self.outputs.dtype)
         return self._on_outputs(noise) if self.own is None else self.own.delta(noise)
 

@@ -104,7 +104,7 @@ class MemberScorer(Scorer):
 
 
 def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
-    """Whether every layer takes blocked activations with the same outcome, tried on a few examples.
+    """Tell whether every layer takes blocked activations with the same outcome, tried on a few examples.
 
     A property of the model, not of a clock: all ranks must choose alike.
     """

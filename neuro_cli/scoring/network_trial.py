@@ -38,7 +38,7 @@ class LayerForm(NamedTuple):
 
 @dataclass
 class Found:
-    """What a trial finds. ``rewards``: of an example; ``largest``: values of an example in the largest outputs of a layer.
+    """Findings of a trial. ``rewards``: of an example; ``largest``: values of an example in the largest outputs of a layer.
 
     ``mapped``: passes side by side; ``whole``: they begin at the examples, for a ``reason``.
     """
@@ -171,7 +171,7 @@ def _differs(
     calls: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], wanted: list[Tensor], mapped: bool, whole: bool,
     module: nn.Module, settings: ScoringSettings, batch: Batch,
 ) -> str | None:  # fmt: skip
-    """Why a way does not give the scores ``wanted``, None where it does."""
+    """Reason why a way does not give the scores ``wanted``, None where it does."""
     if not whole:
         calls, _ = clean_pass(module, settings, batch, False)
         if calls.overwritten is not None:

@@ -27,7 +27,7 @@ class OwnWeights(ABC):
 
     @abstractmethod
     def delta(self, noise: Tensor) -> Tensor:
-        """What the noise (R, B, n) adds to the outputs, (R, *their shape)."""
+        """Addition of the noise (R, B, n) to the outputs, (R, *their shape)."""
 
     @abstractmethod
     def split(self, total: Tensor) -> list[Tensor]:

@@ -110,7 +110,7 @@ class Task(ABC):
         return f"the model does not take {shape} examples: {reasons[-1]}"
 
     def inputs(self) -> Inputs:
-        """What a network of this task takes, once the data are loaded."""
+        """Inputs of a network of this task, once the data are loaded."""
         if self.scored_by != "examples":
             return Inputs(tuple(self.input_shape))
         return Inputs(tuple(self.input_shape), str(self.batch(0, 0, 1).inputs.dtype).removeprefix("torch."))

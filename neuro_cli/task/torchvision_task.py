@@ -35,7 +35,7 @@ class TorchvisionTask(Classification):
         self.root, self.download = Path(root).expanduser(), download
 
     def found(self) -> bool:
-        """Whether every file of the data set is below ``root``."""
+        """Tell whether every file of the data set is below ``root``."""
         return all((self.root / self.folder / file).is_file() for file in self.files)
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:

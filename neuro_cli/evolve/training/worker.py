@@ -82,11 +82,11 @@ class PeerWorker:
         return self._finish()
 
     def _has_scored(self) -> bool:
-        """Whether the members of this iteration are scored; a peer that joins again under another name has other members."""
+        """Tell whether the members of this iteration are scored; a peer that joins again under another name has other members."""
         return self._scored == (self._at.generation, self._node.me)
 
     def _caught_up(self) -> bool:
-        """Whether this peer is at the cluster's iteration, as far as it knows: else there is more to apply first."""
+        """Tell whether this peer is at the cluster's iteration, as far as it knows: else there is more to apply first."""
         return self._node.entered.is_set() and self._node.events.empty() and self._node.ledger.next == self._at.generation
 
     def _apply_events(self, block: bool) -> None:

@@ -31,6 +31,7 @@ GROUPS = {
     "ensembles": "ensemble",
     "evolution": "distributed",
     "search": "search",
+    "records": "records",
 }
 GPU = "gpu"
 BLOCK = re.compile(r"(<!-- results:(\w+) -->\n).*?(<!-- /results -->)", re.DOTALL)

@@ -64,6 +64,14 @@ def _no_users_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _composed_once() -> Iterator[None]:
+    from composing import composed_once  # late: not every test needs Hydra
+
+    with composed_once():
+        yield
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Folder with real MNIST and the CIFAR-10 subset; skips where it is absent."""

@@ -10,6 +10,7 @@ from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
 from neuro_cli.bench.generation import bench_generation
 from neuro_cli.bench.layer import HALF, bench_layer
 from neuro_cli.bench.noise import bench_noise
+from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
 from neuro_cli.bench.search import bench_search
@@ -31,6 +32,7 @@ KINDS = {
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,
+    "records": bench_records,
     "semi_updates": bench_semi_updates,
     "search": bench_search,
 }

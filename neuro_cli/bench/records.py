@@ -1,0 +1,182 @@
+"""``neuro bench records``: seconds from the start of a command to a goal, a setting against the one before it, over seeds.
+
+Every trial (record, setting, seed) is a command of its own under one stopwatch (:mod:`neuro_cli.bench.stopwatch`), which ends it
+at the first evaluation that reaches the goal, or when the minutes of the record are over.
+
+    neuro bench records records.only=[mnist_98] records.root=data
+"""
+
+import csv
+import math
+import shlex
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuro_cli.bench.stopwatch import timed
+from neuro_cli.bench.table import append_row, machine, show, write
+from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import HIGHER, LOWER, Metric
+
+IDENTITY = ("record", "setting", "seed", "goal", "limit_minutes", "command")
+FIELDS = (*IDENTITY, "ended", "seconds", "best", "evaluations", "machine")
+TABLE = "records.csv"  # of the run folder
+HEAD = ("record", "setting", "reached", "seconds", "best", "p")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Trial of a setting with a seed. ``program``: arguments of ``python -m``; the run folder is added last."""
+
+    record: str
+    setting: str
+    seed: int
+    metric: Metric
+    goal: float
+    minutes: float
+    program: tuple[str, ...]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Cells of its row that identify the trial."""
+        values = (self.record, self.setting, self.seed, self.goal, self.minutes, shlex.join(self.program))
+        return dict(zip(IDENTITY, map(str, values), strict=True))
+
+
+def bench_records(config: dict[str, Any], run: Path) -> None:
+    """Run the trials missing from ``records.results``, add a row for each at once, and print the table over all."""
+    node = config["records"]
+    results, planned = Path(node["results"]), plan(node)
+    threads = integer("threads", config["threads"] or 1, 1)
+    done = _read(results)
+    for place, trial in enumerate(planned, 1):
+        if _key(trial.identity) in done:
+            continue
+        print(f"neuro: trial {place} of {len(planned)}: {trial.record}, {trial.setting}, seed {trial.seed}", flush=True)
+        row = _play(trial, run / f"{trial.record}_{trial.setting}_{trial.seed}") | {"machine": machine(threads)}
+        append_row(results, row, FIELDS)
+        done[_key(row)] = row
+    lines = list(table(planned, [done[_key(trial.identity)] for trial in planned]))
+    write(run / TABLE, lines, threads)
+    title = "seconds to a goal, start included: median over seeds (least to most); p: against the setting before, one-sided"
+    show(title, HEAD, [_words(line) for line in lines], threads, results)
+
+
+def plan(node: dict[str, Any]) -> list[Trial]:
+    """Trials, record by record, setting by setting. Raises ConfigError."""
+    records: dict[str, Any] = node["goals"]
+    chosen = list(records) if node["only"] is None else _list(node, "only")
+    seeds = [integer("records.seeds", seed, 0, 2**64 - 1) for seed in _list(node, "seeds")]
+    root = [] if node["root"] is None else [f"task.root={node['root']}"]
+    more = [*root, *map(str, node["more"])]
+    for name in chosen:
+        one_of("records.only", name, tuple(records))
+    return [trial for name in chosen for trial in _trials(name, records[name], node["minutes"], seeds, more)]
+
+
+def _trials(name: str, record: dict[str, Any], limit: Any, seeds: Sequence[int], more: Sequence[str]) -> Iterator[Trial]:
+    where = f"records.goals.{name}"
+    metric = Metric(record["metric"], record["metric"], better=one_of(f"{where}.better", record["better"], (HIGHER, LOWER)))
+    goal = number(f"{where}.at", record["at"])
+    minutes = number("records.minutes", record["minutes"] if limit is None else limit, above=0.0)
+    for setting, overrides in record["settings"].items():
+        ends = (f"stop.metric={metric.name}", f"stop.at={goal:g}", *more)
+        for seed in seeds:
+            program = ("neuro_cli", "train", *map(str, overrides), *ends, f"seed={seed}")
+            yield Trial(name, setting, seed, metric, goal, minutes, program)
+
+
+def _list(node: dict[str, Any], key: str) -> list[Any]:
+    if not isinstance(node[key], list) or not node[key]:
+        raise ConfigError(f"records.{key}", node[key], "must be a list of at least one")
+    return node[key]
+
+
+def _play(trial: Trial, folder: Path) -> dict[str, str]:
+    """Run a trial and return its row."""
+    command = [sys.executable, "-P", "-m", *trial.program, f"hydra.run.dir={folder}"]
+    seen = timed(command, folder, trial.metric, trial.goal, 60 * trial.minutes)
+    values = [evaluation.value for evaluation in seen.evaluations]
+    best = (max if trial.metric.better == HIGHER else min)(values, default=math.nan)
+    minutes = seen.evaluations[-1].minutes if seen.ended == "goal" else seen.minutes
+    row = {"ended": seen.ended, "seconds": f"{60 * minutes:.1f}", "best": f"{best:.6g}", "evaluations": str(len(values))}
+    return trial.identity | row
+
+
+def _key(row: dict[str, str]) -> tuple[str, ...]:
+    return tuple(row[name] for name in IDENTITY)
+
+
+def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
+    """Read the rows of finished trials. Raises UserError for another file."""
+    if not results.exists():
+        return {}
+    with results.open(newline="") as file:
+        reader = csv.DictReader(file)
+        if tuple(reader.fieldnames or ()) != FIELDS:
+            raise UserError(f"records.results={results}: its columns are others; name another file")
+        return {_key(row): row for row in reader if row["machine"]}  # a torn last line has none
+
+
+def table(planned: Sequence[Trial], rows: Sequence[dict[str, str]]) -> Iterator[dict[str, Any]]:
+    """Line of every setting. ``seconds`` is infinite where the median seed did not reach the goal; ``p_value``: see there."""
+    trials = {(trial.record, trial.setting): trial for trial in planned}
+    before: dict[str, list[dict[str, str]]] = {}
+    for (record, setting), trial in trials.items():
+        own = [row for row in rows if (row["record"], row["setting"]) == (record, setting)]
+        seconds, best = _seconds(own), [float(row["best"]) for row in own]
+        yield {
+            "record": record,
+            "setting": setting,
+            "goal": trial.goal,
+            "limit_minutes": trial.minutes,
+            "seeds": len(own),
+            "reached": sum(map(math.isfinite, seconds)),
+            "seconds": statistics.median_high(seconds),
+            "least_seconds": min(seconds),
+            "most_seconds": max(seconds),
+            "best_mean": statistics.fmean(best),
+            "best_least": min(best),
+            "best_most": max(best),
+            "p_value": p_value(own, before[record], trial.metric.better) if record in before else None,
+        }
+        before[record] = own
+
+
+def _seconds(rows: Sequence[dict[str, str]]) -> list[float]:
+    return [float(row["seconds"]) if row["ended"] == "goal" else math.inf for row in rows]
+
+
+def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], better: str) -> float | None:
+    """One-sided p-value of the Mann-Whitney test (exact without ties) that ``rows`` are faster than ``before``.
+
+    A seed that did not reach the goal is slower than any that did; where none did, the best values are compared. None where a
+    seed has no value: it was not evaluated in time.
+    """
+    from scipy.stats import mannwhitneyu
+
+    ours, theirs = _seconds(rows), _seconds(before)
+    if any(map(math.isfinite, ours + theirs)):
+        last = 1.0 + max(filter(math.isfinite, ours + theirs))  # ranks count, and the test takes no infinity
+        ours, theirs = ([min(second, last) for second in seconds] for seconds in (ours, theirs))
+        return float(mannwhitneyu(ours, theirs, alternative="less").pvalue)
+    values, others = ([float(row["best"]) for row in listed] for listed in (rows, before))
+    if any(map(math.isnan, values + others)):
+        return None
+    return float(mannwhitneyu(values, others, alternative="greater" if better == HIGHER else "less").pvalue)
+
+
+def _words(line: dict[str, Any]) -> tuple[str, ...]:
+    """Cells of a line for the terminal."""
+    if math.isfinite(line["seconds"]):
+        most = f"{line['most_seconds']:.0f}" if math.isfinite(line["most_seconds"]) else "not reached"
+        seconds = f"{line['seconds']:.0f} ({line['least_seconds']:.0f} to {most})"
+    else:
+        seconds = f"not reached in {60 * line['limit_minutes']:.0f}"
+    best = f"{line['best_mean']:.4g} ({line['best_least']:.4g} to {line['best_most']:.4g})"
+    p = "" if line["p_value"] is None else f"{line['p_value']:.2g}"
+    return f"{line['record']} to {line['goal']:g}", line["setting"], f"{line['reached']} of {line['seeds']}", seconds, best, p

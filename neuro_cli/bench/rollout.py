@@ -96,7 +96,7 @@ def recorded(parts: Parts, generation: int) -> tuple[EpisodeSchedule, Actions]:
         score(parts, generation)
     finally:
         del task.play
-    stage = EnvironmentPool(task.maker, task.spaces, 1, task.anew)
+    stage = EnvironmentPool(task.maker, task.spaces, 1, task.anew, task.simulator)
     actions = [list(stage.actions(np.array(outputs))[0]) for _, recorder in caught for outputs in recorder.outputs]
     plans = [plan for plan, _ in caught]
     together = EpisodeSchedule(

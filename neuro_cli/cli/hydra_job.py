@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import configure_log
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, Node, OmegaConf
+from omegaconf import DictConfig, Node, OmegaConf, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli import interrupts
@@ -64,7 +65,7 @@ def hydra_verb(main: Callable[[], Any], check: Callable[[DictConfig], None] | No
         OmegaConf.register_new_resolver("groups_help", lambda: groups_help(name), replace=True)
         OmegaConf.register_new_resolver("config_help", lambda: _config_help(name, command), replace=True)
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, instead of printing in its own way
-        with _mode_of(command):
+        with _composed_once(command):
             return swept(main)
 
     return verb
@@ -84,17 +85,39 @@ def _config_help(verb: str, command: Checked) -> str:
 
 
 @contextmanager
-def _mode_of(command: Checked) -> Iterator[None]:
-    """Let Hydra take ``hydra.mode`` from the config that is composed already: to read it, it would compose all of it again."""
+def _composed_once(command: Checked) -> Iterator[None]:
+    """Let Hydra take its mode, and the whole config where it is known, from what is composed already, not compose it again."""
     if command.composed is None:
         yield
         return
-    mode, reads = OmegaConf.select(command.composed, "hydra.mode"), Hydra.get_mode
+    mode, reads, composes = OmegaConf.select(command.composed, "hydra.mode"), Hydra.get_mode, Hydra.compose_config
     Hydra.get_mode = lambda *_, **__: mode  # type: ignore[method-assign]
+    if command.whole and not command.shows and mode is None:
+        Hydra.compose_config = _ready(command, composes)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Hydra.get_mode = reads  # type: ignore[method-assign]
+        Hydra.get_mode, Hydra.compose_config = reads, composes  # type: ignore[method-assign]
+
+
+def _ready(command: Checked, composes: Callable[..., DictConfig]) -> Callable[..., DictConfig]:
+    """Form of ``Hydra.compose_config`` that gives the config of ``command`` for its one run, by ``composes`` for all else."""
+    config = command.composed
+    assert config is not None
+
+    def compose_config(hydra: Hydra, **more: Any) -> DictConfig:
+        added = ["hydra.mode=RUN"]  # Hydra's own, where no mode is chosen
+        if more["overrides"] != [*command.arguments, *added] or more["run_mode"] is not RunMode.RUN:
+            return composes(hydra, **more)
+        with read_write(config.hydra):
+            config.hydra.mode = RunMode.RUN
+            config.hydra.overrides.hydra.extend(added)
+        OmegaConf.set_readonly(config.hydra, False)  # as Hydra leaves it
+        if more.get("with_log_configuration"):
+            configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+        return config
+
+    return compose_config
 
 
 def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> float | None:

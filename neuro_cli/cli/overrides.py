@@ -47,12 +47,14 @@ def _known(tree: ConfigTree) -> dict[str, list[str]]:
 class Checked:
     """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree.
 
-    ``shows``: they ask for help or the config, and nothing runs.
+    ``shows``: they ask for help or the config, and nothing runs. ``whole``: ``composed`` is to the last key what Hydra composes
+    of ``arguments``, its own settings included, so it need not do so again.
     """
 
     arguments: list[str]
     composed: DictConfig | None
     shows: bool = False
+    whole: bool = False
 
 
 def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = lambda _: False) -> Checked:
@@ -78,11 +80,15 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
         # another config tree in place of ours, with options and keys of its own: Hydra checks it
         texts = [_bare(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
         return Checked([*flags, name, *texts], None)
-    hydras = [str(o.input_line) for o in overrides if _is_hydras(o, known) and not _sweeps(o)]
-    bases = [_compose(tree, [*choices, *hydras]) for choices in _choices(overrides, known)]
-    texts = [_checked_key(override, bases, known, tree) for override in overrides]
-    # a sweep's first job stands for all: values are checked by the job itself
-    full = _with_values(bases[0], [o for o in overrides if not (o.key_or_group in known or _is_hydras(o, known) or _sweeps(o))])
+    texts, full = _at_once(tree, flags, [name], overrides, known)
+    whole = full is not None
+    if full is None:
+        hydras = [str(o.input_line) for o in overrides if _is_hydras(o, known) and not _sweeps(o)]
+        bases = [_compose(tree, [*choices, *hydras]) for choices in _choices(overrides, known)]
+        texts = [_checked_key(override, bases, known, tree) for override in overrides]
+        # a sweep's first job stands for all: values are checked by the job itself
+        values = [o for o in overrides if not (o.key_or_group in known or _is_hydras(o, known) or _sweeps(o))]
+        full = _with_values(bases[0], values)
     launcher = OmegaConf.select(full, "hydra.launcher._target_")
     on_slurm = launcher == slurm_sweep.LAUNCHER
     if launcher in (slurm_sweep.LAUNCHER, slurm_sweep.BROKER_LAUNCHER) and not (parsed.cfg or parsed.info):
@@ -96,7 +102,34 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
     shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
-    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows)
+    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows, whole and not on_slurm)
+
+
+def _at_once(
+    tree: ConfigTree, flags: list[str], first: list[str], overrides: list[Override], known: dict[str, list[str]]
+) -> tuple[list[str], DictConfig | None]:
+    """Texts of plain overrides for Hydra, and the config that it makes of ``first`` and them; None where keys must be checked.
+
+    Plain: without flags, each chooses an option of a known group or sets a key that is there. Hydra refuses other keys; what
+    is wrong with them is then found by composing without the values.
+    """
+    texts = [str(o.input_line) if o.key_or_group in tree.own_groups else _bare(o) for o in overrides]
+    if flags or not all(_is_plain(override, known) for override in overrides):
+        return texts, None
+    try:
+        with tree.loaded():
+            return texts, compose(tree.name, [*first, *texts], return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException):
+        return texts, None
+
+
+def _is_plain(override: Override, known: dict[str, list[str]]) -> bool:
+    key = override.key_or_group
+    if _sweeps(override) or override.is_delete() or "@" in str(override.input_line).partition("=")[0]:
+        return False
+    if key in known:
+        return True
+    return not (override.is_add() or override.is_force_add() or key.startswith("hydra/") or key == "hydra.mode")
 
 
 def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:

@@ -5,16 +5,16 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.core.metric import ACCURACY, RETURN, Metric
 from neuro_cli.launch.slurm_sweep import left_on_slurm
 from neuro_cli.report.run_state import RunState, read_job
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CSV = "sweep.csv"
 ALWAYS = (ACCURACY, RETURN)  # in every sweep.csv: scripts read them by name
@@ -71,8 +71,12 @@ def _job_or_damaged(run: Path, name: str) -> RunState:
         return RunState(name, "damaged", reason=str(error))
 
 
-def show(jobs: Sequence[RunState], console: Console | None = None) -> None:
+def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
     """Print the table."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     keys = differing(jobs)
     for name in ("run", *keys, "state"):

@@ -16,6 +16,7 @@ FREE = (
     "task.evaluation_batch",
     "task.evaluation_episodes",
     "task.environments",
+    "task.simulator",
     "algo.keep_last_step",
 )
 

@@ -1,20 +1,22 @@
 """Progress of a run on one line: a bar that moves on a terminal or in a notebook, now and then a plain line elsewhere."""
 
+import os
 import sys
 import time
 from datetime import timedelta
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
-from rich.progress import Progress as Bar
-from rich.table import Column
+from typing import TYPE_CHECKING, Any
 
 from neuro_cli.core.verbosity import quiet
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
 LINE_SECONDS = 2.0  # between two plain lines
 WIDTH, LEAST, MOST = 16, 10, 40  # of the bar, in characters: in a notebook, and on a terminal at least and at most
 BAR_SECONDS = 0.2  # between two drawings of the bar
+TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")  # variables by which rich takes an output for a terminal
 
 
 class Progress:
@@ -23,27 +25,42 @@ class Progress:
     Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new evaluation.
     """
 
-    def __init__(self, total: int, start: int = 0, console: Console | None = None) -> None:
+    def __init__(self, total: int, start: int = 0, console: "Console | None" = None, plain: bool = False) -> None:
+        """``plain``: lines only, wherever they go. ``console``: in place of that of the process."""
         self._total, self._start, self._done = total, start, start
-        self._console = Console(quiet=True) if quiet() else console or Console()
         self._tested = ""
         self._told = True
         self._line = ""
         self._bar: Bar | None = None
+        self._task: TaskID
         self._cell: Any = None
-        if self._console.is_jupyter:
+        self._console = console
+        if console is None and not quiet() and not plain and _drawn_on():
+            from rich.console import Console
+
+            self._console = Console()
+        if self._console is not None and not quiet():
+            self._begin(self._console)
+
+    def _begin(self, console: "Console") -> None:
+        """Make what moves, on a terminal or in a notebook."""
+        if console.is_jupyter:
             # rich's own bar needs ipywidgets there, and without them leaves a line for each drawing
             from IPython.display import display  # where there is a notebook, there is IPython
 
-            self._cell = display({"text/plain": self._bar_text(start)}, raw=True, display_id=True)
-        elif self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._cell = display({"text/plain": self._bar_text(self._start)}, raw=True, display_id=True)
+        elif console.is_terminal and not console.is_dumb_terminal:
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+            from rich.table import Column
+
             # drawn by update: a thread that draws would take the interpreter from the members' threads
             self._column = BarColumn(bar_width=LEAST)
             text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
             # what goes to a file must not come to the terminal
             redirected = sys.stderr.isatty()
-            self._bar = Bar(self._column, text, console=self._console, auto_refresh=False, redirect_stderr=redirected)
-            self._task: TaskID = self._bar.add_task(f"{start}/{total}", total=total, completed=start)
+            self._bar = Bar(self._column, text, console=console, auto_refresh=False, redirect_stderr=redirected)
+            self._task = self._bar.add_task(f"{self._start}/{self._total}", total=self._total, completed=self._start)
 
     def __enter__(self) -> "Progress":
         self._begun = time.monotonic()
@@ -67,8 +84,9 @@ class Progress:
         self._line, self._told = "  ".join(self._parts(row)), False
         now = time.monotonic()
         if self._bar is not None:
-            text = self._fitting(row)
-            self._column.bar_width = min(MOST, max(0, self._console.width - len(text) - 1))
+            width = self._bar.console.width
+            text = self._fitting(row, width)
+            self._column.bar_width = min(MOST, max(0, width - len(text) - 1))
             self._bar.update(self._task, completed=self._done, description=text)
             if now - self._last >= BAR_SECONDS:
                 self._last = now
@@ -83,7 +101,7 @@ class Progress:
 
     def _tell(self) -> None:
         self._told = True
-        self._console.print(self._line, markup=False, highlight=False, soft_wrap=True)
+        self.say(self._line)
 
     def _show_cell(self) -> None:
         self._cell.update({"text/plain": f"{self._bar_text(self._done)} {self._line}"}, raw=True)
@@ -94,7 +112,12 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line of its own, above the bar."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        if quiet():
+            return
+        if self._console is not None:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, flush=True)
 
     def _text(self, row: dict[str, Any]) -> str:
         return "  ".join(self._parts(row))
@@ -110,7 +133,7 @@ class Progress:
             parts.append(f"ETA {timedelta(seconds=round(pace * (self._total - self._done)))}")
         return parts
 
-    def _fitting(self, row: dict[str, Any]) -> str:
+    def _fitting(self, row: dict[str, Any], width: int) -> str:
         """As much of it as leaves room for the bar, the time to the end before all else but the generation."""
         parts = self._parts(row)
         first, fitness, rate = parts[0].removeprefix("generation "), parts[1], f"{row['candidates_per_second']:.4g}/s"
@@ -124,4 +147,11 @@ class Progress:
             [first, *left],
         )
         lines = ["  ".join(choice) for choice in choices]
-        return next((line for line in lines if len(line) + 1 + LEAST <= self._console.width), first)
+        return next((line for line in lines if len(line) + 1 + LEAST <= width), first)
+
+
+def _drawn_on() -> bool:
+    """Tell whether standard output may be a terminal or a notebook: elsewhere rich would print plain lines, and is not loaded."""
+    if any(os.environ.get(name) for name in TERMINALS) or "IPython" in sys.modules:
+        return True
+    return sys.stdout is not None and sys.stdout.isatty()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
@@ -78,8 +77,7 @@ class RunRecord:
         declare(run, work.metrics, work.inputs())
         remember(run)
         # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
-        console = Console(force_terminal=False) if launched() else None
-        self._progress = progress or Progress(config["generations"], resumed_at or 0, console)
+        self._progress = progress or Progress(config["generations"], resumed_at or 0, plain=launched())
         self._progress.say(f"neuro: {header(config, work)}")
         self._progress.say(f"neuro: folder {run}")
         self._progress.__enter__()

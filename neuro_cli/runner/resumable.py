@@ -17,6 +17,7 @@ RESUME_KEYS = (
     "task.download",
     "task.files",
     "task.environments",
+    "task.simulator",
     "task.evaluation_episodes",
     "distribution.ranks_shaping",
     "distribution.wire",

@@ -5,15 +5,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.task.images import CHANNELS, shape_text
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 TYPES = {"float32": torch.float32, "int32": torch.int32, "int64": torch.int64}
 MOST_CLASSES, MOST_SIZES, LONGEST_NAME = 10_000, 8, 200
@@ -62,7 +64,7 @@ class Inputs:
         scale, shift = (1 / (255 * std)).float(), (-torch.tensor(self.mean, dtype=torch.float64) / std).float()
         return values.mul_(scale.to(images.device)).add_(shift.to(images.device)).permute(0, 3, 1, 2).contiguous()
 
-    def of_images(self, images: Sequence[Image.Image | np.ndarray | Tensor | str | Path]) -> Tensor:
+    def of_images(self, images: "Sequence[Image.Image | np.ndarray | Tensor | str | Path]") -> Tensor:
         """Inputs of pictures, files of pictures, or arrays of uint8, resized (bilinear, antialiased) where they need it.
 
         Raises UserError for what is none, and for networks that take no images.
@@ -71,7 +73,7 @@ class Inputs:
             raise UserError(f"the network takes no images: its inputs are {shape_text(self.shape)} of {self.dtype}")
         return self.normalised(torch.stack([self._pixels(image) for image in images]))
 
-    def _pixels(self, image: Image.Image | np.ndarray | Tensor | str | Path) -> Tensor:
+    def _pixels(self, image: "Image.Image | np.ndarray | Tensor | str | Path") -> Tensor:
         """Image (C, H, W) uint8 of the network's size."""
         if isinstance(image, Tensor | np.ndarray):
             return self._array(torch.as_tensor(image))
@@ -79,6 +81,8 @@ class Inputs:
         picture = picture.convert(CHANNELS[self.shape[0]])
         size = (self.shape[2], self.shape[1])
         if picture.size != size:
+            from PIL import Image
+
             picture = picture.resize(size, Image.Resampling.BILINEAR)
         return torch.from_numpy(np.array(picture)).reshape(*size[::-1], -1).permute(2, 0, 1)
 
@@ -101,6 +105,8 @@ class ImageHook:
     def __call__(self, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         if not arguments:
             return None
+        from PIL import Image
+
         first, *others = arguments
         if isinstance(first, Tensor) and first.dtype == torch.uint8:
             made = self._normalised(first)
@@ -120,11 +126,13 @@ class ImageHook:
         return self.inputs.normalised(images)
 
 
-def opened(path: Path, mode: str) -> Image.Image:
+def opened(path: Path, mode: str) -> "Image.Image":
     """Picture in the file ``path``, converted to ``mode``: L | RGB. Raises UserError.
 
     A picture of more than 89 million points, which a small file can stand for, is refused before it is decoded.
     """
+    from PIL import Image
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)

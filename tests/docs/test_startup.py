@@ -52,3 +52,30 @@ def test_a_command_that_trains_nothing_imports_nothing_heavy(arguments, tmp_path
 
 def test_an_import_would_be_seen(tmp_path):
     assert imported("train", "--cfg", "job", cwd=tmp_path, among=("hydra", "torch")) == "imported: hydra"
+
+
+# what a run needs at its end, on a terminal, for other files or on a graphics card; none of it before there is a generation
+LATER = ("rich", "PIL", "matplotlib", "sklearn", "scipy", "torchvision", "numba", "triton", "torch._inductor", "torch._dynamo")
+FIRST_GENERATION = """
+import os, sys
+sys.argv = ["neuro", "train", "hydra.run.dir=run"]
+from neuro_cli.cli.main import main
+from neuro_cli.runner import options
+import neuro_cli.distribution.base as base
+
+def step(self, generation):
+    print("imported:", *[name for name in {among!r} if name in sys.modules], flush=True)
+    os._exit(0)
+
+base.Distribution.step = step
+main()
+"""
+
+
+def test_the_first_generation_begins_without_what_only_later_ones_need(tmp_path):
+    """``torch`` among the names shows that what is imported would be seen."""
+    program = FIRST_GENERATION.format(among=("torch", *LATER))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=240
+    )
+    assert done.stdout.splitlines()[-1:] == ["imported: torch"], done.stdout + done.stderr

@@ -14,6 +14,7 @@ import numpy as np
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.policies import Policies
+from neuro_cli.task.reinforcement.simulators import Simulator, simulator_of
 
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
@@ -49,23 +50,20 @@ class EpisodeOutcome:
 
 
 class EnvironmentPool:
-    """At most ``size`` environments of a kind, made when they are needed. ``anew``: make one for every episode."""
+    """At most ``size`` environments of a kind, made when they are needed. ``anew``: make one for every episode.
 
-    def __init__(self, maker: EnvironmentFactory, spaces: Spaces, size: int, anew: bool) -> None:
-        self.maker, self.spaces, self.size, self.anew = maker, spaces, size, anew
-        self._environments: list[Any] = []
+    ``simulator``: one of :data:`simulators.SIMULATORS`.
+    """
 
-    def _first(self, count: int) -> list[Any]:
-        while len(self._environments) < count:
-            self._environments.append(self.maker.make())
-        return self._environments[:count]
+    def __init__(self, maker: EnvironmentFactory, spaces: Spaces, size: int, anew: bool, simulator: str) -> None:
+        self.maker, self.spaces, self.size, self.anew, self.choice = maker, spaces, size, anew, simulator
+        self._simulator: Simulator | None = None
 
-    def _begin(self, environment: Any, seed: int) -> tuple[Any, np.ndarray]:
-        """An environment at the beginning of the episode of ``seed``, and its first observation (I,)."""
-        if self.anew:
-            environment.close()
-            environment = self.maker.make()
-        return environment, np.ravel(environment.reset(seed=seed)[0])
+    @property
+    def simulator(self) -> Simulator:
+        if self._simulator is None:
+            self._simulator = simulator_of(self.maker, self.size, self.anew, self.choice)
+        return self._simulator
 
     def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:
         """Play all episodes of ``plan``."""
@@ -74,43 +72,46 @@ class EnvironmentPool:
             np.zeros(total), np.zeros(total, np.int64), np.zeros((total, 2 * inputs if normaliser is not None else 0))
         )
         norm = normaliser or Normaliser(np.zeros(0, np.float32), np.zeros(0, np.float32), 0.0)
-        count = min(self.size, total)
-        running = self._first(count)
+        simulator, count = self.simulator, min(self.size, total)
         raw, seen = np.empty((count, inputs), np.float32), np.empty((count, inputs), np.float32)
-        episode = np.arange(count)
+        episode, slots = np.arange(count), np.arange(count)
         for row in range(count):
-            running[row], raw[row] = self._begin(running[row], int(plan.seeds[row]))
-        following, returns = count, [0.0] * count
+            raw[row] = simulator.begin(row, int(plan.seeds[row]))
+        following = count
         while count:
             now = episode[:count]
             kernels.meet(
                 raw[:count], now, norm.mean, norm.inverse, np.float32(norm.clip), outcome.steps, outcome.sums, seen[:count]
             )
             outputs = policies.act(seen[:count], plan.policies[now], plan.places[now])
-            actions, good = self.actions(outputs)
-            failed = () if good else np.flatnonzero(~np.isfinite(outputs).all(axis=1))
-            for row in range(count - 1, -1, -1):  # backwards: the row that fills a gap has had its turn
-                if row in failed:
-                    returns[row], over = float("nan"), True
-                else:
-                    observation, reward, terminated, truncated, _ = running[row].step(actions[row])
-                    returns[row] += reward
-                    over = terminated or truncated
-                if not over:
-                    raw[row] = observation if observation.ndim == 1 else observation.ravel()
-                    continue
-                outcome.returns[episode[row]] = returns[row]
+            for row, value in self._step(slots[:count], outputs, raw[:count]):
+                outcome.returns[episode[row]] = value
                 if following < total:
-                    running[row], raw[row] = self._begin(running[row], int(plan.seeds[following]))
-                    episode[row], returns[row] = following, 0.0
+                    raw[row] = simulator.begin(int(slots[row]), int(plan.seeds[following]))
+                    episode[row] = following
                     following += 1
                 else:
                     count -= 1
-                    for line in (running, returns):
-                        line[row], line[count] = line[count], line[row]
-                    raw[row], episode[row] = raw[count], episode[count]
-        self._environments[: len(running)] = running
+                    for line in (raw, episode, slots):
+                        line[row] = line[count]  # what was in the row is not needed any more
         return outcome
+
+    def _step(self, slots: np.ndarray, outputs: np.ndarray, raw: np.ndarray) -> list[tuple[int, float]]:
+        """Step ``slots`` by what policies gave, and write their observations to ``raw``.
+
+        Rows that ended with their returns, the last row first: what fills the gap of a row has had its turn.
+        """
+        simulator = self.simulator
+        actions, good = self.actions(outputs)
+        if good:
+            return [(row, simulator.total(slots[row])) for row in reversed(simulator.step(slots, actions, raw))]
+        fine = np.flatnonzero(np.isfinite(outputs).all(axis=1))
+        kept = raw[fine]
+        ended = simulator.step(slots[fine], [actions[row] for row in fine], kept) if len(fine) else []
+        raw[fine] = kept
+        values = {int(fine[place]): simulator.total(slots[fine[place]]) for place in ended}
+        failed = {row: float("nan") for row in range(len(slots)) if row not in set(fine.tolist())}
+        return sorted((values | failed).items(), reverse=True)
 
     def actions(self, outputs: np.ndarray) -> tuple[Any, bool]:
         """An action for every row of ``outputs`` (n, O), and whether all outputs are numbers."""
@@ -124,5 +125,6 @@ class EnvironmentPool:
         return vectors.astype(spaces.dtype, copy=False), bool(good)
 
     def close(self) -> None:
-        while self._environments:
-            self._environments.pop().close()
+        if self._simulator is not None:
+            self._simulator.close()
+            self._simulator = None

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from neuro_cli.core.checks import boolean, integer, number
+from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import LOWER, RETURN, Metric
 from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
@@ -25,6 +25,7 @@ from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
+from neuro_cli.task.reinforcement.simulators import SIMULATORS
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Reinforcement(Task):
     ``environments``: how many are stepped together. ``anew``: the environment is made anew for every episode, for those
     that ``reset(seed)`` does not bring back to the same state. ``step_bonus``: added to every step's reward in training,
     never in the test: -1 takes the survival bonus out, as Mania et al. 2018, section 4.1 do for Hopper and Ant.
+    ``simulator``: who steps the environments, with the same bits: one of :data:`simulators.SIMULATORS`.
     """
 
     scored_by = "episodes"
@@ -61,6 +63,7 @@ class Reinforcement(Task):
         anew: bool = False,
         options: dict[str, Any] | None = None,
         step_bonus: float = 0.0,
+        simulator: str = "auto",
     ) -> None:
         if not isinstance(id, str):
             raise ConfigError("task.id", id, "must be the id of an environment")
@@ -73,6 +76,7 @@ class Reinforcement(Task):
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
         self.anew = boolean("task.anew", anew)
         self.step_bonus = number("task.step_bonus", step_bonus)
+        self.simulator = one_of("task.simulator", simulator, SIMULATORS)
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         self.maker = EnvironmentFactory(self.id, limit, dict(options or {}))
         self.statistics: ObservationStatistics | None = None
@@ -144,7 +148,7 @@ class Reinforcement(Task):
         try:
             stage = self._stages.get_nowait()
         except queue.Empty:
-            stage = EnvironmentPool(self.maker, self.spaces, self.environments, self.anew)
+            stage = EnvironmentPool(self.maker, self.spaces, self.environments, self.anew, self.simulator)
         try:
             return stage.play(plan, policies, normaliser)
         finally:

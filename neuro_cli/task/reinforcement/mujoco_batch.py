@@ -1,0 +1,128 @@
+"""MuJoCo environments of gymnasium stepped together by ``mujoco.batch``, with the bits of gymnasium's own Python.
+
+One call steps all of them in C. Observations, rewards and ends are worked out here for all at once, by the same operations in
+the same precision as in gymnasium; an environment of gymnasium itself begins every episode.
+
+Legend: n environments that are stepped, q and v the positions (n, nq) and velocities (n, nv), I numbers of an observation.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+WRAPPERS = ("OrderEnforcing", "TimeLimit")  # those of gymnasium.make that change no number
+
+Healthy = Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _hopper(environment: Any, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    low, high = environment._healthy_state_range
+    state = np.hstack([q, v])[:, 2:]
+    return np.logical_and(low < state, state < high).all(axis=1) & _walker(environment, q, v)
+
+
+def _walker(environment: Any, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    (least, most), (low, high) = environment._healthy_z_range, environment._healthy_angle_range
+    return (least < q[:, 1]) & (q[:, 1] < most) & (low < q[:, 2]) & (q[:, 2] < high)
+
+
+def _ant(environment: Any, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    least, most = environment._healthy_z_range
+    finite = np.isfinite(q).all(axis=1) & np.isfinite(v).all(axis=1)
+    return finite & (least <= q[:, 2]) & (q[:, 2] <= most)
+
+
+# by class in gymnasium.envs.mujoco: who is healthy (None: all, without a reward for it), and where velocities are cut off
+RULES: dict[str, tuple[Healthy | None, float | None]] = {
+    "half_cheetah_v5.HalfCheetahEnv": (None, None),
+    "hopper_v5.HopperEnv": (_hopper, 10.0),
+    "walker2d_v5.Walker2dEnv": (_walker, 10.0),
+    "swimmer_v5.SwimmerEnv": (None, None),
+    "ant_v5.AntEnv": (_ant, None),
+}
+
+
+def rule_of(environment: Any) -> str:
+    """Name in :data:`RULES` of the class of an environment without its wrappers; another text for another class."""
+    kind = type(environment)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("gymnasium.envs.mujoco.")
+
+
+def unserved(made: Any) -> str | None:
+    """Reason why :class:`MujocoSimulator` cannot step ``made``, an environment of ``gymnasium.make``; None if it can."""
+    plain, layer = made.unwrapped, made
+    if rule_of(plain) not in RULES:
+        return f"{made.spec.id} is none of {', '.join(name.split('.')[1].removesuffix('Env') for name in RULES)} (v5)"
+    while layer is not plain:
+        if type(layer).__name__ not in WRAPPERS:
+            return f"{type(layer).__name__} is around it"
+        layer = layer.env
+    if getattr(plain, "_contact_cost_weight", 0) or getattr(plain, "_include_cfrc_ext_in_observation", False):
+        return "contact forces count; task.options.contact_cost_weight=0 and include_cfrc_ext_in_observation=false leave them out"
+    if plain.render_mode is not None:
+        return "it draws pictures"
+    try:
+        import mujoco.batch
+    except ImportError:
+        import mujoco
+
+        return f"mujoco {mujoco.__version__} is installed, and mujoco.batch came with 4.0"
+    return None
+
+
+class MujocoSimulator:
+    """``size`` slots of the environment ``made``, which :func:`unserved` has nothing against."""
+
+    def __init__(self, made: Any, size: int) -> None:
+        from mujoco import mjtState
+        from mujoco.batch import Batch
+
+        self._made, self._plain = made, made.unwrapped
+        self._healthy, self._fastest = RULES[rule_of(self._plain)]
+        self._batch = Batch(self._plain.model, size, nthread=1)
+        self._state = int(mjtState.mjSTATE_INTEGRATION)
+        self._q, self._v, self._controls = (self._batch.bind(name) for name in ("qpos", "qvel", "ctrl"))
+        body = getattr(self._plain, "_main_body", None)  # Ant: the place is that of its torso, a substep behind
+        self._torso = None if body is None else self._batch.bind("xpos")[:, self._plain.data.body(body).id, 0]
+        self._skipped = int(self._plain.observation_structure["skipped_qpos"])
+        self._limit = made.spec.max_episode_steps
+        self._places, self._totals, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
+
+    def begin(self, slot: int, seed: int) -> np.ndarray:
+        from mujoco import mj_getState
+
+        first = np.asarray(self._made.reset(seed=seed)[0])
+        data = self._plain.data
+        mj_getState(self._plain.model, data, self._batch.state[slot], self._state)
+        self._places[slot] = data.qpos[0] if self._torso is None else data.body(self._plain._main_body).xpos[0]
+        self._totals[slot], self._steps[slot] = 0.0, 0
+        return first
+
+    def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
+        plain, actions = self._plain, np.asarray(actions)
+        self._controls[slots] = actions
+        self._batch.step(np.sort(slots), nstep=plain.frame_skip)
+        q, v = self._q[slots], self._v[slots]
+        place = q[:, 0] if self._torso is None else self._torso[slots]
+        rewards = plain._forward_reward_weight * ((place - self._places[slots]) / plain.dt)
+        self._places[slots] = place
+        self._steps[slots] += 1
+        over = self._steps[slots] >= self._limit
+        if self._healthy is not None:
+            healthy = self._healthy(plain, q, v)
+            rewards = rewards + healthy * plain._healthy_reward
+            if plain._terminate_when_unhealthy:
+                over |= ~healthy
+        self._totals[slots] += rewards - plain._ctrl_cost_weight * np.sum(np.square(actions), axis=1)
+        split = q.shape[1] - self._skipped
+        raw[:, :split] = q[:, self._skipped :]
+        raw[:, split:] = v if self._fastest is None else np.clip(v, -self._fastest, self._fastest)
+        ended: list[int] = np.flatnonzero(over).tolist()
+        return ended
+
+    def total(self, slot: int) -> float:
+        return float(self._totals[slot])
+
+    def close(self) -> None:
+        self._made.close()

@@ -1,0 +1,90 @@
+"""Slots of environments that an episode loop steps together.
+
+Two forms give the same bits: gymnasium's own Python steps one environment after the other, and for the environments that
+:mod:`mujoco_batch` and :mod:`lean_lander` know, the physics engine is driven directly.
+
+Legend: n environments that are stepped, I numbers of an observation.
+"""
+
+import logging
+from typing import Any, Protocol
+
+import numpy as np
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement.environment import EnvironmentFactory
+from neuro_cli.task.reinforcement.lean_lander import lean_lander
+from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
+
+log = logging.getLogger(__name__)
+
+SIMULATORS = ("auto", "gymnasium", "direct")
+
+
+class Simulator(Protocol):
+    """Environments in slots 0, 1, ... below a size; each plays one episode at a time."""
+
+    def begin(self, slot: int, seed: int) -> np.ndarray:
+        """Begin the episode of ``seed``; its first observation (I,)."""
+
+    def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
+        """Step ``slots`` (n,) by ``actions`` and write their observations to ``raw`` (n, I); rows that ended, ascending."""
+
+    def total(self, slot: int) -> float:
+        """Sum of the rewards of the episode in ``slot``."""
+
+    def close(self) -> None: ...
+
+
+class GymnasiumSimulator:
+    """Environments of gymnasium, made when they are needed. ``anew``: make one for every episode. ``lean``: see above."""
+
+    def __init__(self, maker: EnvironmentFactory, anew: bool, lean: bool) -> None:
+        self._maker, self._anew, self._lean = maker, anew, lean
+        self._environments: dict[int, Any] = {}
+        self._totals: dict[int, Any] = {}
+
+    def begin(self, slot: int, seed: int) -> np.ndarray:
+        if self._anew and slot in self._environments:
+            self._environments.pop(slot).close()
+        if slot not in self._environments:
+            made = self._maker.make()
+            self._environments[slot] = (lean_lander(made) or made) if self._lean else made
+        self._totals[slot] = 0.0
+        return np.ravel(self._environments[slot].reset(seed=seed)[0])
+
+    def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
+        over, totals, environments = [], self._totals, self._environments
+        for row, slot in enumerate(slots.tolist()):
+            observation, reward, terminated, truncated, _ = environments[slot].step(actions[row])
+            totals[slot] += reward  # in the type of the rewards: a sum of float32 stays one
+            raw[row] = observation if observation.ndim == 1 else observation.ravel()
+            if terminated or truncated:
+                over.append(row)
+        return over
+
+    def total(self, slot: int) -> float:
+        return float(self._totals[slot])
+
+    def close(self) -> None:
+        while self._environments:
+            self._environments.popitem()[1].close()
+
+
+def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) -> Simulator:
+    """Slots below ``size`` of the environments that ``maker`` makes. Raises ConfigError: ``direct`` does not serve them."""
+    if anew or choice == "gymnasium":
+        if choice == "direct":
+            raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
+        return GymnasiumSimulator(maker, anew, lean=False)
+    made = maker.make()
+    reason = unserved(made)
+    if reason is None:
+        log.info("%s: stepped together by mujoco.batch", maker.identifier)
+        return MujocoSimulator(made, size)
+    lean = lean_lander(made) is not None
+    made.close()
+    if choice == "direct" and not lean:
+        raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
+    log.info("%s: %s", maker.identifier, "Box2D driven directly" if lean else f"stepped by gymnasium: {reason}")
+    return GymnasiumSimulator(maker, anew, lean)

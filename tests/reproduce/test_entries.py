@@ -158,10 +158,10 @@ WRONG = [
     ("minutes: {quick: 1}", "minutes: full is missing"),
     (
         "runs: {a: {verb: doctor}}",
-        "runs.a.verb=doctor: must be one of train, bench, scale, search, evolve, resume, evaluate, report",
+        "runs.a.verb=doctor: must be one of train, bench, scale, search, evolve, resume, evaluate, report, export, predict",
     ),
-    ("runs: {a: {verb: evaluate}}", "runs.a.of=None: resume, evaluate, report need the name of another run there"),
-    ("runs: {a: {verb: train, of: a}}", "runs.a.of=a: resume, evaluate, report need the name of another run there"),
+    ("runs: {a: {verb: evaluate}}", "runs.a.of=None: resume, evaluate, report, export, predict need the name"),
+    ("runs: {a: {verb: train, of: a}}", "runs.a.of=a: resume, evaluate, report, export, predict need the name"),
     ("runs: {a: {verb: report, of: b}, b: {verb: train}}", "runs.a.of=b: must be a run before it"),
     ("figures: {b: [x.svg]}", "figures.b: no such run; valid are a"),
     ("figures: {a: x.svg}", "figures.a: overrides must be a list of texts key=value"),

@@ -160,6 +160,7 @@ def test_a_goal_that_was_not_reached_counts_as_slowest(folder):
         ({"where": {"what": "flip"}}, "r: out.csv: seconds: no number there, but ''"),
         ({"value": "hours"}, "r: out.csv: hours: no number there, but None"),
         ({"file": "summary.json", "value": "first.none"}, "r: summary.json: first.none: no number there, but None"),
+        ({"file": "summary.json", "value": "first.0.none"}, "r: summary.json: first.0.none: no number there, but None"),
         ({"file": "summary.json", "value": "second.median"}, "r: summary.json: second.median: no number there, but None"),
     ],
 )

@@ -2,7 +2,8 @@
 
 Appendix A of "An efficient GPU implementation of Natural Evolution Strategies for deep learning", on the configured task
 and model: the cosine between the estimate from the raw fitnesses and the gradient of the loss on the same examples, at one or
-more numbers of ``correlation.steps`` in a training by SGD, for one or more ``correlation.seeds`` of weights, examples and noise.
+more numbers of ``correlation.steps`` in a training by SGD of rate ``correlation.rate`` and momentum 0.9, for one or more
+``correlation.seeds`` of weights, examples and noise. ``loss`` in the file, of the same examples, tells whether it trains.
 Every sampler scores as a run would (``layout`` included). Noise on activations has as many draws as give an example no more
 passes than the others' members do, at least one; ``passes`` of an example stand in the file.
 """
@@ -25,9 +26,9 @@ from neuro_cli.runner.options import Options
 from neuro_cli.sampler.activation import Activation
 
 ACTIVATION = "neuro_cli.sampler.activation.Activation"
-SGD = {
+SGD: dict[str, Any] = {
     "_target_": "neuro_cli.algo.sgd.SGD",
-    "optimizer": {"_target_": "torch.optim.SGD", "_partial_": True, "lr": 0.05, "momentum": 0.9},
+    "optimizer": {"_target_": "torch.optim.SGD", "_partial_": True, "momentum": 0.9},
     "lr_schedule": {
         "_target_": "neuro_cli.core.schedule.Schedule",
         "key": "algo.lr_schedule",
@@ -90,7 +91,9 @@ def _passes(setting: dict[str, Any]) -> int:
 
 def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]:
     """Centres (M,) after each of ``steps``, in order, of one training by SGD."""
-    parts = build(Options(copy.deepcopy(config) | {"algo": SGD, "layout": "shared_batch"}), SingleProcess())
+    algo = copy.deepcopy(SGD)
+    algo["optimizer"]["lr"] = number("correlation.rate", config["correlation"]["rate"], above=0.0)
+    parts = build(Options(copy.deepcopy(config) | {"algo": algo, "layout": "shared_batch"}), SingleProcess())
     centres, done = {}, 0
     for count in steps:
         for step in range(done, count):
@@ -104,7 +107,7 @@ def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]
 def correlations(
     config: dict[str, Any], centres: dict[int, torch.Tensor], sigma: float, repeats: int
 ) -> Iterator[dict[str, int | float]]:
-    """Cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
+    """Losses and cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
     config["algo"] = copy.deepcopy(config["algo"]) | {"sigma": sigma, "shaping": "raw"}
     parts = build(Options(config), SingleProcess())
     for step, centre in centres.items():
@@ -112,9 +115,9 @@ def correlations(
         for generation in range(repeats):
             estimate = _estimate(parts, generation, sigma)
             batch = parts.task.batch(generation, 0, config["batch_size"])
-            _, gradient = parts.distribution.job.scorer.gradient(centre, batch)
+            loss, gradient = parts.distribution.job.scorer.gradient(centre, batch)
             cosine = -torch.nn.functional.cosine_similarity(estimate.double(), gradient.double(), dim=0)
-            yield {"step": step, "repeat": generation, "correlation": float(cosine)}
+            yield {"step": step, "repeat": generation, "loss": loss, "correlation": float(cosine)}
     parts.threads.close()
 
 

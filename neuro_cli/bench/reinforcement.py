@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.ddpg_worker import FRESH, load_library
+from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
 from neuro_cli.bench.table import append_row, machine, show
@@ -38,6 +39,7 @@ SETTINGS, THRESHOLDS = ("tuned", "common"), ("ours", "registered")
 IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "command")
 CURVE = (*IDENTITY, "minute", "steps", RETURN.name)
 FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
+CURVES = "returns"  # picture in the run folder: of this command's trials
 NEVER = 1_000_000  # generations: the budget ends a run
 
 
@@ -62,7 +64,7 @@ class Trial:
 
 
 def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
-    """Run the trials missing from the results and print the table over all; rows are added to ``reinforcement.results``."""
+    """Run the trials missing from the results, draw them all, print the table; rows are added to ``reinforcement.results``."""
     node = config["reinforcement"]
     results, planned = Path(node["results"]), plan(node)
     threads = integer("reinforcement.workers", node["workers"], 1)
@@ -81,6 +83,7 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
         row |= {"machine": machine(threads)}
         append_row(results, row, FIELDS)
         done[_key(row)] = row
+    plot([cell.identity for cell in planned], _looks(curves_of(results)), run / CURVES)
     rows = [done[_key(cell.identity)] for cell in planned]
     published = {task: settings["published"] for task, settings in node["tasks"].items()}
     title = (
@@ -210,6 +213,14 @@ def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
 def curves_of(results: Path) -> Path:
     """File of the evaluations of all trials, beside that of the results."""
     return results.with_name(f"{results.stem}_curves.csv")
+
+
+def _looks(curves: Path) -> list[dict[str, str]]:
+    """Evaluations of all trials so far, without a torn last line."""
+    if not curves.exists():
+        return []
+    with curves.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if row[RETURN.name]]
 
 
 HEAD = ("task", "column", "reached", "minutes", "best look", "fresh return", "million steps", "published")

@@ -18,14 +18,15 @@ from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation
 SIZES = ("quick", "full")
 REDUCTIONS = ("median", "mean")
 VERBS = ("train", "bench", "scale", "search", "evolve")  # each begins a run folder
-OF_A_RUN = ("resume", "evaluate", "report")  # verbs on the folder of another run of the entry
+OF_A_RUN = ("resume", "evaluate", "report", "export", "predict")  # verbs on the folder of another run of the entry
+AS_TYPED = ("export", "predict")  # of these: take paths as they are, without the quotes of Hydra's grammar
 
 
 @dataclass(frozen=True)
 class RunSetting:
     """Command of an entry. ``overrides``: of the chosen size; ``gpu``: more with a GPU; ``needs``: see ``requirements.py``.
 
-    ``of``: the earlier run with the folder that ``resume``, ``evaluate`` and ``report`` work on; empty for other verbs.
+    ``of``: the earlier run with the folder that a verb of ``OF_A_RUN`` works on; empty for other verbs.
     """
 
     name: str

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from neuro_cli.reproduce.entry import Entry
-from neuro_cli.reproduce.results import RowResult, shown, spread
+from neuro_cli.reproduce.results import RowResult, hardware, shown, spread
 from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
 
 FEW = 3
@@ -47,10 +47,10 @@ def facts(results: Sequence[RowResult]) -> str:
 def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
     """Summary with one line per page of ``pages`` (an address and the results there), and the number of rows of each verdict."""
     lines = [
-        (f"[{results[0].table}]({address})", _size(results), counts(results), max(result.date for result in results))
-        for address, results in pages.items()
+        (f"[{found[0].table}]({address})", _size(found), counts(found), hardware(found), max(result.date for result in found))
+        for address, found in pages.items()
     ]
-    return markdown(("entry", "size", "verdicts", "date"), lines)
+    return markdown(("entry", "size", "verdicts", "machine", "date"), lines)
 
 
 def on_gpu(results: Sequence[RowResult]) -> bool:
@@ -63,7 +63,10 @@ def _size(results: Sequence[RowResult]) -> str:
 
 
 def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
-    """Headline rows of each entry: those with a published value, or the first few that were judged where no value is known."""
+    """Headline rows of each entry: those with a published value, or the first few that were judged where no value is known.
+
+    Below the table stand the machines, each with its entries where there are several.
+    """
     lines = []
     for address, results in pages.items():
         judged = [result for result in results if result.verdict != REFERENCE]
@@ -79,7 +82,19 @@ def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
             )
             for result in chosen
         ]
-    return markdown(("entry", "row", "what", "published", "measured", "verdict"), lines)
+    rows = markdown(("entry", "row", "what", "published", "measured", "verdict"), lines)
+    return f"{rows}\n\n{_machines(list(pages.values()))}"
+
+
+def _machines(entries: Sequence[Sequence[RowResult]]) -> str:
+    """Sentence on the machines of ``entries``; none for entries without a measured row."""
+    places: dict[str, list[str]] = {}
+    for results in entries:
+        places.setdefault(hardware(results), []).append(results[0].table)
+    places.pop("", None)
+    if len(places) == 1:
+        return f"Measured on: {next(iter(places))}."
+    return " ".join(f"Measured on: {machine} ({', '.join(names)})." for machine, names in places.items())
 
 
 def counts(results: Sequence[RowResult]) -> str:

@@ -67,8 +67,12 @@ def _number(value: Any, where: str) -> float:
 
 
 def _at(node: Any, key: str) -> Any:
+    """Value under the dotted ``key``, a number being the place in a list; None where there is none."""
     for part in key.split("."):
-        node = node.get(part) if isinstance(node, dict) else None
+        if isinstance(node, list):
+            node = node[int(part)] if part.isdecimal() and int(part) < len(node) else None
+        else:
+            node = node.get(part) if isinstance(node, dict) else None
     return node
 
 

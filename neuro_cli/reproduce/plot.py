@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from neuro_cli.reproduce.results import RowResult, shown
+from neuro_cli.reproduce.results import RowResult, hardware, shown
 from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, NOT_REPRODUCED, REFERENCE, REPRODUCED
 from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, VERMILION
 
@@ -18,13 +18,13 @@ WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 
 
 def plot(title: str, results: Sequence[RowResult], stem: Path) -> None:
-    """Write ``stem``.png and ``stem``.svg."""
+    """Write ``stem``.png and ``stem``.svg, with the machine below the title."""
     panels = list(dict.fromkeys(result.quantity for result in results))
     parts = [[result for result in results if result.quantity == panel] for panel in panels]
     height = 1.3 + sum(0.75 + 0.34 * len(part) for part in parts)
     figure = Figure(figsize=(8, height), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle("\n".join(filter(None, (title, hardware(results)))), fontsize=10)
     axes = figure.subplots(len(parts), 1, squeeze=False, height_ratios=[0.75 + 0.34 * len(part) for part in parts])[:, 0]
     for place, panel, part in zip(axes, panels, parts, strict=True):
         _draw(place, panel, part)

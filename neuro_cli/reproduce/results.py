@@ -141,3 +141,9 @@ def spread(result: RowResult) -> str:
     if result.least == result.most:
         return shown(result.measured)
     return f"{shown(result.measured)} ({shown(result.least)} to {shown(result.most)})"
+
+
+def hardware(results: Sequence[RowResult]) -> str:
+    """Processor, cores and GPU of ``results``, without the versions that follow these in the words on a machine."""
+    found = dict.fromkeys(result.machine.partition(", python ")[0] for result in results)
+    return "; ".join(filter(None, found))

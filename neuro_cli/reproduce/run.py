@@ -22,7 +22,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.report.run_state import read_job
 from neuro_cli.reproduce.command import PATIENCE, POLL, last_words, run_command
-from neuro_cli.reproduce.entry import RunSetting
+from neuro_cli.reproduce.entry import AS_TYPED, RunSetting
 from neuro_cli.reproduce.requirements import has_gpu
 from neuro_cli.run_folder.checkpoint import STATE, write_atomically
 from neuro_cli.run_folder.log import is_written
@@ -56,7 +56,7 @@ class EntryRun:
         self._path = folder / f"{run.name}.json"
         gpu = run.gpu if run.gpu and has_gpu() else ()
         places = {"root": str(root), "kept": str(self.kept)}
-        self.overrides = tuple(_placed(text, places) for text in (*run.overrides, *gpu))
+        self.overrides = tuple(_placed(text, places, run.verb in AS_TYPED) for text in (*run.overrides, *gpu))
 
     @property
     def command(self) -> str:
@@ -149,8 +149,10 @@ def machine_words(gpu: bool) -> str:
     return f"{processor()}, {cores}, {accelerator}, {computed}"
 
 
-def _placed(override: str, places: Mapping[str, str]) -> str:
-    """Replace ``$root`` and ``$kept`` in ``override``."""
+def _placed(override: str, places: Mapping[str, str], as_typed: bool) -> str:
+    """Replace ``$root`` and ``$kept`` in ``override``; ``as_typed``: without quotes, also in a file's name alone."""
+    if as_typed:
+        return Template(override).substitute(places)
     key, equals, value = override.partition("=")
     return f"{key}{equals}{quoted(Template(value).substitute(places))}" if "$" in value else override
 

@@ -7,7 +7,7 @@ from configs import composed
 from inside import neuro_inside, one_line
 from worlds import needs_mpi
 
-from neuro_cli.bench.correlation import bench_correlation
+from neuro_cli.bench.correlation import bench_correlation, correlations, trained
 from neuro_cli.bench.generation import SPLIT
 from neuro_cli.core.errors import ConfigError
 
@@ -103,6 +103,18 @@ def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, mon
         measured("correlation.steps=[]", "seed=1", "population=8")
     with pytest.raises(ConfigError, match=r"^correlation.seeds=one: must be an integer >= 0$"):
         measured("correlation.seeds=[one]", "population=8", "seed=1", "threads=1")
+
+
+def test_the_training_on_which_correlations_are_measured_trains():
+    """With its former rate of 0.05 this network ended with the biases of its outputs alone, and a loss as at the beginning."""
+    config = composed("model=MNIST_10K", "task=digits", "batch_size=16", "population=4", "threads=1", verb="bench")
+    config["sampler"] = config["samplers"]["iid"] | {"antithetic": True}
+    rows = list(correlations(config, trained(config, [0, 100]), 0.01, repeats=4))
+    first, last = (sum(row["loss"] for row in rows if row["step"] == step) for step in (0, 100))
+    assert last < first / 2
+    config["correlation"]["rate"] = 0
+    with pytest.raises(ConfigError, match=r"^correlation.rate=0: must be a number > 0"):
+        trained(config, [0])
 
 
 def test_bench_rollout_replays_the_population(tmp_path):

@@ -9,10 +9,12 @@ import sys
 import pytest
 from configs import composed
 from inside import neuro_inside, one_line
+from matplotlib.figure import Figure
 from worlds import neuro
 
 from neuro_cli.bench import reinforcement as bench
 from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, Trial, plan, table
+from neuro_cli.bench.reinforcement_curves import plot as draw_returns
 from neuro_cli.bench.stopwatch import Evaluation
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.checkpoint import CheckpointStore
@@ -132,6 +134,7 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
     assert curve == [
         (str(seed), *look) for seed in (1, 2, 3) for look in (("0.500", "100000", "-20.0"), ("1.000", "2000000", "210.0"))
     ]
+    assert "lunar_lander to 200" in (tmp_path / "returns.svg").read_text()
     config["reinforcement"]["tasks"]["lunar_lander"]["goal"] = 150
     config["reinforcement"]["seeds"] = [1]
     bench.bench_reinforcement(config, tmp_path)  # another goal is another cell
@@ -139,6 +142,24 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
     (tmp_path / "table.csv").write_text("a,b\n")
     with pytest.raises(UserError, match="its columns are others"):
         bench.bench_reinforcement(config, tmp_path)
+
+
+def test_curves_have_a_panel_for_every_goal_and_a_line_for_every_trial(tmp_path, monkeypatch):
+    trials = [cell.identity for cell in plan(settings(only=["hopper", "lunar_lander"], columns=["evolve", "openai_es"]))]
+    looks = [trial | {"minute": minute, "steps": "9", "mean_return": "-3"} for trial in trials for minute in ("0.5", "2")]
+    other = trials[0] | {"seed": "77", "minute": "1", "steps": "9", "mean_return": "5"}  # of another command
+    drawn, real = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *args, **named: (drawn.append(figure), real(figure, *args, **named)))
+    draw_returns(trials, [*looks[:-2], other], tmp_path / "returns")
+    panels = [axes for axes in drawn[0].axes if axes.axison]
+    assert [axes.get_title() for axes in panels] == ["hopper to 3120", "lunar_lander to 200"]
+    for axes, points in zip(panels, ([2, 2, 2, 2], [2, 2, 2, 0]), strict=True):  # the last trial has had no look in time
+        assert [len(line.get_xdata()) for line in axes.lines if line.get_marker() == "."] == points
+        assert axes.get_xlim()[1] >= 15
+    assert (tmp_path / "returns.png").stat().st_size > 5_000
+    svg = (tmp_path / "returns.svg").read_text()
+    assert all(word in svg for word in ("evolve", "openai_es", "goal", "minutes"))
+    assert "ddpg" not in svg
 
 
 def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):

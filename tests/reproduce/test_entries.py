@@ -66,7 +66,7 @@ def test_all_entries_are_there():
     assert set(ENTRIES) == {
         *(f"nes_table_{number}" for number in (1, 2, 3, 4)),
         *("nes_memory", "nes_appendix_a", "darwinn_figure_2_weak", "darwinn_figure_2_strong", "darwinn_semi_updates"),
-        *("ensemble_figure", "distributed_evolution_table", "search_figure"),
+        *("darwinn_networks", "ensemble_figure", "distributed_evolution_table", "search_figure"),
         *("records_mnist", "records_no_gradient", "records_long"),
     }
 
@@ -98,6 +98,11 @@ def test_an_entry_is_the_same_through_hydra():
     assert {entry.name: entry for entry in entries_of(config)} == {
         name: read_entry(path, "full") for name, path in ENTRIES.items()
     }
+
+
+def test_all_entries_together_are_quick():
+    """In minutes on two cores that do nothing else; each entry's are those that its commands took."""
+    assert sum(read_entry(path, "quick").minutes["quick"] for path in ENTRIES.values()) <= 12
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -155,10 +160,10 @@ WRONG = [
     ("minutes: {quick: 1}", "minutes: full is missing"),
     (
         "runs: {a: {verb: doctor}}",
-        "runs.a.verb=doctor: must be one of train, bench, scale, search, evolve, resume, evaluate, report",
+        "runs.a.verb=doctor: must be one of train, bench, scale, search, evolve, resume, evaluate, report, export, predict",
     ),
-    ("runs: {a: {verb: evaluate}}", "runs.a.of=None: resume, evaluate, report need the name of another run there"),
-    ("runs: {a: {verb: train, of: a}}", "runs.a.of=a: resume, evaluate, report need the name of another run there"),
+    ("runs: {a: {verb: evaluate}}", "runs.a.of=None: resume, evaluate, report, export, predict need the name"),
+    ("runs: {a: {verb: train, of: a}}", "runs.a.of=a: resume, evaluate, report, export, predict need the name"),
     ("runs: {a: {verb: report, of: b}, b: {verb: train}}", "runs.a.of=b: must be a run before it"),
     ("figures: {b: [x.svg]}", "figures.b: no such run; valid are a"),
     ("figures: {a: x.svg}", "figures.a: overrides must be a list of texts key=value"),

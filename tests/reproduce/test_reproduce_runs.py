@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from inside import neuro_inside, one_line
+from PIL import Image
 from worlds import clean_environment, wait_for_rows
 
 TINY = """
@@ -28,6 +29,8 @@ runs:
   missing: {verb: train, overrides: ["task.root=$root/x", task=mnist], needs: {data: x}}
   scored: {verb: evaluate, of: one, overrides: ["output=$kept/scores.json"]}
   unscored: {verb: evaluate, of: wrong}
+  exported: {verb: export, of: one, overrides: ["file=$kept/net of one.pt"]}
+  named: {verb: predict, of: one, overrides: ["$root/a digit.png", top=2, "output=$kept/named.json"]}
 figures: {one: ["*.svg", "*.png"]}
 row: {run: one, file: summary.json, value: generations, quantity: generations, published: null}
 rows:
@@ -37,6 +40,8 @@ rows:
   - {name: without data, run: missing, size: quick, expect: [{at_most: generations}]}
   - {name: beside it, size: quick, expect: [{at_most: after an error}]}
   - {name: of its checkpoint, size: quick, run: scored, file: scores.json, value: generation, expect: [{near: generations}]}
+  - {name: of its export, size: quick, run: exported, expect: [{near: generations}]}
+  - {name: second guess, size: quick, run: named, file: named.json, value: 0.classes.1.probability, expect: [{at_most: 0.5}]}
   - {name: of a run that failed, size: quick, run: unscored, expect: [{near: generations}]}
 """
 
@@ -51,6 +56,8 @@ def finished(tmp_path_factory):
     """A folder in which the tiny entry was run once, and the command's end."""
     folder = tmp_path_factory.mktemp("reproduce")
     (folder / "tiny.yaml").write_text(TINY)
+    (folder / "no data").mkdir()
+    Image.new("L", (20, 30), 90).save(folder / "no data" / "a digit.png")
     done = neuro_inside("reproduce", "table=tiny.yaml", "folder=out", "root=no data", cwd=folder)
     return folder, done
 
@@ -67,6 +74,8 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
         "without data": "not measurable here",
         "beside it": "not measurable here",
         "of its checkpoint": "reproduced",
+        "of its export": "reproduced",
+        "second guess": "reproduced",
         "of a run that failed": "failed",
     }
     assert (rows["generations"]["published"], rows["generations"]["measured"]) == ("2.0", "2.0")
@@ -75,6 +84,7 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
     assert rows["without data"]["reason"] == "there is no x in root=no data"
     assert rows["generations"]["command"] == "neuro train population=4 batch_size=8 evaluate.every=1000 generations=2"
     assert rows["of its checkpoint"]["command"].startswith("neuro evaluate one output=")
+    assert (folder / "out" / "tiny" / "runs" / "exported.kept" / "net of one.pt").stat().st_size > 10_000
     assert rows["of a run that failed"]["reason"] == "wrong did not finish"
     for word in ("torch 2", "cores"):
         assert word in rows["generations"]["machine"]

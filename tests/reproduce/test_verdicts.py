@@ -160,6 +160,7 @@ def test_a_goal_that_was_not_reached_counts_as_slowest(folder):
         ({"where": {"what": "flip"}}, "r: out.csv: seconds: no number there, but ''"),
         ({"value": "hours"}, "r: out.csv: hours: no number there, but None"),
         ({"file": "summary.json", "value": "first.none"}, "r: summary.json: first.none: no number there, but None"),
+        ({"file": "summary.json", "value": "first.0.none"}, "r: summary.json: first.0.none: no number there, but None"),
         ({"file": "summary.json", "value": "second.median"}, "r: summary.json: second.median: no number there, but None"),
     ],
 )
@@ -169,7 +170,7 @@ def test_a_number_that_is_not_there_is_named(folder, changes, told):
     assert str(refused.value) == told
 
 
-HOW = {"command": "neuro bench", "date": "today", "git_revision": "abc", "machine": "cpu"}
+HOW = {"command": "neuro bench", "date": "today", "git_revision": "abc", "machine": "a processor, 2 cores, no GPU, python 3"}
 NEVER = {"command": "neuro x", "date": "", "git_revision": "", "machine": ""}
 RESULTS = [
     RowResult("t", "quick", "iid", "times", 43.0, 106.25, 80.0, 150.5, "≥ “signs”", REPRODUCED, "", **HOW),
@@ -199,15 +200,26 @@ def test_markdown_shows_both_sides_and_the_verdict():
     assert lines[4] == "| ddpg | minutes |  | not reached (3 to not reached) |  | reference |"
     assert lines[5] == "| gpu | times | 2 |  | ≤ published | not measurable here: there is no GPU |"
     assert counts(RESULTS) == "1 reproduced, 1 not reproduced, 1 not measurable here, 1 failed"
-    assert summary({"results/t.md": RESULTS}).splitlines()[2] == f"| [t](results/t.md) | quick | {counts(RESULTS)} | today |"
-    rows = [line.split(" | ")[1] for line in headlines({"t.md": RESULTS}).splitlines()[2:]]
+    assert summary({"results/t.md": RESULTS}).splitlines()[2] == (
+        f"| [t](results/t.md) | quick | {counts(RESULTS)} | a processor, 2 cores, no GPU | today |"
+    )
+    rows = [line.split(" | ")[1] for line in headlines({"t.md": RESULTS}).splitlines()[2:-2]]
     assert rows == ["iid", "gpu", "bad"]
     unknown = [replace(result, published=None) for result in RESULTS]
-    assert len(headlines({"t.md": unknown}).splitlines()) == 2 + 3
+    assert len(headlines({"t.md": unknown}).splitlines()) == 2 + 3 + 2
     told = facts(RESULTS)
     assert told.count("neuro bench") == 1
     assert "neuro x" not in told  # it never ran
     assert "git revision abc" in told
+
+
+def test_headlines_name_the_machine_of_every_entry():
+    """One sentence where all entries are of one machine."""
+    assert headlines({"t.md": RESULTS}).splitlines()[-1] == "Measured on: a processor, 2 cores, no GPU."
+    other = [replace(result, table="u", machine=result.machine and "a board, 8 cores, a GPU, python 3") for result in RESULTS]
+    unmeasured = [replace(result, table="v", machine="") for result in RESULTS]
+    told = headlines({"t.md": RESULTS, "u.md": other, "v.md": unmeasured}).splitlines()[-1]
+    assert told == "Measured on: a processor, 2 cores, no GPU (t). Measured on: a board, 8 cores, a GPU (u)."
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), (3274634.0, "3,274,634"), (0.95316, "0.9532"), (0.0, "0"), (-7.0, "-7")])
@@ -221,6 +233,7 @@ def test_the_figure_is_the_same_file_for_the_same_numbers(tmp_path):
         plot("a title", RESULTS, tmp_path / stem / "t")
     svg = (tmp_path / "one" / "t.svg").read_text()
     assert svg == (tmp_path / "two" / "t.svg").read_text()
+    assert "a processor, 2 cores, no GPU" in svg
     for word in ("a title", "signs | both", "106.2", "not reached", "published", "measured: not measurable here"):
         assert word in svg
     assert (tmp_path / "one" / "t.png").stat().st_size > 10_000

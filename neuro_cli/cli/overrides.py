@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.config_tree import ConfigTree, tree_of
-from neuro_cli.cli.groups import TABLES, defaults_of, groups, options_in, several_of
+from neuro_cli.cli.groups import TABLES, defaults_of, groups, groups_of, options_in, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.launch import slurm, slurm_sweep
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
@@ -85,8 +85,10 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
     full = _with_values(bases[0], [o for o in overrides if not (o.key_or_group in known or _is_hydras(o, known) or _sweeps(o))])
     launcher = OmegaConf.select(full, "hydra.launcher._target_")
     on_slurm = launcher == slurm_sweep.LAUNCHER
-    if launcher in (slurm_sweep.LAUNCHER, slurm_sweep.BROKER_LAUNCHER) and not (parsed.cfg or parsed.info):
-        (slurm_sweep.check if on_slurm else slurm_sweep.check_broker)(bool(parsed.multirun))
+    if on_slurm and not (parsed.cfg or parsed.info):
+        slurm_sweep.check(bool(parsed.multirun))
+    if launcher == slurm_sweep.BROKER_LAUNCHER and not (parsed.cfg or parsed.info):
+        slurm_sweep.check_broker(bool(parsed.multirun), OmegaConf.select(full, "hydra.launcher.nameserver"))
     subfolder = OmegaConf.select(full, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
@@ -95,6 +97,9 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
     if any(_sweeps(override) for override in overrides) and not parsed.multirun:
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    for override in overrides:
+        if override.is_discrete_sweep() and not any(True for _ in override.sweep_string_iterator()):
+            raise UserError(f"{override.input_line}: it has no value, so the sweep would have no job")
     shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
     return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows)
 
@@ -235,7 +240,15 @@ def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
         with tree.loaded():
             return compose(tree.name, overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
+        if found := re.match(r"Could not override '(\w+)'\.\s+No match in the defaults list", str(error)):
+            value = next(text.partition("=")[2] for text in overrides if text.startswith(f"{found[1]}="))
+            raise ConfigError(found[1], value, f"neuro {tree.name} has no such group; it has {_named(tree.name)}") from error
         raise UserError(" ".join(str(error).split())) from error
+
+
+def _named(verb: str) -> str:
+    """Groups of a verb, as a message lists them."""
+    return ", ".join(sorted(group for group in groups_of(verb) if "@" not in group))
 
 
 def _is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
@@ -245,13 +258,17 @@ def _is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
 
 
 def _with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
-    """Copy of ``base`` with the values of ``overrides``, which saves composing it again."""
+    """Copy of ``base`` with the values of ``overrides``, which saves composing it again. Raises UserError."""
     full = copy.deepcopy(base)
     with open_dict(full):
         for override in overrides:
             key = override.key_or_group.partition("@")[0]
-            if not override.is_delete():
+            if override.is_delete():
+                continue
+            try:
                 OmegaConf.update(full, key, override.value(), force_add=True)
+            except RecursionError as error:
+                raise UserError(f"{override.input_line}: it is nested too deeply") from error
     return full
 
 
@@ -282,6 +299,7 @@ def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, l
             raise UserError(f"{text}: there is no {parent}; {nearest(parent, nodes)}")
         return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
     if there:
+        _refuse_value_of_node(override, base)
         return text
     parent, _, last = key.rpartition(".")
     if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
@@ -289,6 +307,15 @@ def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, l
     near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
     new = f"; a new one is added with +{key}=" if "." in key else ""
     raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
+
+
+def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
+    """Raise ConfigError for a plain value in place of keys: ``checkpoint=5`` would take all of them away."""
+    node, value = OmegaConf.select(base, override.key_or_group), override.value()
+    plain = isinstance(value, int | float | bool | list) or (isinstance(value, str) and "${" not in value)
+    if isinstance(node, DictConfig) and len(node) and plain and not _sweeps(override):
+        keys = ", ".join(f"{override.key_or_group}.{key}" for key in node)
+        raise ConfigError(override.key_or_group, value, f"it has keys of its own: {keys}")
 
 
 def _exists(config: DictConfig, key: str) -> bool:
@@ -321,9 +348,13 @@ def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path
         return  # the run of this job's earlier start: it goes on
     HydraConfig.instance().set_config(config)
     try:
-        folder = Path(str(config.hydra.sweep.dir if multirun else config.hydra.run.dir))
+        text = str(config.hydra.sweep.dir if multirun else config.hydra.run.dir)
     except OmegaConfBaseException:
         return  # depends on what only the job knows
+    if not text.strip() or "\0" in text:
+        key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
+        raise ConfigError(key, text, "must be a folder (for the present one: .)")
+    folder = Path(text)
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
         how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""

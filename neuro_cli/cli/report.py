@@ -38,6 +38,8 @@ def report_verb(arguments: list[str]) -> int:
             raise ConfigError(*parse_plain(text), "neuro report takes file, html; and there is no folder of this name")
     if not folders:
         parser.error("which runs?")
+    if file is not None and not file.parent.is_dir():
+        raise ConfigError("file", file, f"there is no folder {file.parent}")
     jobs = table(folders)
     if html:
         _page(jobs, folders, file)

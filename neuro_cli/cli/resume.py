@@ -34,6 +34,8 @@ def resume_verb(arguments: list[str]) -> int:
     if is_sweep(options.run):
         return resume_sweep(options.run, options.overrides)
     searches = is_search(options.run)  # refuses a folder that is no run
+    if not searches:
+        _resume_arguments(options.overrides)  # refuses them before anything is touched
     take(options.run)
     if searches:
         return resume_search(options.run, options.overrides)

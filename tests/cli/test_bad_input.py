@@ -52,7 +52,7 @@ def refused(done, *words: str) -> str:
         (["algo=genetic", "algo.parents=300"], r"algo.parents=300: must be below population=8"),
         (["algo.shaping=centered"], r"algo.shaping=centered: did you mean centred or centred_rank"),
         (["algo.optimizer._target_=torch.optim.Adm"], r"algo"),
-        (["algo.optimizer.lr=-1"], r"algo.optimizer: Invalid learning rate: -1"),
+        (["algo.optimizer.lr=-1"], r"algo.optimizer.lr=-1: must be a number >= 0"),
         (["batch_size=5000"], r"batch_size=5000: task=digits has 1437 training examples"),
         (["generations=0"], r"generations=0: must be an integer from 1"),
         (["seed=-1"], r"seed=-1: must be an integer from 0"),

@@ -55,7 +55,7 @@ def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path)
     ("arguments", "line"),
     [
         (["trian"], r"trian: no such verb; did you mean train\?"),
-        (["resume"], r"the following arguments are required: RUN.*; usage: neuro resume RUN \[key=value \.\.\.\]"),
+        (["resume"], r"the following arguments are required: RUN; usage: neuro resume RUN \[key=value \.\.\.\]"),
         (["resume", "--force", "run"], r"unrecognized arguments: --force; usage: neuro resume RUN"),
         (["evaluate"], r"the following arguments are required: RUN.*; usage: neuro evaluate RUN"),
         (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),

@@ -27,11 +27,14 @@ from neuro_cli.cli.config_tree import ConfigTree, tree_of
 from neuro_cli.cli.groups import TABLES, defaults_of, groups, groups_of, options_in, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.launch.option_files import remember
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
+# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring
+PLUGINS = {"launcher": ("joblib", "ray", "rq", "submitit"), "sweeper": ("optuna", "ax", "nevergrad")}
 CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
 
 
@@ -89,6 +92,11 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
         slurm_sweep.check(bool(parsed.multirun))
     if launcher == slurm_sweep.BROKER_LAUNCHER and not (parsed.cfg or parsed.info):
         slurm_sweep.check_broker(bool(parsed.multirun), OmegaConf.select(full, "hydra.launcher.nameserver"))
+        if tree.paths:
+            allowed = (
+                "its workers have no --config-dir and no hydra.searchpath: name an option's file, algo=FOLDER/algo/mine.yaml"
+            )
+            raise ConfigError("hydra/launcher", "broker", allowed)
     subfolder = OmegaConf.select(full, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
@@ -98,7 +106,8 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
         swept = next(override for override in overrides if _sweeps(override))
         raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
     for override in overrides:
-        if override.is_discrete_sweep() and not any(True for _ in override.sweep_string_iterator()):
+        lists = override.is_discrete_sweep() and not isinstance(override.value(), Glob)
+        if lists and not any(True for _ in override.sweep_string_iterator()):
             raise UserError(f"{override.input_line}: it has no value, so the sweep would have no job")
     shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
     return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows)
@@ -147,6 +156,7 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
     name = next(name for name in names if name not in known[group])
     ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
     known[group].append(name)
+    remember(f"{group}={name}", f"{group}={file}")
     return name
 
 
@@ -156,6 +166,7 @@ def _several(names: list[str], known: dict[str, list[str]]) -> str:
     if name not in known["logger"]:
         ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
         known["logger"].append(name)
+        remember(f"logger={name}", f"logger=[{','.join(names)}]")
     return name
 
 
@@ -243,7 +254,17 @@ def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
         if found := re.match(r"Could not override '(\w+)'\.\s+No match in the defaults list", str(error)):
             value = next(text.partition("=")[2] for text in overrides if text.startswith(f"{found[1]}="))
             raise ConfigError(found[1], value, f"neuro {tree.name} has no such group; it has {_named(tree.name)}") from error
-        raise UserError(" ".join(str(error).split())) from error
+        if found := re.match(r"In 'hydra/config': Could not find 'hydra/(launcher|sweeper)/(\w+)'", str(error)):
+            raise _no_plugin(found[1], found[2], str(error)) from error
+        # where Hydra has looked takes lines, and tells a user of neuro nothing
+        raise UserError(" ".join(str(error).partition("Config search path")[0].split())) from error
+
+
+def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
+    """Error for a launcher or a sweeper that is not there, with the package that brings it where there is one."""
+    valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
+    package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
+    return ConfigError(f"hydra/{kind}", name, f"no such option; {nearest(name, valid)}{package}")
 
 
 def _named(verb: str) -> str:
@@ -314,7 +335,7 @@ def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
     node, value = OmegaConf.select(base, override.key_or_group), override.value()
     plain = isinstance(value, int | float | bool | list) or (isinstance(value, str) and "${" not in value)
     if isinstance(node, DictConfig) and len(node) and plain and not _sweeps(override):
-        keys = ", ".join(f"{override.key_or_group}.{key}" for key in node)
+        keys = ", ".join(f"{override.key_or_group}.{key}" for key in map(str, node))
         raise ConfigError(override.key_or_group, value, f"it has keys of its own: {keys}")
 
 

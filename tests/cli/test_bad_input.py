@@ -248,7 +248,7 @@ def test_a_finished_run_is_not_touched_by_a_refused_command(folder, finished, ar
     [
         ("seed: 1", "seed: 2", "seed=2: the run's checkpoint has seed=1"),
         ("mnist.MNIST_10K", "mnist.MNIST_30K", "model._target_=neuro_cli.model.mnist.MNIST_30K: the run's checkpoint has"),
-        ("neuro_cli.model.mnist.MNIST_10K", "my_nets.Net", "model._target_=my_nets.Net: it runs code of my_nets; say trust="),
+        ("neuro_cli.model.mnist.MNIST_10K", "my_nets.Net", "model._target_=my_nets.Net: it runs code of my_nets; pass trust="),
     ],
 )
 def test_an_edited_config_is_refused(folder, finished, before, after, word):

@@ -19,7 +19,7 @@ LETTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"]) | st
 )
 QUICK = slice(5, None, 30)  # of the commands that cost tenths of a second each
 LATER = [case for number, case in enumerate(WRONG) if number not in range(*QUICK.indices(len(WRONG)))]
-MANY = settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 FEW = settings(MANY, max_examples=6)
 
 
@@ -34,6 +34,8 @@ def place(tmp_path_factory) -> Path:
     (folder / "empty").mkdir()
     (folder / "options" / "algo").mkdir(parents=True)
     (folder / "options" / "algo" / "steep.yaml").write_text("_target_: my.Steep\n")
+    (folder / "swept").mkdir()
+    (folder / "swept" / "multirun.yaml").write_text("hydra: {}\n")
     small = ("population=4", "batch_size=8", "threads=1", "generations=1")
     done = neuro_inside("train", *small, "hydra.run.dir=run", cwd=folder)
     assert done.returncode == 0, done.stderr

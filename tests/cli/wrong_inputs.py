@@ -1,7 +1,7 @@
 """Wrong commands: what a user mistypes, copies badly or tries, each with a part of the one line that answers it.
 
 They are typed in a folder with ``run`` (a finished run of one generation), ``digit.png``, ``text.txt``, ``broken.yaml``,
-``list.yaml``, ``options/algo/steep.yaml`` and ``empty/``.
+``list.yaml``, ``options/algo/steep.yaml``, ``empty/`` and ``swept/``, the folder of a sweep of another verb.
 """
 
 Command = tuple[tuple[str, ...], str]
@@ -84,9 +84,10 @@ MISTYPED: list[Command] = [
     (("train", "hydra.searchpath=[options]"), "must begin with file:// or pkg://"),
     (("train", "hydra.searchpath=[file://nowhere]"), "there is no such folder"),
     (("train", "hydra.searchpath=[pkg://no_such_package]"), "no_such_package"),
-    (("train", "hydra/launcher=slrum"), "slrum"),
+    (("train", "hydra/launcher=slrum"), "hydra/launcher=slrum: no such option; did you mean slurm?"),
     (("train", "hydra/launcher=slurm"), "needs -m"),
-    (("train", "hydra/sweeper=optunaa"), "optunaa"),
+    (("train", "hydra/sweeper=optunaa"), "hydra/sweeper=optunaa: no such option; valid are basic"),
+    (("train", "hydra/sweeper=nevergrad"), "hydra/sweeper=nevergrad: no such option; valid are basic; it comes with: pip install"),
 ]  # fmt: skip
 
 # options of groups
@@ -127,6 +128,11 @@ SWEEPS: list[Command] = [
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=run"), "a run or another sweep is there already"),
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=text.txt"), "text.txt"),
     (("train", "-m", "seed=1,2", "population=0"), "population=0"),
+    (("train", "-m", "hydra/launcher=broker", "--config-dir", "options", "algo=steep"), "its workers have no --config-dir"),
+    (("search", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "a run or another sweep is there already"),
+    (("bench", "-m", "what=noise", "hydra.sweep.dir=swept"), "a run or another sweep is there already"),
+    (("scale", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "a run or another sweep is there already"),
+    (("train", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "a run or another sweep is there already"),
     (("train", "-m", "hydra/launcher=broker", "--config-dir", "options", "hydra.launcher.nameserver=x"), "nameserver=x"),
 ]  # fmt: skip
 
@@ -234,6 +240,7 @@ FOLDERS: list[Command] = [
     (("resume", "пробег"), "no run of neuro"),
     (("resume", "r" * 5000), "r"),
     (("resume", "run\0"), "run"),
+    (("resume", "swept"), "swept: a sweep, but not of neuro train"),
     (("resume", "run", "seed=5"), "seed=5: a resumed run keeps it"),
     (("resume", "run", "model=MNIST_3M"), "a resumed run keeps it"),
     (("resume", "run", "generations=0"), "generations=0"),

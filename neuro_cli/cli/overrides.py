@@ -86,31 +86,39 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
     texts = [_checked_key(override, bases, known, tree) for override in overrides]
     # a sweep's first job stands for all: values are checked by the job itself
     full = _with_values(bases[0], [o for o in overrides if not (o.key_or_group in known or _is_hydras(o, known) or _sweeps(o))])
-    launcher = OmegaConf.select(full, "hydra.launcher._target_")
-    on_slurm = launcher == slurm_sweep.LAUNCHER
-    if on_slurm and not (parsed.cfg or parsed.info):
-        slurm_sweep.check(bool(parsed.multirun))
-    if launcher == slurm_sweep.BROKER_LAUNCHER and not (parsed.cfg or parsed.info):
-        slurm_sweep.check_broker(bool(parsed.multirun), OmegaConf.select(full, "hydra.launcher.nameserver"))
-        if tree.paths:
-            allowed = (
-                "its workers have no --config-dir and no hydra.searchpath: name an option's file, algo=FOLDER/algo/mine.yaml"
-            )
-            raise ConfigError("hydra/launcher", "broker", allowed)
+    on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
+    if not (parsed.cfg or parsed.info):
+        _check_launcher(full, bool(parsed.multirun), tree)
     subfolder = OmegaConf.select(full, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
         _refuse_existing(full, bool(parsed.multirun), goes_on)
-    if any(_sweeps(override) for override in overrides) and not parsed.multirun:
-        swept = next(override for override in overrides if _sweeps(override))
-        raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
-    for override in overrides:
-        lists = override.is_discrete_sweep() and not isinstance(override.value(), Glob)
-        if lists and not any(True for _ in override.sweep_string_iterator()):
-            raise UserError(f"{override.input_line}: it has no value, so the sweep would have no job")
+    _check_sweeps([override for override in overrides if _sweeps(override)], bool(parsed.multirun))
     shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
     return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows)
+
+
+def _check_launcher(full: DictConfig, multirun: bool, tree: ConfigTree) -> None:
+    """Raise ConfigError where the chosen launcher of a sweep's jobs cannot work."""
+    launcher = OmegaConf.select(full, "hydra.launcher._target_")
+    if launcher == slurm_sweep.LAUNCHER:
+        slurm_sweep.check(multirun)
+    if launcher == slurm_sweep.BROKER_LAUNCHER:
+        slurm_sweep.check_broker(multirun, OmegaConf.select(full, "hydra.launcher.nameserver"))
+        if tree.paths:
+            allowed = "its workers have no --config-dir and no hydra.searchpath: name an option's file, algo=FOLDER/mine.yaml"
+            raise ConfigError("hydra/launcher", "broker", allowed)
+
+
+def _check_sweeps(sweeps: list[Override], multirun: bool) -> None:
+    """Raise UserError for a sweep without -m, and for one without a value."""
+    if sweeps and not multirun:
+        raise UserError(f"{sweeps[0].input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    for override in sweeps:
+        lists = override.is_discrete_sweep() and not isinstance(override.value(), Glob)  # patterns of options are checked
+        if lists and not any(True for _ in override.sweep_string_iterator()):
+            raise UserError(f"{override.input_line}: it has no value, so the sweep would have no job")
 
 
 def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:

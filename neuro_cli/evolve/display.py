@@ -37,7 +37,7 @@ class ClusterDisplay(Progress):
     def __exit__(self, *details: object) -> None:
         if self._live is not None:
             if self._status:
-                self._live.update(picture(self._status, self._line()), refresh=True)  # the last iteration may have come too soon
+                self._live.update(picture(self._status, self._below()), refresh=True)  # the last iteration may have come too soon
             self._live.stop()
         super().__exit__(*details)
 
@@ -54,9 +54,9 @@ class ClusterDisplay(Progress):
         if self._live is None or now - self._drawn < REDRAW:
             return
         self._drawn = now
-        self._live.update(picture(status, self._line()), refresh=True)
+        self._live.update(picture(status, self._below()), refresh=True)
 
-    def _line(self) -> str:
+    def _below(self) -> str:
         return self._text(self._row) if self._row else "waiting for the cluster"
 
 

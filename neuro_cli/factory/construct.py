@@ -88,7 +88,7 @@ def _target(name: Any) -> Callable[..., Any]:
     found = located(name) if isinstance(name, str) else name
     if not callable(found):
         raise TypeError(f"expected a class or a function, got {type(found).__name__}")
-    home = str(getattr(found, "__module__", None) or "builtins").partition(".")[0]
+    home = str(getattr(found, "__module__", None) or name).partition(".")[0]
     makes_values = home in VALUES or (home == "builtins" and isinstance(found, type))
     if home in sys.stdlib_module_names and not makes_values:
         raise TypeError(f"of Python's own modules a config may name classes of {', '.join(VALUES)} only")

@@ -41,8 +41,9 @@ class _ToFile(_Foreign):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._file.stream.write(self.format(record))
-            self._file.flush()
+            if self._file.stream is not None:  # closed meanwhile
+                self._file.stream.write(self.format(record))
+                self._file.flush()
         except Exception:
             self.handleError(record)
 

@@ -242,6 +242,7 @@ def test_ctrl_c_at_some_moment_of_the_start_leaves_no_folder_without_a_run(tmp_p
     assert not (tmp_path / "sweep").exists() or (tmp_path / "sweep" / "0" / "log.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_sweep_of_searches_in_its_own_folder_is_refused(sweep):
     """As any verb but train: another command would write among its files."""
     before = {path: path.read_bytes() for path in sweep.rglob("*") if path.is_file() and path.name != ".lock"}

@@ -87,7 +87,7 @@ MISTYPED: list[Command] = [
     (("train", "hydra/launcher=slrum"), "hydra/launcher=slrum: no such option; did you mean slurm?"),
     (("train", "hydra/launcher=slurm"), "needs -m"),
     (("train", "hydra/sweeper=optunaa"), "hydra/sweeper=optunaa: no such option; valid are basic"),
-    (("train", "hydra/sweeper=nevergrad"), "hydra/sweeper=nevergrad: no such option; valid are basic; it comes with: pip install"),
+    (("train", "hydra/sweeper=nevergrad"), "hydra/sweeper=nevergrad: no such option; valid are basic; it comes with"),
 ]  # fmt: skip
 
 # options of groups

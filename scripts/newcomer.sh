@@ -1,16 +1,31 @@
 #!/usr/bin/env bash
-# A newcomer's path in a fresh environment: install, train, interrupt, resume, sweep, report, evaluate, load in Python.
+# A newcomer's first hour in a fresh environment: all that the README promises, each step with what it checks.
 #
-#   scripts/newcomer.sh [FOLDER]      # default: a folder in TMPDIR; it must not exist yet
+#   scripts/newcomer.sh [--wheel | --env VENV] [FOLDER]      # default: a folder in TMPDIR; it must not exist yet
 #
-# Prints each command with a $ before it and what it says: the transcript. PYTHON (python3) makes the environment. The folder is
-# left; it has the environment (some GB) and the runs.
+# --wheel builds a wheel and installs that, without it the checkout is installed. --env takes an environment that is there, and
+# what it imports as neuro_cli. PYTHON (python3) makes the environment; GENERATIONS (400) is the length of the first run, below 400
+# its accuracy is not checked. Prints each command with a $ before it and what it says: the transcript. It ends at the first step
+# that is not as promised. The folder is left; it has the environment (some GB) and the runs.
 set -euo pipefail
 checkout=$(cd "$(dirname "$0")/.." && pwd)
+wheel="" environment=""
+case ${1:-} in
+  --wheel) wheel=1 && shift ;;
+  --env) environment=$(cd "$2" && pwd) && shift 2 ;;
+esac
 folder=${1:-$(mktemp -u "${TMPDIR:-/tmp}/newcomer-XXXXXX")}
 mkdir "$folder"
+folder=$(cd "$folder" && pwd)
 cd "$folder"
+generations=${GENERATIONS:-400}
+small=(population=8 batch_size=16 threads=1)
+count=0
 
+checks() { # what the next commands show
+  count=$((count + 1))
+  printf '\n== %s. %s\n' "$count" "$*"
+}
 say() { printf '\n$ %s\n' "$*"; }
 step() {
   say "$@"
@@ -18,50 +33,235 @@ step() {
   "$@"
   echo "[$((SECONDS - begun)) s]"
 }
+wrong() { # exit code 2, one line with the text $1, and nothing new below this folder
+  local text=$1 before after said code=0
+  shift
+  say "$@"
+  before=$(find . -not -path './venv/*' -not -name .lock | sort)
+  said=$("$@" 2>&1) || code=$?
+  after=$(find . -not -path './venv/*' -not -name .lock | sort)
+  echo "$said"
+  [[ $code == 2 && $said == "neuro: error: "*"$text"* && $(wc -l <<< "$said") == 1 && $before == "$after" ]] ||
+    { echo "[exit code $code; expected 2, one line with '$text', and no new file]"; exit 1; }
+}
+has() { python -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@"; }
 
-step "${PYTHON:-python3}" -m venv venv
-step venv/bin/pip install --quiet "$checkout[all]"
-export PATH="$folder/venv/bin:$PATH"
+if [[ -n $environment ]]; then
+  export PATH="$environment/bin:$PATH"
+else
+  checks "installation in a fresh environment"
+  unset PYTHONPATH
+  step "${PYTHON:-python3}" -m venv venv
+  export PATH="$folder/venv/bin:$PATH"
+  if [[ -n $wheel ]]; then
+    step pip wheel --quiet --no-deps --wheel-dir wheels "$checkout"
+    step pip install --quiet "$(echo wheels/*.whl)[all]"
+  else
+    step pip install --quiet "$checkout[all]"
+  fi
+fi
+step neuro --version
 step neuro doctor
-step neuro train --cfg job
 
-# Ctrl-C in the middle of a run: it ends its generation, writes a checkpoint and says how to go on
-say neuro train hydra.run.dir=outputs/first generations=400 '   # then Ctrl-C'
-python - << 'PROGRAM'
+cat > stopped.py << 'PROGRAM'
+"""python stopped.py SIGNAL FILE LINES COMMAND...: sends SIGNAL to the command when FILE has more than LINES lines."""
 import pathlib, signal, subprocess, sys, time
 
-command = ["neuro", "train", "hydra.run.dir=outputs/first", "generations=400"]
+name, file, lines, command = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+print("\n$", *command, f"   # then {name}", flush=True)
 # a background job of a script would ignore Ctrl-C, so Python starts it
 run = subprocess.Popen(command)
-rows = pathlib.Path("outputs/first/metrics.csv")
-deadline = time.monotonic() + 300
-while run.poll() is None and time.monotonic() < deadline and not (rows.exists() and rows.read_bytes().count(b"\n") > 30):
-    time.sleep(0.1)
-run.send_signal(signal.SIGINT)
-code = run.wait(120)
-made = rows.read_bytes().count(b"\n") - 1
-print(f"[interrupted after {made} of 400 generations, exit code {code}]")
-sys.exit(code or made >= 400)
+deadline = time.monotonic() + 1200
+while run.poll() is None and time.monotonic() < deadline and not (file.exists() and file.read_bytes().count(b"\n") > lines):
+    time.sleep(0.05)
+run.send_signal(getattr(signal, name))
+code = run.wait(600)
+print(f"[ended with exit code {code}]", flush=True)
+sys.exit(code not in ((0,) if name == "SIGINT" else (-signal.SIGKILL,)))
 PROGRAM
-step neuro resume outputs/first
-step neuro train -m algo=openai_es,snes seed=1,2 generations=50 hydra.sweep.dir=outputs/sweep
-step neuro report outputs/sweep
-step neuro evaluate outputs/first
-step mpiexec -n 2 neuro train generations=50 hydra.run.dir=outputs/ranks
+cat > bits.py << 'PROGRAM'
+"""python bits.py RUN ...: all runs have the same bits, every generation once."""
+import csv, json, pathlib, sys
 
-say python -c "'from neuro_cli import load; ...'"
-python -c '
+runs = [pathlib.Path(name) for name in sys.argv[1:]]
+hashes = {json.loads((run / "summary.json").read_text())["parameters_sha256"] for run in runs}
+assert len(hashes) == 1, hashes
+for run in runs:
+    made = [int(row["generation"]) for row in csv.DictReader((run / "metrics.csv").open())]
+    assert made == list(range(1, len(made) + 1)), (run, made)
+print(f"[the same bits: {', '.join(map(str, runs))}]")
+PROGRAM
+
+checks "a run that Ctrl-C stops and one that SIGKILL ends go on to the bits of one that nothing disturbed"
+first=(neuro train "generations=$generations" checkpoint.every=10)
+step "${first[@]}" hydra.run.dir=outputs/whole
+python stopped.py SIGINT outputs/first/metrics.csv $((generations / 4)) "${first[@]}" hydra.run.dir=outputs/first
+step neuro resume outputs/first
+python stopped.py SIGKILL outputs/killed/metrics.csv $((generations / 4)) "${first[@]}" hydra.run.dir=outputs/killed
+step neuro resume outputs/killed
+python bits.py outputs/whole outputs/first outputs/killed
+step neuro evaluate outputs/first output=scores.json
+python - "$generations" << 'PROGRAM'
+import json, sys
+
+found = json.load(open("scores.json"))["test_accuracy"]
+assert int(sys.argv[1]) < 400 or found > 0.9, found
+print(f"[test accuracy {found:.4f}]")
+PROGRAM
+
+checks "a run on two ranks, started in both ways, has the bits of one rank"
+step neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/one
+step mpiexec -n 2 neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/two
+step neuro train "${small[@]}" generations=6 ranks=2 hydra.run.dir=outputs/ranks
+python bits.py outputs/one outputs/two outputs/ranks
+
+checks "a sweep that is killed goes on: each job trained once; its table and its page"
+sweep=(neuro train -m "${small[@]}" generations=40 checkpoint.every=5 algo=openai_es,snes seed=1,2)
+step "${sweep[@]}" hydra.sweep.dir=outputs/undisturbed
+python stopped.py SIGKILL outputs/sweep/1/metrics.csv 8 "${sweep[@]}" hydra.sweep.dir=outputs/sweep
+step neuro resume outputs/sweep
+for job in 0 1 2 3; do python bits.py "outputs/sweep/$job" "outputs/undisturbed/$job"; done
+step neuro report outputs/sweep
+python - << 'PROGRAM'
+import csv
+
+states = [row["state"] for row in csv.DictReader(open("outputs/sweep/sweep.csv"))]
+assert states == ["finished"] * 4, states
+assert "<html" in open("outputs/sweep/report.html").read()
+PROGRAM
+
+checks "a network, data and a loss of one's own, and a folder of options; another's code runs only when it is trusted"
+cat > my_package.py << 'PROGRAM'
+import logging
+
+import torch
+from torch import nn
+
+log = logging.getLogger(__name__)
+
+
+class Net(nn.Sequential):
+    def __init__(self):
+        log.warning("a network of my own")
+        super().__init__(nn.Flatten(), nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10))
+
+
+class Mine(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.full((1, 8, 8), index % 10 / 10), index % 10
+
+
+def table():
+    inputs = torch.linspace(-1, 1, 200).reshape(50, 4)
+    return inputs, inputs.sum(1, keepdim=True)
+PROGRAM
+mkdir -p options/sampler options/experiment
+printf '_target_: neuro_cli.sampler.iid.Iid\nantithetic: true\n' > options/sampler/mine.yaml
+printf '# @package _global_\nalgo:\n  sigma: 0.1\n' > options/experiment/tuned.yaml
+few=("${small[@]}" generations=3)
+step neuro train "${few[@]}" model._target_=my_package.Net hydra.run.dir=outputs/net
+grep -q "WARNING my_package: a network of my own" outputs/net/log.txt
+wrong "it runs code of my_package" neuro evaluate outputs/net
+step neuro evaluate outputs/net trust=my_package
+step neuro train "${few[@]}" model._target_=my_package.Net task=dataset task.train._target_=my_package.Mine \
+  task.test._target_=my_package.Mine hydra.run.dir=outputs/mine
+step neuro train "${few[@]}" model=mlp_policy task=dataset task.train._target_=my_package.table \
+  task.test._target_=my_package.table task.loss._target_=torch.nn.MSELoss hydra.run.dir=outputs/table
+step neuro train "${few[@]}" --config-dir options sampler=mine +experiment=tuned hydra.run.dir=outputs/options
+grep -q "sigma: 0.1" outputs/options/.hydra/config.yaml
+
+checks "the trained network in other programs: safetensors, .pt, ONNX; classes of an image; load()"
+step neuro export outputs/first file=net.safetensors
+step neuro export outputs/first file=net.pt
+if has onnx onnxscript; then step neuro export outputs/first file=net.onnx; fi
+python - << 'PROGRAM'
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from sklearn.datasets import load_digits
+
 from neuro_cli import load
 
 model = load("outputs/first")
-print(type(model).__name__, sum(parameter.numel() for parameter in model.parameters()), "parameters, training:", model.training)
-'
-python - << 'PROGRAM'
-import csv, json
-
-summary = json.load(open("outputs/first/summary.json"))
-rows = list(csv.DictReader(open("outputs/first/metrics.csv")))
-assert [int(row["generation"]) for row in rows] == list(range(1, 401)), "a generation is missing or there twice"
-assert summary["generations"] == 400 and summary["test_accuracy"] > 0.9, summary
-print(f"[all steps done: test accuracy {summary['test_accuracy']:.4f} after 400 generations in {summary['wall_seconds']:.0f} s]")
+for state in (load_file("net.safetensors"), torch.load("net.pt", weights_only=True), load_file("outputs/first/model.safetensors")):
+    assert state.keys() == model.state_dict().keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+assert not model.training
+Image.fromarray((load_digits().images[0] * 15).astype("uint8")).save("digit.png")
 PROGRAM
+step neuro predict outputs/first digit.png top=3 output=classes.json
+
+checks "several loggers at once"
+loggers=csv
+if has tensorboard; then loggers+=,tensorboard; fi
+step neuro train "${few[@]}" "logger=[$loggers]" hydra.run.dir=outputs/logged
+step neuro train "${few[@]}" logger=wandb logger.mode=offline hydra.run.dir=outputs/wandb
+test -d outputs/wandb/wandb
+
+checks "an ensemble on one rank and on two"
+step neuro train algo=ensemble algo.size=2 generations=3 threads=1 hydra.run.dir=outputs/ensemble
+step neuro train algo=ensemble algo.size=2 generations=3 threads=1 ranks=2 hydra.run.dir=outputs/ensemble_2
+python - << 'PROGRAM'
+import json
+
+losses = [json.load(open(f"outputs/{name}/summary.json"))["test_loss"] for name in ("ensemble", "ensemble_2")]
+assert abs(losses[0] - losses[1]) < 1e-3, losses
+PROGRAM
+step neuro evaluate outputs/ensemble
+
+if has grpc cryptography; then
+  checks "a search by two workers that goes on, and its best network trained"
+  search=(neuro search training.epochs=1 max_layers=2 pool.workers=2)
+  step "${search[@]}" trainings=3 hydra.run.dir=outputs/search
+  step neuro resume outputs/search trainings=4
+  step neuro train "${few[@]}" model=outputs/search/best/best_1.yaml hydra.run.dir=outputs/best
+fi
+
+if has cryptography msgpack; then
+  checks "two peers that train one model by passing seeds"
+  step neuro evolve cluster.local_peers=2 population=8 batch_size=16 threads=1 generations=5 hydra.run.dir=outputs/evolve
+  step neuro evolve export outputs/evolve file=peer.safetensors
+fi
+
+if has gymnasium; then
+  checks "reinforcement learning by the id of an environment"
+  step neuro train task=gymnasium task.id=CartPole-v1 population=8 generations=2 threads=1 task.evaluation_episodes=4 \
+    hydra.run.dir=outputs/cartpole
+fi
+
+checks "the library: the README's first program"
+python - "$checkout/README.md" << 'PROGRAM'
+import pathlib, sys
+
+text = pathlib.Path(sys.argv[1]).read_text().split("```python\n")[1].split("```")[0]
+pathlib.Path("library.py").write_text(text + 'print(f"[fitness {report.fitness_mean:.3f} after {generation + 1} generations]")\n')
+PROGRAM
+step python library.py
+
+checks "Tab in bash"
+# shellcheck disable=SC2016
+step bash -c 'eval "$(neuro completion bash)"; COMP_LINE="neuro res" COMP_POINT=9; _neuro; [[ ${COMPREPLY[*]} == resume ]]'
+
+checks "wrong commands: one line, exit code 2, nothing written"
+wrong "did you mean train?" neuro trian
+wrong "did you mean population?" neuro train populaton=8
+wrong "+alg=snes: no such group or key" neuro train +alg=snes
+wrong "no such option; did you mean" neuro train algo=cma_es
+wrong "must be an integer" neuro train population=abc
+wrong "algo.sigma=nan" neuro train algo.sigma=nan
+wrong "needs -m" neuro train seed=1,2
+wrong "Interpolation key" neuro train 'seed=${nothing}'
+wrong "_target_=os.system" neuro train model._target_=os.system "+model.command='touch made'"
+wrong "a run is there already" neuro train hydra.run.dir=outputs/first
+wrong "a resumed run keeps it" neuro resume outputs/first seed=5
+wrong "no run of neuro" neuro evaluate nowhere
+wrong "must end in" neuro export outputs/first file=net.h5
+wrong "there is no such file" neuro predict outputs/first nowhere.png
+wrong "no such option" neuro search strategy=guess
+wrong "no such option" neuro evolve election=monarchy
+wrong "must be one of" neuro bench speed
+
+printf '\n[all %s steps are as promised, after %s s]\n' "$count" "$SECONDS"

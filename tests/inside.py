@@ -17,6 +17,7 @@ from worlds import own_mpi
 
 from neuro_cli.cli.groups import groups
 from neuro_cli.cli.main import main
+from neuro_cli.run_folder.own_log import leave
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Done:
 
 def close_logs() -> None:
     """As the end of a process does it."""
+    leave()
     ours = logging.getLogger("neuro_cli")
     for handler in list(ours.handlers):
         ours.removeHandler(handler)

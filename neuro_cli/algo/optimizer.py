@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import CentreAlgorithm, State
+from neuro_cli.core.checks import number
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
@@ -47,6 +48,8 @@ class ScheduledOptimizer:
     ) -> None:
         self._schedule, self._parameters = schedule, parameters
         _leave_compiler_out()
+        if isinstance(factory, partial) and "lr" in factory.keywords:
+            number(f"{key}.lr", factory.keywords["lr"], low=0.0)
         try:
             self._optimizer = _fused(factory)(parameters)
         except (TypeError, ValueError) as error:

@@ -12,15 +12,17 @@ RUN_HELP = "a run folder, for example outputs/train/<stamp>; or latest, or a par
 
 
 class Parser(argparse.ArgumentParser):
+    """Parser of a verb that takes a run folder; what it refuses is a UserError."""
+
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; usage: {self.prog} RUN [key=value ...]")
+        raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
 def run_arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
     """Parse ``run`` and ``overrides`` of the command ``neuro VERB RUN [key=value ...]``. Raises UserError."""
-    parser = Parser(f"neuro {verb}", description=HELP[verb])
+    parser = Parser(f"neuro {verb}", description=HELP[verb], usage=f"neuro {verb} RUN [key=value ...]")
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
-    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="key=value")
     options = parser.parse_args(arguments)
     options.run = folder_of(options.run)
     return options

@@ -7,6 +7,7 @@ import hydra
 from omegaconf import DictConfig
 
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job
+from neuro_cli.core.checks import one_of
 
 
 @hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="bench")
@@ -63,4 +64,9 @@ def bench_verb(arguments: list[str]) -> int:
         return 0
     if arguments and "=" not in arguments[0] and not arguments[0].startswith("-"):
         arguments = [f"what={arguments[0]}", *arguments[1:]]
-    return hydra_verb(bench_main)(arguments)
+    return hydra_verb(bench_main, _check)(arguments)
+
+
+def _check(composed: DictConfig) -> None:
+    """Raise ConfigError for a kind that is not there, before anything heavy is imported."""
+    one_of("what", composed.what, tuple(KINDS))

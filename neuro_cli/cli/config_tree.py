@@ -13,6 +13,7 @@ from typing import Any
 
 from hydra import initialize_config_dir
 from hydra._internal.config_search_path_impl import SearchPathElement
+from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -92,12 +93,14 @@ def _named(text: str) -> list[str]:
     places = places if isinstance(places, list) else [places]
     for place in map(str, places):
         scheme, separator, rest = place.partition("://")
-        if not separator:
+        if not separator or scheme not in ("file", "pkg"):
             raise ConfigError(SEARCH_PATH, place, f"must begin with file:// or pkg://, for example file://{place}")
         if scheme == "file" and not Path(rest).is_dir():
             raise ConfigError(SEARCH_PATH, place, "there is no such folder")
         if scheme == "pkg":
             let_import()  # a package of the current folder, which the user has just named
+            if not ImportlibResourcesConfigSource("command line", place).available():
+                raise ConfigError(SEARCH_PATH, place, "there is no such package with a folder of configs")
     return [str(place) for place in places]
 
 

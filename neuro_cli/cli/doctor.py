@@ -77,7 +77,11 @@ def doctor() -> int:
             if finding.fix:
                 console.print(Text(f"{'':<20}fix: {finding.fix}"), soft_wrap=True)  # on one line, to be copied
             broken += finding.needed and not finding.good
-    verdict = f"neuro train cannot run here: {broken} x FAIL above" if broken else "neuro train can run here"
+    verdict = (
+        f"neuro train cannot run here: {broken} x FAIL above"
+        if broken
+        else "neuro train can run here (--: optional, and not here)"
+    )
     console.print(Text(verdict), soft_wrap=True)
     return 1 if broken else 0
 

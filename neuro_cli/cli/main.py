@@ -56,10 +56,12 @@ Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
 
 def dispatch(arguments: list[str]) -> int:
     """Run one command line on rank 0 and return its exit code."""
+    if arguments[:1] == ["help"] and len(arguments) == 2:
+        return dispatch([arguments[1], "--help"])
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(help_text())
         return 0
-    if arguments[0] == "--version":
+    if "--version" in arguments[:2]:
         print(f"neuro {__version__}")
         return 0
     name, rest = arguments[0], taken_from(arguments[1:])

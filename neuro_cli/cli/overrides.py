@@ -24,14 +24,17 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.config_tree import ConfigTree, tree_of
-from neuro_cli.cli.groups import TABLES, defaults_of, groups, options_in, several_of
+from neuro_cli.cli.groups import TABLES, defaults_of, groups, groups_of, options_in, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.launch.option_files import remember
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
+# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring
+PLUGINS = {"launcher": ("joblib", "ray", "rq", "submitit"), "sweeper": ("optuna", "ax", "nevergrad")}
 CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
 
 
@@ -89,18 +92,15 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
         # a sweep's first job stands for all: values are checked by the job itself
         values = [o for o in overrides if not (o.key_or_group in known or _is_hydras(o, known) or _sweeps(o))]
         full = _with_values(bases[0], values)
-    launcher = OmegaConf.select(full, "hydra.launcher._target_")
-    on_slurm = launcher == slurm_sweep.LAUNCHER
-    if launcher in (slurm_sweep.LAUNCHER, slurm_sweep.BROKER_LAUNCHER) and not (parsed.cfg or parsed.info):
-        (slurm_sweep.check if on_slurm else slurm_sweep.check_broker)(bool(parsed.multirun))
+    on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
+    if not (parsed.cfg or parsed.info):
+        _check_launcher(full, bool(parsed.multirun), tree)
     subfolder = OmegaConf.select(full, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
         _refuse_existing(full, bool(parsed.multirun), goes_on)
-    if any(_sweeps(override) for override in overrides) and not parsed.multirun:
-        swept = next(override for override in overrides if _sweeps(override))
-        raise UserError(f"{swept.input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    _check_sweeps([override for override in overrides if _sweeps(override)], bool(parsed.multirun))
     shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
     return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows, whole and not on_slurm)
 
@@ -130,6 +130,28 @@ def _is_plain(override: Override, known: dict[str, list[str]]) -> bool:
     if key in known:
         return True
     return not (override.is_add() or override.is_force_add() or key.startswith("hydra/") or key == "hydra.mode")
+
+
+def _check_launcher(full: DictConfig, multirun: bool, tree: ConfigTree) -> None:
+    """Raise ConfigError where the chosen launcher of a sweep's jobs cannot work."""
+    launcher = OmegaConf.select(full, "hydra.launcher._target_")
+    if launcher == slurm_sweep.LAUNCHER:
+        slurm_sweep.check(multirun)
+    if launcher == slurm_sweep.BROKER_LAUNCHER:
+        slurm_sweep.check_broker(multirun, OmegaConf.select(full, "hydra.launcher.nameserver"))
+        if tree.paths:
+            allowed = "its workers have no --config-dir and no hydra.searchpath: name an option's file, algo=FOLDER/mine.yaml"
+            raise ConfigError("hydra/launcher", "broker", allowed)
+
+
+def _check_sweeps(sweeps: list[Override], multirun: bool) -> None:
+    """Raise UserError for a sweep without -m, and for one without a value."""
+    if sweeps and not multirun:
+        raise UserError(f"{sweeps[0].input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    for override in sweeps:
+        lists = override.is_discrete_sweep() and not isinstance(override.value(), Glob)  # patterns of options are checked
+        if lists and not any(True for _ in override.sweep_string_iterator()):
+            raise UserError(f"{override.input_line}: it has no value, so the sweep would have no job")
 
 
 def _is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
@@ -175,6 +197,7 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
     name = next(name for name in names if name not in known[group])
     ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
     known[group].append(name)
+    remember(f"{group}={name}", f"{group}={file}")
     return name
 
 
@@ -184,6 +207,7 @@ def _several(names: list[str], known: dict[str, list[str]]) -> str:
     if name not in known["logger"]:
         ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
         known["logger"].append(name)
+        remember(f"logger={name}", f"logger=[{','.join(names)}]")
     return name
 
 
@@ -268,7 +292,25 @@ def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
         with tree.loaded():
             return compose(tree.name, overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(" ".join(str(error).split())) from error
+        if found := re.match(r"Could not override '(\w+)'\.\s+No match in the defaults list", str(error)):
+            value = next(text.partition("=")[2] for text in overrides if text.startswith(f"{found[1]}="))
+            raise ConfigError(found[1], value, f"neuro {tree.name} has no such group; it has {_named(tree.name)}") from error
+        if found := re.match(r"In 'hydra/config': Could not find 'hydra/(launcher|sweeper)/(\w+)'", str(error)):
+            raise _no_plugin(found[1], found[2], str(error)) from error
+        # where Hydra has looked takes lines, and tells a user of neuro nothing
+        raise UserError(" ".join(str(error).partition("Config search path")[0].split())) from error
+
+
+def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
+    """Error for a launcher or a sweeper that is not there, with the package that brings it where there is one."""
+    valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
+    package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
+    return ConfigError(f"hydra/{kind}", name, f"no such option; {nearest(name, valid)}{package}")
+
+
+def _named(verb: str) -> str:
+    """Groups of a verb, as a message lists them."""
+    return ", ".join(sorted(group for group in groups_of(verb) if "@" not in group))
 
 
 def _is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
@@ -278,13 +320,17 @@ def _is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
 
 
 def _with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
-    """Copy of ``base`` with the values of ``overrides``, which saves composing it again."""
+    """Copy of ``base`` with the values of ``overrides``, which saves composing it again. Raises UserError."""
     full = copy.deepcopy(base)
     with open_dict(full):
         for override in overrides:
             key = override.key_or_group.partition("@")[0]
-            if not override.is_delete():
+            if override.is_delete():
+                continue
+            try:
                 OmegaConf.update(full, key, override.value(), force_add=True)
+            except RecursionError as error:
+                raise UserError(f"{override.input_line}: it is nested too deeply") from error
     return full
 
 
@@ -315,6 +361,7 @@ def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, l
             raise UserError(f"{text}: there is no {parent}; {nearest(parent, nodes)}")
         return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
     if there:
+        _refuse_value_of_node(override, base)
         return text
     parent, _, last = key.rpartition(".")
     if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
@@ -322,6 +369,15 @@ def _checked_key(override: Override, bases: list[DictConfig], known: dict[str, l
     near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
     new = f"; a new one is added with +{key}=" if "." in key else ""
     raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
+
+
+def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
+    """Raise ConfigError for a plain value in place of keys: ``checkpoint=5`` would take all of them away."""
+    node, value = OmegaConf.select(base, override.key_or_group), override.value()
+    plain = isinstance(value, int | float | bool | list) or (isinstance(value, str) and "${" not in value)
+    if isinstance(node, DictConfig) and len(node) and plain and not _sweeps(override):
+        keys = ", ".join(f"{override.key_or_group}.{key}" for key in map(str, node))
+        raise ConfigError(override.key_or_group, value, f"it has keys of its own: {keys}")
 
 
 def _exists(config: DictConfig, key: str) -> bool:
@@ -354,9 +410,13 @@ def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path
         return  # the run of this job's earlier start: it goes on
     HydraConfig.instance().set_config(config)
     try:
-        folder = Path(str(config.hydra.sweep.dir if multirun else config.hydra.run.dir))
+        text = str(config.hydra.sweep.dir if multirun else config.hydra.run.dir)
     except OmegaConfBaseException:
         return  # depends on what only the job knows
+    if not text.strip() or "\0" in text:
+        key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
+        raise ConfigError(key, text, "must be a folder (for the present one: .)")
+    folder = Path(text)
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
         how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""

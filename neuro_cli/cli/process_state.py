@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from neuro_cli.factory.own_code import import_path_put_back
+from neuro_cli.run_folder import own_log
 from neuro_cli.runner import stop
 
 _LOG = logging.getLogger("neuro_cli")
@@ -27,6 +28,7 @@ def process_put_back() -> Iterator[None]:
         for handler in list(_LOG.handlers):
             _LOG.removeHandler(handler)
             handler.close()
+        own_log.leave()
         _LOG.handlers, _LOG.propagate = log[0], log[2]
         _LOG.setLevel(log[1])
         torch.set_num_threads(threads)

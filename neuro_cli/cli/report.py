@@ -38,6 +38,8 @@ def report_verb(arguments: list[str]) -> int:
             raise ConfigError(*parse_plain(text), "neuro report takes file, html; and there is no folder of this name")
     if not folders:
         parser.error("which runs?")
+    if file is not None and not file.parent.is_dir():
+        raise ConfigError("file", file, f"there is no folder {file.parent}")
     jobs = table(folders)
     if html:
         _page(jobs, folders, file)
@@ -54,4 +56,4 @@ def _page(jobs: "list[RunState]", folders: list[Path], file: Path | None) -> Non
     file = file or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
     title = folders[0].resolve().name if len(folders) == 1 else f"{len(jobs)} runs of {len(folders)} folders"
     write_page(jobs, file, title)
-    print(f"neuro: {file}, {file.stat().st_size / 1e6:.1f} MB, to be opened in a browser")
+    print(f"neuro: wrote {file}, {file.stat().st_size / 1e6:.1f} MB")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_cli.cli.arguments import names, run_arguments, set_key
 from neuro_cli.cli.groups import option_of
 from neuro_cli.cli.overrides import parse_plain
-from neuro_cli.cli.resume_sweep import is_sweep, resume_sweep
+from neuro_cli.cli.resume_sweep import is_sweep, refuse_other_sweep, resume_sweep
 from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
@@ -33,7 +33,10 @@ def resume_verb(arguments: list[str]) -> int:
     options = run_arguments("resume", arguments)
     if is_sweep(options.run):
         return resume_sweep(options.run, options.overrides)
+    refuse_other_sweep(options.run)
     searches = is_search(options.run)  # refuses a folder that is no run
+    if not searches:
+        _resume_arguments(options.overrides)  # refuses them before anything is touched
     take(options.run)
     if searches:
         return resume_search(options.run, options.overrides)

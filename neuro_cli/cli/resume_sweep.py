@@ -29,6 +29,13 @@ def is_sweep(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
+def refuse_other_sweep(folder: Path) -> None:
+    """Raise UserError for the folder of a sweep of another verb, which has no record."""
+    if (folder / "multirun.yaml").is_file() and not (folder / ".hydra").is_dir():
+        text = "a sweep, but not of neuro train: a search in it goes on by its own folder"
+        raise UserError(f"{folder}: {text} (neuro resume {folder}/0); else type its command with a new hydra.sweep.dir")
+
+
 def resume_sweep(folder: Path, overrides: list[str]) -> int:
     """Run what is left of the sweep in ``folder`` and return the exit code. Raises UserError."""
     from neuro_cli.cli.train import train_verb

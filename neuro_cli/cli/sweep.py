@@ -25,7 +25,10 @@ from neuro_cli.launch import lock
 from neuro_cli.launch.slurm_sweep import BROKER_LAUNCHER, LAUNCHER, DetachedError, SubmittedJobs, detached, put_aside, refusal
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
+from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 from neuro_cli.run_folder.sweep_record import SweepRecord, read_record
+
+MULTIRUN = "multirun.yaml"  # of Hydra, in a sweep's folder
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Sweep(Callback):
         if launcher._target_ in (LAUNCHER, BROKER_LAUNCHER):
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
-            say(f"neuro: sweep in {self.folder}; neuro report {self.folder} shows how it stands")
+            say(f"neuro: sweep folder {self.folder}; progress: neuro report {self.folder}")
 
     def _record(self, record: SweepRecord) -> None:
         """Keep the record for the first job, and put aside what SLURM left. Hydra makes a warning of any Exception here."""
@@ -108,6 +111,17 @@ class Sweep(Callback):
             submitted = self.submitted.numbers if self.submitted is not None else []
             replace(self.record, submitted=list(submitted)).write()
             self.written = True
+
+    def take_back(self) -> None:
+        """Remove what was written for a sweep of which no job ever began, so that the folder is as before."""
+        there = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
+        if self.continues or not there <= {SWEEP_RECORD, MULTIRUN, lock.LOCK}:
+            return
+        for name in (SWEEP_RECORD, MULTIRUN):
+            (self.folder / name).unlink(missing_ok=True)
+        lock.drop(self.folder, remove=True)
+        with suppress(OSError):
+            self.folder.rmdir()
 
 
 def check_sweep(config: DictConfig) -> None:
@@ -136,6 +150,8 @@ def swept(main: Callable[[], Any]) -> int:
         if isinstance(failure, DetachedError):
             print(f"neuro: submitted; neuro report {sweep.folder} follows, neuro resume {sweep.folder} goes on", flush=True)
             return 0
+        if failure is not None:
+            sweep.take_back()
         if isinstance(failure, UserError | HydraException):
             raise failure  # of the sweep, not of a job
         code = _conclude(sweep, failure)
@@ -216,6 +232,8 @@ def _tell(sweep: Sweep) -> bool:
     log_to(None, 0)  # a job that ran in this process has ended: its log is free
     jobs = sweep.submitted
     try:
+        if not sweep.folder.is_dir():
+            return False
         if not sweep.trains:
             return True
         rows = read_jobs(sweep.folder, jobs.states() if jobs is not None else None)

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 log = logging.getLogger(__name__)
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit codes, the last as a shell counts a command that Ctrl-C has ended
+LONGEST_WORD, SHOWN = 400, 120  # characters of a word in a message, above which so many of them are shown
 
 
 class UserError(Exception):
@@ -56,10 +57,16 @@ def interrupted() -> int:
     return INTERRUPTED
 
 
+def one_line(text: str) -> str:
+    """``text`` as one line that a terminal prints as it is: control characters are escaped, a very long word is cut."""
+    words = ["".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in word) for word in text.split()]
+    return " ".join(word if len(word) < LONGEST_WORD else f"{word[:SHOWN]}... ({len(word)} characters)" for word in words)
+
+
 def note(error: BaseException) -> str:
     """Write ``error`` to the log, where a report reads it, and return its text as one line."""
     log.debug("", exc_info=error)
-    text = " ".join(str(error).split())
+    text = one_line(str(error))
     log.info("failed: %s", text if isinstance(error, UserError) else f"{type(error).__name__}: {text}")
     return text
 

@@ -20,6 +20,7 @@ class ClusterDisplay(Progress):
     def __init__(self, total: int, console: Console | None = None) -> None:
         console = console or Console()
         self._drawn = float("-inf")
+        self._status: dict[str, Any] = {}
         self._live: Live | None = None
         self._row: dict[str, Any] = {}
         if console.is_terminal and not console.is_dumb_terminal:
@@ -35,6 +36,8 @@ class ClusterDisplay(Progress):
 
     def __exit__(self, *details: object) -> None:
         if self._live is not None:
+            if self._status:
+                self._live.update(picture(self._status, self._below()), refresh=True)  # the last iteration may have come too soon
             self._live.stop()
         super().__exit__(*details)
 
@@ -47,11 +50,14 @@ class ClusterDisplay(Progress):
 
     def show(self, status: dict[str, Any]) -> None:
         """Redraw the table, at most four times a second."""
-        now = time.monotonic()
+        now, self._status = time.monotonic(), status
         if self._live is None or now - self._drawn < REDRAW:
             return
         self._drawn = now
-        self._live.update(picture(status, self._text(self._row) if self._row else "waiting for the cluster"), refresh=True)
+        self._live.update(picture(status, self._below()), refresh=True)
+
+    def _below(self) -> str:
+        return self._text(self._row) if self._row else "waiting for the cluster"
 
 
 def picture(status: dict[str, Any], line: str) -> Group:
@@ -60,7 +66,7 @@ def picture(status: dict[str, Any], line: str) -> Group:
     best = status.get("best")
     title = f"iteration {status['iteration']}, term {status['term']}, leader {short(leader) if leader else 'none'}"
     table = Table(
-        "peer", "address", "role", "iterations", "last word, s", title=title + (f", best fitness {best:.4g}" if best else "")
+        "peer", "address", "role", "iterations", "last seen (s)", title=title + (f", best fitness {best:.4g}" if best else "")
     )
     for peer in status["members"]:
         mine = peer == status["me"]

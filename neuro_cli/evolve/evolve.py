@@ -57,6 +57,8 @@ def check(config: dict[str, Any]) -> None:
             raise ConfigError("cluster.join", cluster["join"], "must be HOST:PORT")
         if cluster["force_new"]:
             raise ConfigError("cluster.force_new", True, "a new cluster joins none: leave cluster.join null")
+    if cluster["from_run"] is not None and not Path(str(cluster["from_run"]), ".hydra").is_dir():
+        raise ConfigError("cluster.from_run", cluster["from_run"], "no run of neuro evolve is there")
     if cluster["from_run"] is not None and cluster["join"] is None and not cluster["force_new"]:
         allowed = "its cluster may live on: join it, or found a new one of what this peer had by cluster.force_new=true"
         raise ConfigError("cluster.from_run", cluster["from_run"], allowed)
@@ -72,9 +74,9 @@ def listen(cluster: dict[str, Any]) -> socket.socket:
     except OverflowError as error:
         raise ConfigError("cluster.port", cluster["port"], str(error)) from error
     except OSError as error:
-        named = isinstance(error, socket.gaierror)
+        named = error.errno is not None and error.errno < 0  # of getaddrinfo
         key = "bind" if named or error.errno == errno.EADDRNOTAVAIL else "port"
-        reason = error.strerror if named or error.errno is None else os.strerror(error.errno)
+        reason = "no host has this name" if named else error.strerror if error.errno is None else os.strerror(error.errno)
         raise ConfigError(f"cluster.{key}", cluster[key], f"cannot listen at {cluster['bind']}: {reason}") from error
     where = listener.getsockname()[0]
     if where in EVERYWHERE and cluster["bind"] not in EVERYWHERE:

@@ -4,6 +4,7 @@ Arguments are always plain lists, dicts and values: whatever ``_convert_`` says,
 """
 
 import copy
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -13,6 +14,8 @@ from typing import Any
 TARGET, ARGUMENTS = "_target_", "_args_"
 MISSING = "???"  # of a value that the user has to give
 _FLAGS = {"_partial_": False, "_recursive_": True}
+# modules of Python with classes for plain values; others start programs, run text or end the process
+VALUES = ("collections", "datetime", "decimal", "fractions", "functools", "math", "operator", "pathlib", "random", "re")
 NOTATION = (TARGET, ARGUMENTS, "_convert_", *_FLAGS)
 
 
@@ -81,9 +84,14 @@ def _called(node: dict[str, Any], key: str, recursive: bool) -> Any:
 
 
 def _target(name: Any) -> Callable[..., Any]:
+    """The class or function of a ``_target_``, which runs no program and no text whatever its arguments are."""
     found = located(name) if isinstance(name, str) else name
     if not callable(found):
         raise TypeError(f"expected a class or a function, got {type(found).__name__}")
+    home = str(getattr(found, "__module__", None) or name).partition(".")[0]
+    makes_values = home in VALUES or (home == "builtins" and isinstance(found, type))
+    if home in sys.stdlib_module_names and not makes_values:
+        raise TypeError(f"of Python's own modules a config may name classes of {', '.join(VALUES)} only")
     return found
 
 

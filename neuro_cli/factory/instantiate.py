@@ -13,6 +13,8 @@ OPTIONS = tuple(
     for part in ("task", "model", "sampler", "algo", "distribution", "fabric", "logger", "election", "selection")
 )
 OURS = (*OPTIONS, "neuro_cli.core.schedule.", "torch.optim.", "torch.nn.", "torchvision.models.")
+# arguments of our classes that are objects
+_OBJECTS = ("optimizer", "_schedule")
 
 
 def value_of(config: dict[str, Any], key: str) -> Any:
@@ -34,6 +36,9 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
         raise ConfigError(group, node, "must be a config with a _target_")
     if is_made(node):
         raise made_by_script([group], "resume", "run")
+    for name, value in node.items():
+        if is_ours(str(node[TARGET])) and name.endswith(_OBJECTS) and not (isinstance(value, dict) and TARGET in value):
+            raise ConfigError(f"{group}.{name}", value, "must be keys with a _target_")
     try:
         made = construct(node)
     except ConstructionError as error:

@@ -15,7 +15,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.construct import NOTATION
 from neuro_cli.factory.instantiate import OURS, found_by, is_ours
 from neuro_cli.factory.made import is_made
-from neuro_cli.factory.own_code import let_trusted
+from neuro_cli.factory.own_code import let_trusted, trusted_by_user
 from neuro_cli.run_folder.identity import leaves
 
 Refusal = Callable[["Named"], UserError | None]
@@ -39,14 +39,15 @@ class Named:
 def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
     """Raise UserError when ``config`` names code that is not ours, torch's, below ``also`` or of a package in ``trust``.
 
-    A package in ``trust`` may lie in the current folder.
+    A package in ``trust`` may lie in the current folder; the user's own environment may name more (``NEURO_TRUST``).
     """
+    trust = [*trust, *trusted_by_user()]
 
     def refusal(named: Named) -> UserError | None:
         if named.package in trust or (named.target and is_ours(named.value, (*OURS, *also))):
             return None
         text = f"{named.key}={named.value}: it runs code of {named.package}"
-        return UserError(f"{text}; say trust={named.package} if this run folder is yours")
+        return UserError(f"{text}; pass trust={named.package} if this run folder is yours")
 
     _refuse(config, refusal)
     let_trusted(trust)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from neuro_cli.launch.option_files import as_typed
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.pool.broker import BrokerPool
 
@@ -49,5 +50,6 @@ def run_jobs(jobs: Sequence[SweepJob], settings: Mapping[str, Any]) -> list[Swee
 
 
 def _task(job: SweepJob) -> WorkUnit:
-    data = {"verb": job.verb, "overrides": list(job.overrides), "folder": job.folder, "cwd": os.getcwd(), "number": job.number}
+    overrides = [as_typed(text) for text in job.overrides]
+    data = {"verb": job.verb, "overrides": overrides, "folder": job.folder, "cwd": os.getcwd(), "number": job.number}
     return WorkUnit(str(job.number), "hydra_job", data)

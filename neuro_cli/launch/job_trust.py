@@ -16,6 +16,6 @@ def check_job(config: dict[str, Any]) -> None:
     try:
         refuse_untrusted(config, trusted_in_job())
     except UserError as error:
-        said, _, advice = str(error).partition("; say trust=")
+        said, _, advice = str(error).partition("; pass trust=")
         package = advice.partition(" ")[0]
         raise UserError(said + (f"; the owner of the worker allows it by worker.trust=[{package}]" if advice else "")) from error

@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+from neuro_cli.broker.addresses import check_address
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import launched
@@ -51,8 +52,8 @@ def check(multirun: bool) -> None:
         )
 
 
-def check_broker(multirun: bool) -> None:
-    """Refuse ``hydra/launcher=broker`` where it cannot work. Raises ConfigError."""
+def check_broker(multirun: bool, nameserver: Any) -> None:
+    """Refuse ``hydra/launcher=broker`` where it cannot work. ``nameserver``: as the config has it. Raises ConfigError."""
     key, value = "hydra/launcher", "broker"
     if not multirun:
         raise ConfigError(key, value, "it starts the jobs of a sweep, so it needs -m (one job: neuro train -m seed=1)")
@@ -60,6 +61,7 @@ def check_broker(multirun: bool) -> None:
         raise ConfigError(key, value, f"grpc is not installed: {install('search')}")
     if launched():
         raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
+    check_address("hydra.launcher.nameserver", nameserver)
 
 
 def refusal(error: BaseException) -> UserError | None:

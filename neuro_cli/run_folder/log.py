@@ -1,4 +1,6 @@
-"""Where log lines go: all of a run to its log.txt, warnings to the terminal too. Followers show warnings only.
+"""Where log lines go: all of a run to its log.txt, warnings to the terminal too.
+
+Lines of a model's or a task's own loggers go there as well, under their names (:mod:`neuro_cli.run_folder.own_log`).
 
 log.txt is locked while a process writes it, and the system drops the lock of a killed one: so `neuro report` knows a
 run that goes on from one that was killed.
@@ -7,6 +9,7 @@ run that goes on from one that was killed.
 import fcntl
 import logging
 import os
+import re
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -14,8 +17,11 @@ from typing import TextIO
 
 from neuro_cli.core.files import open_appending
 from neuro_cli.core.verbosity import verbose
+from neuro_cli.run_folder.own_log import also_to
 
 LOG = "log.txt"
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_OURS = re.compile(r"\S+ \S+ [A-Z]+ neuro_cli[\w.]*: (.*)")
 _ROOT = logging.getLogger("neuro_cli")
 
 
@@ -38,7 +44,7 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
 
 def log_to(run: Path | None, rank: int) -> None:
-    """Send the package's log to ``run``/log.txt (None: no file) and warnings to stderr, replacing earlier handlers."""
+    """Send the log to ``run``/log.txt (None: no file) and warnings to stderr, replacing earlier handlers."""
     for handler in list(_ROOT.handlers):
         _ROOT.removeHandler(handler)
         handler.close()
@@ -51,10 +57,11 @@ def log_to(run: Path | None, rank: int) -> None:
         _ROOT.addHandler(terminal)
     else:
         _ROOT.addHandler(logging.NullHandler())
-    if run is not None and rank == 0:
-        file = _OwnFile(run / LOG)
+    file = _OwnFile(run / LOG) if run is not None and rank == 0 else None
+    also_to(file, rank)
+    if file is not None:
         assert file.stream is not None  # opened at once
-        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        file.setFormatter(logging.Formatter(FORMAT))
         _ROOT.addHandler(file)
         try:
             fcntl.flock(file.stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,9 +86,9 @@ def is_written(run: Path) -> bool:
 
 
 def messages(run: Path) -> list[str]:
-    """The lines of the log of ``run`` without time and place; none without a log."""
+    """The lines of neuro itself in the log of ``run``, without time and place; none without a log."""
     try:
-        lines = (run / LOG).read_text(errors="replace").splitlines()
+        lines = (run / LOG).read_text(errors="replace").split("\n")
     except FileNotFoundError:
         return []
-    return [line.partition(": ")[2] for line in lines]
+    return [found[1] for found in map(_OURS.fullmatch, lines) if found]

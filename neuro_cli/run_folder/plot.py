@@ -1,7 +1,9 @@
 """The plot of a run: fitness and the headline of its evaluations against generation, from its ``metrics.csv``."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -23,9 +25,17 @@ MARKED = 60  # with no more points than this, each is marked
 Points = tuple[np.ndarray, np.ndarray]
 
 
+def title_of(config: Mapping[str, Any]) -> str:
+    """Title of the plot of a run: its network, task, algorithm and seed, by the classes of its config."""
+    classes = {
+        group: str((config.get(group) or {}).get("_target_", "")).rpartition(".")[2] for group in ("model", "task", "algo")
+    }
+    return "{model} on {task}, {algo}".format(**classes) + f", seed {config.get('seed')}"
+
+
 # a matplotlibrc in the current folder may ask for LaTeX, which reads and runs what the file says
 @matplotlib.rc_context(matplotlib.rcParamsDefault)
-def plot_run(metrics_csv: Path, png: Path, headline: Metric) -> None:
+def plot_run(metrics_csv: Path, png: Path, headline: Metric, title: str = "") -> None:
     """Draw the file ``png``; without a row in ``metrics_csv`` nothing is drawn, and the log says so.
 
     Raises UserError when the file cannot be written.
@@ -36,6 +46,8 @@ def plot_run(metrics_csv: Path, png: Path, headline: Metric) -> None:
         return
     figure = Figure(figsize=(8, 4.8), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
+    if title:
+        figure.suptitle(title, fontsize="medium", parse_math=False)
     axes = figure.add_subplot(xlabel="generation", ylabel="fitness")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)

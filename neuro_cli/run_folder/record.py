@@ -110,7 +110,10 @@ class RunRecord:
 
     def finish(self, work: Recorded, generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
         """Write network, plot and summary; return the summary. ``digest``: of the parameters."""
-        from neuro_cli.run_folder.plot import plot_run  # here: matplotlib is for the rank that draws, and only at its end
+        from neuro_cli.run_folder.plot import (
+            plot_run,
+            title_of,
+        )  # here: matplotlib is for the rank that draws, and only at its end
 
         summary = {
             **metrics,
@@ -131,7 +134,7 @@ class RunRecord:
         facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics)
         write_model(self.run / MODEL, work.trained(generation), {**facts, "parameters_sha256": digest})
         write_summary(self.run / "summary.json", summary)
-        plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline)
+        plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline, title_of(self._config))
         for logger in self._loggers:
             logger.finish(summary)
         return summary

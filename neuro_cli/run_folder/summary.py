@@ -45,7 +45,7 @@ def write_summary(path: Path, fields: dict[str, Any]) -> None:
     ordered = {key: fields.get(key) for key in SUMMARY_KEYS} | fields
     for key, value in ordered.items():
         if isinstance(value, float) and not math.isfinite(value):
-            log.warning("%s: %s is %s, which JSON has not: written as null", path.name, key, value)
+            log.warning("%s: %s is %s, which JSON cannot represent: written as null", path.name, key, value)
             ordered[key] = None
     content = json.dumps(ordered, indent=2, allow_nan=False) + "\n"
     try:

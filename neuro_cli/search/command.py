@@ -20,6 +20,7 @@ from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
 ROLES = ("all", "model")
+PARTS = ("nameserver", "broker", "worker")  # of a cluster, which do not search
 OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # their classes start and read nothing by being made
 
 
@@ -28,7 +29,7 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
 
     Raises UserError, before anything is written, for what does not fit.
     """
-    role = one_of("role", config.get("role"), ROLES)
+    role = one_of("role", config.get("role"), (*ROLES, *PARTS))
     check(config)
     pool = make(config, "pool", Pool)
     if config["pool"].get("ranks", 1) != 1:

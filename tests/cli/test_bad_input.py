@@ -52,7 +52,7 @@ def refused(done, *words: str) -> str:
         (["algo=genetic", "algo.parents=300"], r"algo.parents=300: must be below population=8"),
         (["algo.shaping=centered"], r"algo.shaping=centered: did you mean centred or centred_rank"),
         (["algo.optimizer._target_=torch.optim.Adm"], r"algo"),
-        (["algo.optimizer.lr=-1"], r"algo.optimizer: Invalid learning rate: -1"),
+        (["algo.optimizer.lr=-1"], r"algo.optimizer.lr=-1: must be a number >= 0"),
         (["batch_size=5000"], r"batch_size=5000: task=digits has 1437 training examples"),
         (["generations=0"], r"generations=0: must be an integer from 1"),
         (["seed=-1"], r"seed=-1: must be an integer from 0"),
@@ -248,7 +248,7 @@ def test_a_finished_run_is_not_touched_by_a_refused_command(folder, finished, ar
     [
         ("seed: 1", "seed: 2", "seed=2: the run's checkpoint has seed=1"),
         ("mnist.MNIST_10K", "mnist.MNIST_30K", "model._target_=neuro_cli.model.mnist.MNIST_30K: the run's checkpoint has"),
-        ("neuro_cli.model.mnist.MNIST_10K", "my_nets.Net", "model._target_=my_nets.Net: it runs code of my_nets; say trust="),
+        ("neuro_cli.model.mnist.MNIST_10K", "my_nets.Net", "model._target_=my_nets.Net: it runs code of my_nets; pass trust="),
     ],
 )
 def test_an_edited_config_is_refused(folder, finished, before, after, word):

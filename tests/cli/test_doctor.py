@@ -36,7 +36,7 @@ def test_whole_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert any(line.startswith("ok   numba") for line in lines)
     assert any(line.startswith("ok   digits") for line in lines)
     assert "                    fix: neuro train task=mnist task.download=true" in lines
-    assert lines[-1] == "neuro train can run here"
+    assert lines[-1] == "neuro train can run here (--: optional, and not here)"
     assert os.environ["PMI_RANK"] == "1"
 
 

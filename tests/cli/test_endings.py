@@ -56,7 +56,7 @@ def test_a_model_of_nan_is_told_by_its_fitness(folder):
     [
         ("model._target_=nets_that_end.EndsAtWork", 1, "SystemExit: 0"),
         ("model._target_=nets_that_end.EndsWhenMade", 2, "nets_that_end.EndsWhenMade: it ended the process (SystemExit: 0)"),
-        ("distribution=local distribution._target_=sys.exit", 2, "sys.exit: it ended the process (SystemExit: 0)"),
+        ("distribution=local distribution._target_=sys.exit", 2, "distribution._target_=sys.exit: of Python's own modules"),
     ],
 )
 def test_code_that_exits_is_no_success(override, code, line, folder):

@@ -10,6 +10,7 @@ from hydra._internal.hydra import Hydra
 from inside import neuro_inside, one_line
 
 from neuro_cli.core.files import config_folder
+from neuro_cli.core.version import __version__
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluate.every=1")
 
@@ -18,7 +19,7 @@ SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluat
     ("overrides", "line"),
     [
         (["~seed"], r"seed: it is missing in the config"),
-        (["checkpoint=5"], r"checkpoint\.every: it is missing in the config"),
+        (["checkpoint=5"], r"checkpoint=5: it has keys of its own: checkpoint\.every, "),
         (["~evaluate.every"], r"evaluate\.every: it is missing in the config"),
         (["~algo"], r"algo=None: must be a config with a _target_"),
         (["~fabric.name"], r"fabric\._target_=.*Network: .* missing 1 required positional argument: 'name'"),
@@ -35,7 +36,7 @@ SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluat
         (["hydra.run.dir=file"], r"\S*file: File exists"),
         (["hydra.run.dir=file/run"], r"\S*file/run: Not a directory"),
         (["hydra.run.dir=/proc/run"], r"/proc/run: No such file or directory"),
-        (["hydra/launcher=none"], r"In 'hydra/config': Could not find 'hydra/launcher/none'"),
+        (["hydra/launcher=none"], r"hydra/launcher=none: no such option; (valid are|did you mean) "),
         (["-m", "seed=interval(1,2)"], r"BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
         (["--bogus"], r"unrecognized arguments: --bogus; neuro train --hydra-help lists the flags"),
         (["-m", "--cfg", "job"], r"--multirun and --cfg exclude each other"),
@@ -55,7 +56,7 @@ def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path)
     ("arguments", "line"),
     [
         (["trian"], r"trian: no such verb; did you mean train\?"),
-        (["resume"], r"the following arguments are required: RUN.*; usage: neuro resume RUN \[key=value \.\.\.\]"),
+        (["resume"], r"the following arguments are required: RUN; usage: neuro resume RUN \[key=value \.\.\.\]"),
         (["resume", "--force", "run"], r"unrecognized arguments: --force; usage: neuro resume RUN"),
         (["evaluate"], r"the following arguments are required: RUN.*; usage: neuro evaluate RUN"),
         (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),
@@ -200,3 +201,20 @@ def test_hydra_composes_once_and_takes_the_mode_that_was_typed(tmp_path, monkeyp
     assert done.returncode == 0, done.stderr
     assert (tmp_path / run / "summary.json").exists()
     assert len(composed) == 2
+
+
+def test_help_of_a_verb_and_the_version_wherever_it_is_asked_for(tmp_path):
+    asked = neuro_inside("help", "search", cwd=tmp_path)
+    assert asked.returncode == 0
+    assert asked.stdout.startswith("neuro search: choose options of groups (strategy=random")
+    assert asked.stdout == neuro_inside("search", "--help", cwd=tmp_path).stdout
+    for arguments in (("--version",), ("train", "--version"), ("report", "--version")):
+        assert neuro_inside(*arguments, cwd=tmp_path).stdout == f"neuro {__version__}\n"
+    assert "did you mean train?" in one_line(neuro_inside("help", "trian", cwd=tmp_path))
+
+
+def test_a_launcher_or_sweeper_that_a_package_brings_is_named_with_it(tmp_path):
+    text = one_line(neuro_inside("train", "-m", "hydra/sweeper=nevergrad", cwd=tmp_path))
+    assert text.startswith("hydra/sweeper=nevergrad: no such option; valid are basic")
+    assert text.endswith("; it comes with: pip install hydra-nevergrad-sweeper")
+    assert "search path" not in one_line(neuro_inside("train", "--config-name", "trainx", cwd=tmp_path))

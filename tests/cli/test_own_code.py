@@ -74,7 +74,7 @@ def test_a_runs_environment_does_not_import_what_lies_beside_it(verb, runs, tmp_
     crafted(run, "task", {"_target_": "neuro_cli.task.reinforcement.Reinforcement", "id": "run.payload:X-v0"})
     (run / "payload.py").write_text(EVIL)
     if verb == "load":
-        with pytest.raises(UserError, match=r"^task\.id=run\.payload:X-v0: it runs code of run; say trust=run"):
+        with pytest.raises(UserError, match=r"^task\.id=run\.payload:X-v0: it runs code of run; pass trust=run"):
             load(run)
     elif verb == "report":
         assert neuro_inside("report", "run", cwd=tmp_path).returncode == 0
@@ -82,7 +82,7 @@ def test_a_runs_environment_does_not_import_what_lies_beside_it(verb, runs, tmp_
         (tmp_path / "image.png").touch()
         more = ["image.png"] if verb == "predict" else []
         said = one_line(neuro_inside(*verb.split(), "run", *more, cwd=tmp_path))
-        assert said == "task.id=run.payload:X-v0: it runs code of run; say trust=run if this run folder is yours"
+        assert said == "task.id=run.payload:X-v0: it runs code of run; pass trust=run if this run folder is yours"
     assert not (tmp_path / TRACE).exists()
 
 
@@ -98,7 +98,7 @@ def test_a_user_types_or_trusts_an_environment_of_their_own(tmp_path):
     )
     done = neuro_inside("train", *setting, *SMALL, "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "say trust=my_world" in one_line(neuro_inside("evaluate", "run", cwd=tmp_path))
+    assert "pass trust=my_world" in one_line(neuro_inside("evaluate", "run", cwd=tmp_path))
     sys.modules.pop("my_world")
     done = neuro_inside("evaluate", "run", "trust=my_world", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -128,7 +128,7 @@ def test_a_saved_run_finds_nothing_in_the_current_folder(runs, tmp_path):
     for name in ("wandb", "my_net", "no_such_package"):
         (run / f"{name}.py").write_text(EVIL + NET)
     crafted(run, "model", {"_target_": "my_net.Net"})
-    assert "say trust=my_net" in one_line(neuro_inside("evaluate", ".", cwd=run))
+    assert "pass trust=my_net" in one_line(neuro_inside("evaluate", ".", cwd=run))
     one_line(neuro_inside("evaluate", ".", "trust=another", cwd=run))
     assert not (run / TRACE).exists()
     one_line(neuro_inside("evaluate", ".", "trust=my_net", cwd=run))  # found, made, and of another size than the checkpoint

@@ -211,3 +211,42 @@ def test_kills_at_random_change_no_row_of_the_table(tmp_path, jobs, kills):
     for job in range(jobs):
         with (sweep / str(job) / "metrics.csv").open() as file:
             assert [int(row["generation"]) for row in csv.DictReader(file)] == list(range(1, 13))
+
+
+NETS_THAT_LOAD = """
+from torch import nn
+
+class Slow(nn.Module):
+    def __init__(self):
+        raise KeyboardInterrupt  # as Ctrl-C while it is made
+"""
+
+
+def test_ctrl_c_while_the_first_job_loads_leaves_no_folder(tmp_path):
+    (tmp_path / "nets_that_load.py").write_text(NETS_THAT_LOAD)
+    done = neuro_inside("train", "-m", *SMALL, "seed=1,2", "model._target_=nets_that_load.Slow", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (130, "neuro: interrupted\n")
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.2, 0.6, 1.2, 2.0, 3.0])
+def test_ctrl_c_at_some_moment_of_the_start_leaves_no_folder_without_a_run(tmp_path, seconds):
+    """Either nothing is there, or a sweep whose first job has begun and can go on."""
+    command = [sys.executable, "-P", "-m", "neuro_cli", "train", "-m", *SMALL, "seed=1,2", "hydra.sweep.dir=sweep"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    assert "Traceback" not in said
+    assert not (tmp_path / "sweep").exists() or (tmp_path / "sweep" / "0" / "log.txt").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_of_searches_in_its_own_folder_is_refused(sweep):
+    """As any verb but train: another command would write among its files."""
+    before = {path: path.read_bytes() for path in sweep.rglob("*") if path.is_file() and path.name != ".lock"}
+    for verb in ("search", "scale", "bench"):
+        text = one_line(neuro_inside(verb, "-m", "seed=1,2", "hydra.sweep.dir=sweep", cwd=sweep.parent))
+        assert text.startswith("hydra.sweep.dir=sweep: a run or another sweep is there already")
+    assert {path: path.read_bytes() for path in sweep.rglob("*") if path.is_file() and path.name != ".lock"} == before

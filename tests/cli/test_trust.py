@@ -9,7 +9,9 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli.groups import groups
 from neuro_cli.core.errors import UserError
+from neuro_cli.factory.construct import ConstructionError, construct, located
 from neuro_cli.factory.instantiate import is_ours, make
+from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.factory.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.runner.load import read_config
 from neuro_cli.search.command import OURS
@@ -64,7 +66,7 @@ def test_anything_else_needs_it(target, tmp_path):
     run, package = run_with(tmp_path, {"_target_": target}), target.split(".")[0]
     with pytest.raises(UserError) as caught:
         read_config(run, ["another"])
-    text = f"model._target_={target}: it runs code of {package}; say trust={package} if this run folder is yours"
+    text = f"model._target_={target}: it runs code of {package}; pass trust={package} if this run folder is yours"
     assert str(caught.value) == text
     assert read_config(run, ["another", package])["model"]["_target_"] == target
     assert read_config(run, None)["model"]["_target_"] == target
@@ -83,7 +85,7 @@ HIDDEN = {"_target_": "os.system", "command": "touch hidden"}
 )
 def test_no_depth_hides_a_target(arguments, key, tmp_path):
     run = run_with(tmp_path, {"_target_": "torch.nn.Sequential", **arguments})
-    with pytest.raises(UserError, match=rf"^{key}\._target_=os\.system: it runs code of os; say trust=os"):
+    with pytest.raises(UserError, match=rf"^{key}\._target_=os\.system: it runs code of os; pass trust=os"):
         read_config(run, [])
 
 
@@ -115,7 +117,7 @@ ENVIRONMENTS = "neuro_cli.task.reinforcement.Reinforcement"
 def test_what_gymnasium_imports_needs_it_too(task, key, package, tmp_path):
     run = run_with(tmp_path, composed()["model"], task={"_target_": ENVIRONMENTS, **task})
     with pytest.raises(
-        UserError, match=rf"^{key}=.*: it runs code of {package}; say trust={package} if this run folder is yours$"
+        UserError, match=rf"^{key}=.*: it runs code of {package}; pass trust={package} if this run folder is yours$"
     ):
         read_config(run, ["another"])
     assert read_config(run, [package])["task"]["_target_"] == ENVIRONMENTS
@@ -141,7 +143,7 @@ def test_other_texts_of_an_environment_need_none(task, tmp_path):
 )
 def test_weights_that_torchvision_fetches_and_unpickles_need_it(more, tmp_path):
     run = run_with(tmp_path, {"_target_": "torchvision.models.resnet18", **more})
-    with pytest.raises(UserError, match="it runs code of torchvision; say trust=torchvision"):
+    with pytest.raises(UserError, match="it runs code of torchvision; pass trust=torchvision"):
         read_config(run, [])
     assert read_config(run, ["torchvision"])["model"]
 
@@ -192,5 +194,39 @@ def test_what_a_script_made_is_made_of_no_config(tmp_path):
     with pytest.raises(UserError, match=r"^model=.*Call: the run was made with a os\.system; resume keeps it$"):
         read_config(run, [], {"model": type("Call", (), {})()})
     run = run_with(tmp_path / "inner", {"_target_": "torch.nn.Sequential", "_args_": [{"_target_": "os.system", **MADE}]})
-    with pytest.raises(UserError, match=r"^model\._args_\.0\._target_=os\.system: it runs code of os; say trust=os"):
+    with pytest.raises(UserError, match=r"^model\._args_\.0\._target_=os\.system: it runs code of os; pass trust=os"):
         read_config(run, [])
+
+
+def test_the_users_environment_trusts_too_but_not_in_a_job_from_a_network(tmp_path, monkeypatch):
+    run = run_with(tmp_path, {"_target_": "my_nets.Net"})
+    monkeypatch.setenv("NEURO_TRUST", "another, my_nets")
+    assert read_config(run, [])["model"]["_target_"] == "my_nets.Net"
+    monkeypatch.setenv(JOB_VARIABLE, '{"trust": []}')
+    with pytest.raises(UserError, match="it runs code of my_nets"):
+        read_config(run, [])
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments"),
+    [
+        ("os.system", ["touch made"]),
+        ("torch.os.system", ["touch made"]),
+        ("subprocess.Popen", [["touch", "made"]]),
+        ("builtins.open", ["made", "w"]),
+        ("pathlib.os.mkdir", ["made"]),
+        ("functools.partial", [{"_target_": "os.system", "_partial_": True}]),
+    ],
+)
+def test_no_config_calls_a_function_of_pythons_own_modules(target, arguments, tmp_path, monkeypatch):
+    """Not even one that the user has typed: it makes nothing that a run could use."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConstructionError) as caught:
+        construct({"_target_": target, "_args_": arguments})
+    assert "of Python's own modules" in str(caught.value.__cause__)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["collections.OrderedDict", "datetime.timedelta", "pathlib.Path", "builtins.dict"])
+def test_a_config_makes_plain_values(target):
+    assert isinstance(construct({"_target_": target}), located(target))

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.logger.csv import CsvLogger
-from neuro_cli.run_folder.plot import plot_run
+from neuro_cli.run_folder.plot import plot_run, title_of
 
 
 def metrics(folder: Path, generations: int, every: int, **override: float | None) -> Path:
@@ -57,6 +57,13 @@ def test_curves(tmp_path: Path, drawn: list[Figure]) -> None:
     image = imread(tmp_path / "plot.png")
     assert image.shape[:2] == (720, 1200)
     assert np.unique(image.reshape(-1, image.shape[-1]), axis=0).shape[0] > 10
+
+
+def test_the_title_says_which_run_it_is(tmp_path: Path, drawn: list[Figure]) -> None:
+    classes = {"model": "my_nets.Net_$x$", "task": "neuro_cli.task.digits.Digits", "algo": "neuro_cli.algo.snes.SNES"}
+    config = {"seed": 3, **{group: {"_target_": name} for group, name in classes.items()}}
+    plot_run(metrics(tmp_path, 5, 0), tmp_path / "plot.png", ACCURACY, title_of(config))
+    assert drawn[0].get_suptitle() == "Net_$x$ on Digits, SNES, seed 3"
 
 
 def test_no_accuracy_and_one_generation(tmp_path: Path, drawn: list[Figure]) -> None:

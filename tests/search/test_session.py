@@ -93,7 +93,7 @@ def test_every_module_of_a_small_space_is_trained_once_and_the_search_says_so(tm
 def test_a_saved_search_that_names_foreign_code_needs_trust(tmp_path):
     assert search(tmp_path, "run", "trainings=8").returncode == 0
     line = one_line(neuro_inside("resume", "run", "trainings=10", cwd=tmp_path))
-    assert line == "pool._target_=made_pool.MadePool: it runs code of made_pool; say trust=made_pool if this run folder is yours"
+    assert line == "pool._target_=made_pool.MadePool: it runs code of made_pool; pass trust=made_pool if this run folder is yours"
     done = neuro_inside("resume", "run", "trainings=10", "trust=made_pool", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(rows(tmp_path / "run")) == 10

@@ -175,7 +175,7 @@ def test_a_run_on_the_users_dataset_by_name_and_by_object(tmp_path, monkeypatch)
     )
     done = neuro_inside("train", "task=dataset", *parts, *small, "hydra.run.dir=named", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert one_line(neuro_inside("evaluate", "named", cwd=tmp_path)).endswith("say trust=own_data if this run folder is yours")
+    assert one_line(neuro_inside("evaluate", "named", cwd=tmp_path)).endswith("pass trust=own_data if this run folder is yours")
     import own_data
 
     task = Dataset(train=own_data.Halves(0, 1200), test=own_data.Halves(1200, 500))

@@ -305,7 +305,7 @@ def check_make(words: list[str], cwd: Path) -> None:
 
 
 def check_python(words: list[str], cwd: Path) -> None:
-    if words[:1] == ["-m"] and words[1] in ("venv", "grpc_tools.protoc"):
+    if words[:1] == ["-m"] and words[1] == "venv":
         return
     if words[:2] == ["-m", "neuro_cli"]:
         check_neuro(words[2:], cwd)

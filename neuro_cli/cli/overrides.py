@@ -19,18 +19,22 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.config_tree import ConfigTree, tree_of
 from neuro_cli.cli.groups import TABLES, defaults_of, groups, options_in, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.install import install
 from neuro_cli.launch import slurm, slurm_sweep
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
+
+# sweepers and launchers of other packages, and the extra that brings each
+OUTSIDE = {"hydra/sweeper/optuna": "sweep", "hydra/launcher/joblib": "sweep"}
 
 CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
 
@@ -235,6 +239,10 @@ def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
         with tree.loaded():
             return compose(tree.name, overrides, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
+        missing = error.missing_cfg_file if isinstance(error, MissingConfigException) else None
+        if missing in OUTSIDE:
+            group, _, option = missing.rpartition("/")
+            raise ConfigError(group, option, f"is not installed: {install(OUTSIDE[missing])}") from error
         raise UserError(" ".join(str(error).split())) from error
 
 

@@ -29,12 +29,12 @@ class BrokerLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run the jobs. Returns them in their order, when all have ended."""
         from neuro_cli.launch.broker_sweep import SweepJob, run_jobs
+        from neuro_cli.launch.stored_options import as_typed
 
         returns = [self._described(list(overrides), initial_job_idx + place) for place, overrides in enumerate(job_overrides)]
-        jobs = [
-            SweepJob(initial_job_idx + place, str(self._config.hydra.job.name), filter_overrides(one.overrides), one.working_dir)
-            for place, one in enumerate(returns)
-        ]
+        verb = str(self._config.hydra.job.name)
+        texts = [[as_typed(text) for text in filter_overrides(one.overrides)] for one in returns]
+        jobs = [SweepJob(initial_job_idx + place, verb, texts[place], one.working_dir) for place, one in enumerate(returns)]
         for one, error in zip(returns, run_jobs(jobs, self._settings), strict=True):
             one.status = JobStatus.COMPLETED if error is None else JobStatus.FAILED
             one.return_value = error  # Hydra raises it when it reads the value of a failed job

@@ -27,7 +27,7 @@ from neuro_cli.cli.config_tree import ConfigTree, tree_of
 from neuro_cli.cli.groups import TABLES, defaults_of, groups, options_in, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.install import install
-from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.launch import slurm, slurm_sweep, stored_options
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep
@@ -145,6 +145,7 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
     names = (f"{stem}_{number}" if number > 1 else stem for number in count(1))
     name = next(name for name in names if name not in known[group])
     ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
+    stored_options.note(group, name, str(file))
     known[group].append(name)
     return name
 
@@ -154,6 +155,7 @@ def _several(names: list[str], known: dict[str, list[str]]) -> str:
     name = "_".join(names)
     if name not in known["logger"]:
         ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
+        stored_options.note("logger", name, f"[{','.join(names)}]")
         known["logger"].append(name)
     return name
 

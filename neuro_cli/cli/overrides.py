@@ -26,6 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from neuro_cli.cli.config_tree import ConfigTree, tree_of
 from neuro_cli.cli.groups import TABLES, defaults_of, groups, groups_of, options_in, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.install import install
 from neuro_cli.launch import slurm, slurm_sweep
 from neuro_cli.launch.option_files import remember
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
@@ -33,8 +34,10 @@ from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
-# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring
-PLUGINS = {"launcher": ("joblib", "ray", "rq", "submitit"), "sweeper": ("optuna", "ax", "nevergrad")}
+# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring; some are in an extra of ours
+PLUGINS = {"launcher": ("ray", "rq", "submitit"), "sweeper": ("ax", "nevergrad")}
+IN_EXTRA, EXTRA = {"launcher": ("joblib",), "sweeper": ("optuna",)}, "sweep"
+
 CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
 
 
@@ -304,6 +307,8 @@ def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
 def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
     """Error for a launcher or a sweeper that is not there, with the package that brings it where there is one."""
     valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
+    if name in IN_EXTRA[kind]:
+        return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(EXTRA)}")
     package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
     return ConfigError(f"hydra/{kind}", name, f"no such option; {nearest(name, valid)}{package}")
 

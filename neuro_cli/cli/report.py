@@ -1,6 +1,5 @@
 """``neuro report``."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,7 @@ from neuro_cli.cli.overrides import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.install import absent, install
 from neuro_cli.run_folder.names import folder_of
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def report_verb(arguments: list[str]) -> int:
 
 def _page(jobs: "list[RunState]", folders: list[Path], file: Path | None) -> None:
     """Write the page, in the folder if there is only one, else here, and say where."""
-    missing = [name for name in ("bokeh", "jinja2") if find_spec(name) is None]
+    missing = absent("bokeh", "jinja2")
     if missing:
         raise UserError(f"report.html needs {', '.join(missing)}, not installed here: {install('report')}, or html=false")
     from neuro_cli.report.page import write_page

@@ -14,6 +14,7 @@ from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, shown
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
+from neuro_cli.core.install import absent, install
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, entry_of, read_entry
@@ -48,6 +49,8 @@ def _reproduce(config: dict[str, Any], folder: Path) -> int:
 
 def _check(composed: DictConfig) -> None:
     """Raise UserError for a command that could not begin."""
+    if absent("jinja2"):  # at the end of hours of runs it would be late to say so
+        raise UserError(f"the page of neuro reproduce needs jinja2, not installed here: {install('report')}")
     config = OmegaConf.to_container(
         OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), resolve=True
     )

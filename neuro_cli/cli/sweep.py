@@ -158,7 +158,7 @@ def swept(main: Callable[[], Any]) -> int:
     if _tell(sweep):
         return code
     refused = refusal(failure) if failure is not None and sweep.submitted is not None else None
-    return _or_raise(refused or failure)
+    return _or_raise(refused or failure) or code  # no job left a folder: each may have failed before it had one
 
 
 @contextmanager

@@ -81,11 +81,24 @@ def fit(measured: Sequence[tuple[Call, int, float]]) -> Cost:
 
     Sizes must span latency and bandwidth: one far below, one far above their product.
     """
-    from scipy.optimize import nnls  # takes a moment to import, and most runs fit nothing
-
     rows = []
     for call, ranks, seconds in measured:
         messages, volume = shape_of(call, ranks)
         rows.append([messages / seconds, volume * call[1] / seconds])
-    (latency, per_byte), _ = nnls(np.array(rows), np.ones(len(rows)))
-    return Cost(float(latency), 1.0 / max(float(per_byte), 1e-15))
+    latency, per_byte = _least_squares_above_zero(np.array(rows), np.ones(len(rows)))
+    return Cost(latency, 1.0 / max(per_byte, 1e-15))
+
+
+def _least_squares_above_zero(rows: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+    """Least squares of ``rows`` (N, 2) times two numbers, neither below zero, against ``right`` (N,).
+
+    Where the free solution has a negative part, the constrained one lies on an axis. By hand, because scipy.optimize.nnls would
+    cost every rank of a run with distribution=auto an import of a second.
+    """
+    free = np.linalg.lstsq(rows, right)[0]
+    if (free >= 0).all():
+        return float(free[0]), float(free[1])
+    squares = (rows**2).sum(0)
+    alone = np.maximum(right @ rows / np.where(squares > 0, squares, 1.0), 0.0)
+    gains = squares * alone**2  # by how much the sum of squares falls
+    return (float(alone[0]), 0.0) if gains[0] >= gains[1] else (0.0, float(alone[1]))

@@ -7,12 +7,11 @@ import importlib
 import logging
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.install import absent, install
 from neuro_cli.logger.base import Logger, Row
 
 log = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ class LightningLogger(Logger):
         if settings is not None and not isinstance(settings, dict):
             raise ConfigError("logger.settings", settings, "must be arguments by name, {experiment_name: tries}")
         self.service, self.settings = service, {key: value for key, value in (settings or {}).items() if value is not None}
-        missing = [name for name in ("lightning", SERVICES[service][1]) if find_spec(name) is None]
+        missing = absent("lightning", SERVICES[service][1])
         if missing:
             raise UserError(f"logger={service}: needs {', '.join(missing)}: {install(service)}")
         self._logger: Any = None

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from inside import neuro_inside, one_line
-from waits import all_results
+from waits import all_results, until
 from worlds import needs_mpi
 
 from neuro_cli.broker.local_cluster import Cluster
@@ -25,10 +25,12 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_jobs_run_on_workers_and_a_failed_one_is_reported(cluster, tmp_path):
+def test_jobs_run_on_workers_and_a_failed_one_is_reported(cluster, tmp_path, tmp_path_factory):
     cluster.start_broker("broker")
     cluster.start_worker("worker", children=2, kinds=["hydra_job"], folders=[str(tmp_path)])
-    swept = ("population=4,5", "hydra.sweep.dir=sweep", *launcher(cluster))
+    (tmp_path / "net.yaml").write_text("_target_: neuro_cli.model.mnist.MNIST_10K\n")
+    stored = ("model=net.yaml", "logger=[csv,wandb]", "logger.wandb.mode=offline", "logger.wandb.tags=[night]")
+    swept = ("population=4,5", "hydra.sweep.dir=sweep", *stored, *launcher(cluster))
     done = neuro_inside("train", "-m", "hydra/launcher=broker", *TINY, *swept, cwd=tmp_path)
     assert done.returncode == 1
     assert "neuro: job 1: population=5: antithetic pairs need an even population" in done.stderr
@@ -36,6 +38,13 @@ def test_jobs_run_on_workers_and_a_failed_one_is_reported(cluster, tmp_path):
     rows = rows_of(tmp_path / "sweep" / "sweep.csv")
     assert [(row["run"], row["population"], row["state"]) for row in rows] == [("0", "4", "finished"), ("1", "5", "failed")]
     assert json.loads((tmp_path / "sweep" / "0" / "summary.json").read_text())["generations"] == 1
+    (record,) = (tmp_path / "sweep" / "0").glob("wandb/offline-run-*/run-*.wandb")
+    until(lambda: all(text in record.read_bytes() for text in (b"night", b"sweep", b"population=4", b"fitness_mean")))
+    # no job of this one gets a folder: the worker's owner does not allow its place
+    outside = f"hydra.sweep.dir={tmp_path_factory.mktemp('outside')}"
+    done = neuro_inside("train", "-m", "hydra/launcher=broker", *TINY, "seed=1,2", outside, *launcher(cluster), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "job 1: folder=" in done.stderr
 
 
 @pytest.mark.slow

@@ -1,15 +1,19 @@
 """The `.proto` files are the contract: the generated code is theirs, and no message, however wrong, harms a server."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import grpc
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -58,14 +62,53 @@ def spoiled(draw) -> bytes:
     return bytes(text[: draw(st.integers(0, len(text)))])
 
 
-def test_the_generated_code_is_that_of_the_proto_files(tmp_path):
+def installed(name: str) -> str:
+    """Version of a distribution; empty without it."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def protoc(folder: Path, *kinds: str) -> None:
+    """Run the compiler of the .proto files, of whatever version is here; output of ``kinds`` goes to ``folder``."""
     pytest.importorskip("grpc_tools")
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / PROTO).glob("*.proto"))
-    out = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I.", *out, *files], cwd=ROOT, check=True, timeout=60)
-    made = {path.name: path.read_text() for path in (tmp_path / PROTO).iterdir()}
-    assert len(made) == 6
-    assert made == {name: (ROOT / PROTO / name).read_text() for name in made}
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", *(f"--{kind}_out={folder}" for kind in kinds), *files]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=60)
+
+
+def test_the_generated_messages_are_those_of_the_proto_files(tmp_path):
+    """Compared as descriptors: the text of the code depends on the version of the compiler."""
+    protoc(tmp_path / "set", "descriptor_set")
+    compiled = FileDescriptorSet.FromString((tmp_path / "set").read_bytes())
+    for file, module in zip(compiled.file, (messages, names), strict=True):
+        for message in file.message_type:
+            for field in message.field:
+                field.ClearField("json_name")  # the code leaves it out
+        assert file == FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+
+
+@pytest.mark.parametrize("module", [messages, names], ids=["broker", "nameserver"])
+def test_the_generated_stubs_are_those_of_the_messages(module):
+    source = Path(module.__file__.replace("_pb2.py", "_pb2_grpc.py")).read_text()
+    services = module.DESCRIPTOR.services_by_name.values()
+    paths = {f"/{service.full_name}/{method.name}" for service in services for method in service.methods}
+    assert set(re.findall(r"'(/neuro\.v1\.\w+/\w+)'", source)) == paths
+
+
+def test_the_generated_code_runs_on_the_lowest_versions_that_the_extra_takes(tmp_path):
+    """Code of a newer compiler would refuse them; beside it the tensorboard or wandb of a user may allow no other."""
+    needs = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["search"]
+    lowest = dict(need.split(">=") for need in needs if need.startswith(("grpc", "protobuf")))
+    assert set(lowest) == {"grpcio", "grpcio-health-checking", "grpcio-reflection", "protobuf"}
+    made = {path.name: path.read_text() for path in (ROOT / PROTO).iterdir() if "_pb2" in path.name and path.is_file()}
+    for name in ("broker", "nameserver"):
+        assert re.findall(r"^# Protobuf Python Version: (.+)$", made[f"{name}_pb2.py"], re.M) == [lowest["protobuf"]]
+        assert re.findall(r"^GRPC_GENERATED_VERSION = '(.+)'$", made[f"{name}_pb2_grpc.py"], re.M) == [lowest["grpcio"]]
+    if installed("grpcio-tools") == lowest["grpcio"]:  # the compiler that made it makes it again
+        protoc(tmp_path, "python", "pyi", "grpc_python")
+        assert made == {path.name: path.read_text() for path in (tmp_path / PROTO).iterdir()}
 
 
 def test_the_defaults_in_the_code_are_those_of_the_config():
@@ -176,6 +219,11 @@ ODD = {
 BYTES = (b"", b"{}", b"[1]", b"\xff", bytes(15), bytes(16), bytes(24), bytes(65), TOKEN, bytes(100_000))
 
 
+def repeated(field: FieldDescriptor, message: Message) -> bool:
+    """Whether ``field`` of ``message`` is a list; descriptors say it by one name in protobuf 5 and by another in 7."""
+    return hasattr(getattr(message, field.name), "extend")
+
+
 @st.composite
 def changed(draw, base: Message) -> Message:
     """A message of the kind of ``base``, some of its fields others: of the right type, and often of a size that nobody means."""
@@ -185,8 +233,8 @@ def changed(draw, base: Message) -> Message:
         if draw(st.integers(0, 2)):
             continue
         made.ClearField(field.name)
-        values = [draw(odd(field, base)) for _ in range(draw(st.integers(0, 3)) if field.is_repeated else 1)]
-        if field.is_repeated:
+        values = [draw(odd(field, base)) for _ in range(draw(st.integers(0, 3)) if repeated(field, base) else 1)]
+        if repeated(field, base):
             getattr(made, field.name).extend(values)
         elif field.message_type is not None:
             getattr(made, field.name).CopyFrom(values[0])
@@ -198,7 +246,7 @@ def changed(draw, base: Message) -> Message:
 def odd(field: FieldDescriptor, base: Message) -> st.SearchStrategy:
     if field.message_type is not None:
         inner = getattr(base, field.name)
-        return changed(inner[0] if field.is_repeated else inner)
+        return changed(inner[0] if repeated(field, base) else inner)
     return st.sampled_from(BYTES if field.type == FieldDescriptor.TYPE_BYTES else ODD[field.cpp_type])
 
 

@@ -3,7 +3,7 @@
 Nothing is trained. Raises ``UserError`` or ``StaleError`` for a command that a reader would copy in vain.
 """
 
-import importlib
+import importlib.util
 import re
 import sys
 import tomllib
@@ -167,6 +167,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
             file = cwd / word.removeprefix("model=")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(BEST)
+    arguments = without_outside(arguments)
     parsed = overrides._parsed(arguments)
     if "options" in "".join(arguments):
         for name, text in OPTIONS.items():
@@ -181,13 +182,25 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
         check_config(verb, with_members({str(key): value for key, value in config.items()}))
 
 
+def without_outside(arguments: list[str]) -> list[str]:
+    """The arguments less those of sweepers and launchers that come with the extra ``sweep`` and are not here."""
+    for plugin in overrides.OUTSIDE:
+        group, _, option = plugin.rpartition("/")
+        kind = group.removeprefix("hydra/")
+        if f"{group}={option}" in arguments and importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{kind}") is None:
+            arguments = [word for word in arguments if not word.startswith((f"{group}=", f"hydra.{kind}."))]
+    return arguments
+
+
 def jobs_of(texts: list[str]) -> list[list[str]]:
     """The overrides of each job of a sweep; one list where nothing is swept."""
     parser = OverridesParser.create()
     choices = []
     for text in texts:
         override = parser.parse_override(text)
-        if override.is_sweep_override():
+        if override.is_interval_sweep():  # of a sweeper that draws: one value of it
+            choices.append([f"{override.get_key_element()}={override.value().start}"])
+        elif override.is_sweep_override():
             choices.append([f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()])
         else:
             choices.append([text])
@@ -305,7 +318,7 @@ def check_make(words: list[str], cwd: Path) -> None:
 
 
 def check_python(words: list[str], cwd: Path) -> None:
-    if words[:1] == ["-m"] and words[1] in ("venv", "grpc_tools.protoc"):
+    if words[:1] == ["-m"] and words[1] == "venv":
         return
     if words[:2] == ["-m", "neuro_cli"]:
         check_neuro(words[2:], cwd)

@@ -22,6 +22,8 @@ COMMANDS = all_commands()
 # what is composed but by no test run as it stands, and why; each pattern must be met by a command
 NOT_RUN = {
     "hydra/launcher=slurm": "needs a cluster: tests/slurm run sweeps on a private SLURM",
+    "hydra/sweeper=optuna": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
+    "hydra/launcher=joblib": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
     "srun ": "needs a cluster and GPUs",
     "mpiexec -n 64": "needs a cluster",
     "CUDA_VISIBLE_DEVICES": "needs several GPUs",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuro_cli.fabric.cost import GATHER_LONG, Cost, CostModel, fit, shape_of, stalled
+from neuro_cli.fabric.cost import GATHER_LONG, Cost, CostModel, _least_squares_above_zero, fit, shape_of, stalled
 
 KINDS = ("all_gather", "all_reduce", "all_to_all")
 
@@ -47,7 +47,7 @@ def test_costs_grow_with_ranks_of_one_algorithm_and_never_vanish(kind, size, ran
     assert model.seconds((kind, size), 1) == 0.0
 
 
-@settings(deadline=None)  # scipy is imported by the first fit
+@settings(deadline=None)
 @given(latency=st.floats(1e-7, 1e-3), bandwidth=st.floats(1e7, 1e10), kind=st.sampled_from(KINDS[:2]))
 def test_a_fit_finds_the_model_that_made_the_times(latency, bandwidth, kind):
     true = CostModel(Cost(latency, bandwidth), Cost(latency, bandwidth))
@@ -67,6 +67,18 @@ def test_a_fit_of_noisy_times_stays_above_zero():
     found = fit(made)
     assert found.latency == pytest.approx(1e-4, rel=0.3)
     assert found.bandwidth == pytest.approx(1e8, rel=0.3)
+
+
+@settings(deadline=None)  # scipy is imported by the first
+@given(seed=st.integers(0, 10**6), scale=st.floats(1e-9, 1e9), lean=st.floats(-3, 3))
+def test_the_fit_is_the_least_square_of_numbers_above_zero(seed, scale, lean):
+    from scipy.optimize import nnls
+
+    random = np.random.default_rng(seed)
+    rows, right = random.normal(lean, 1.0, (5, 2)) * [1.0, scale], random.normal(0.0, 1.0, 5)
+    found = np.array(_least_squares_above_zero(rows, right))
+    assert (found >= 0).all()
+    assert np.linalg.norm(rows @ found - right) == pytest.approx(nnls(rows, right)[1], rel=1e-6)
 
 
 SECOND = CostModel(Cost(0.0, 1.0), Cost(0.0, 1.0))  # all_reduce of 1 byte on 2 ranks: log2(2) times a second

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from neuro_cli.core import install
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger import lightning as module
 from neuro_cli.logger.lightning import SERVICES, LightningLogger
@@ -44,7 +45,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, _ in SERVICES.values():
         setattr(loggers, name, Recorder)
     monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", loggers)
-    monkeypatch.setattr(module, "find_spec", lambda name: object())
+    monkeypatch.setattr(install, "find_spec", lambda name: object())
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     Recorder.made = []
 
@@ -90,7 +91,7 @@ def test_what_fails_is_told_once_and_ends_nothing(
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_without_the_packages_a_line_names_the_extra(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(install, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=rf"logger={service}: needs lightning, \w+: pip install '\.\[{service}\]'"):
         LightningLogger(service)
 

@@ -387,7 +387,7 @@ def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
     assert "no/where.html: cannot be written" in one_line(neuro_inside("report", "run", "file=no/where.html", cwd=tmp_path))
     assert "neuro report takes file, html" in one_line(neuro_inside("report", "run", "flie=x", cwd=tmp_path))
     assert "html=3: must be true or false" in one_line(neuro_inside("report", "run", "html=3", cwd=tmp_path))
-    monkeypatch.setattr("neuro_cli.cli.report.find_spec", lambda name: None if name == "bokeh" else name)
+    monkeypatch.setattr("neuro_cli.core.install.find_spec", lambda name: None if name == "bokeh" else name)
     told = one_line(neuro_inside("report", "run", cwd=tmp_path))
     assert told == "report.html needs bokeh, not installed here: pip install '.[report]', or html=false"
 

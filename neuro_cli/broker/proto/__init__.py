@@ -1,6 +1,6 @@
 """The contract of the cluster's processes, and the code that grpc_tools makes of it.
 
-python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. neuro_cli/broker/proto/*.proto
+scripts/compile_protocol.sh makes it again.
 """
 
 from neuro_cli.broker.packages import need_packages

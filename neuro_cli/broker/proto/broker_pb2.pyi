@@ -2,8 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -152,7 +151,7 @@ class WorkerInfo(_message.Message):
     capacity: int
     holding: int
     peer: bool
-    def __init__(self, name: _Optional[str] = ..., capacity: _Optional[int] = ..., holding: _Optional[int] = ..., peer: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., capacity: _Optional[int] = ..., holding: _Optional[int] = ..., peer: bool = ...) -> None: ...
 
 class DeadLettersRequest(_message.Message):
     __slots__ = ("limit",)
@@ -202,7 +201,7 @@ class Hello(_message.Message):
     name: str
     kinds: _containers.RepeatedScalarFieldContainer[str]
     peer: bool
-    def __init__(self, name: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., peer: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., peer: bool = ...) -> None: ...
 
 class BrokerMessage(_message.Message):
     __slots__ = ("welcome", "tasks", "dropped")

@@ -5,7 +5,7 @@ import warnings
 
 from neuro_cli.broker.proto import broker_pb2 as neuro__cli_dot_broker_dot_proto_dot_broker__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.66.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in neuro_cli/broker/proto/broker_pb2_grpc.py depends on'
+        + f' but the generated code in neuro_cli/broker/proto/broker_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class SubmissionStub:
+class SubmissionStub(object):
     """What whoever has work speaks: a model of a search, the launcher of a sweep.
     """
 
@@ -62,7 +62,7 @@ class SubmissionStub:
                 _registered_method=True)
 
 
-class SubmissionServicer:
+class SubmissionServicer(object):
     """What whoever has work speaks: a model of a search, the launcher of a sweep.
     """
 
@@ -141,7 +141,7 @@ def add_SubmissionServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Submission:
+class Submission(object):
     """What whoever has work speaks: a model of a search, the launcher of a sweep.
     """
 
@@ -281,7 +281,7 @@ class Submission:
             _registered_method=True)
 
 
-class WorkStub:
+class WorkStub(object):
     """What workers speak, and brokers that help another with workers of their own.
     """
 
@@ -298,7 +298,7 @@ class WorkStub:
                 _registered_method=True)
 
 
-class WorkServicer:
+class WorkServicer(object):
     """What workers speak, and brokers that help another with workers of their own.
     """
 
@@ -327,7 +327,7 @@ def add_WorkServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Work:
+class Work(object):
     """What workers speak, and brokers that help another with workers of their own.
     """
 

@@ -1,0 +1,70 @@
+"""Sweepers and launchers of other packages (the extra ``sweep``): the real ones, which a plain environment lacks."""
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import pytest
+import yaml
+from inside import Done, neuro_inside, one_line
+
+from neuro_cli.cli.overrides import OUTSIDE
+
+SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "evaluate.every=1")
+OPTUNA = ("hydra/sweeper=optuna", "hydra.sweeper.sampler.seed=1", "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=4")
+
+
+def sweep(cwd: Path, *arguments: str, folder: str = "sweep") -> Done:
+    done = neuro_inside("train", "-m", *arguments, *SMALL, f"hydra.sweep.dir={folder}", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    with (folder / "sweep.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def left(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("*/*.csv"))}
+
+
+@pytest.mark.slow
+def test_optuna_finds_the_best_of_its_trials_and_goes_on_with_the_same_ones(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    sweep(tmp_path, *OPTUNA, "hydra.sweeper.n_jobs=2", "algo.sigma=interval(0.01,0.1)")
+    rows = table(tmp_path / "sweep")
+    assert [row["state"] for row in rows] == ["finished"] * 4
+    sigmas = {float(row["algo.sigma"]) for row in rows}
+    assert len(sigmas) == 4
+    assert all(0.01 <= sigma <= 0.1 for sigma in sigmas)
+    found = yaml.safe_load((tmp_path / "sweep" / "optimization_results.yaml").read_text())
+    best = max(rows, key=lambda row: float(row["test_accuracy"]))
+    assert found["best_value"] == pytest.approx(float(best["test_accuracy"]))
+    assert found["best_params"]["algo.sigma"] in sigmas
+    before = left(tmp_path / "sweep")
+    again = neuro_inside("resume", "sweep", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert left(tmp_path / "sweep") == before
+    assert again.stdout.count("finished") >= 4
+
+
+@pytest.mark.slow
+def test_jobs_of_joblib_leave_the_table_of_jobs_one_after_another(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    sweep(tmp_path, "seed=1,2,3", folder="alone")
+    sweep(tmp_path, "seed=1,2,3", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", folder="beside")
+    alone, beside = table(tmp_path / "alone"), table(tmp_path / "beside")
+    assert [row["state"] for row in beside] == ["finished"] * 3
+    same = [name for name in alone[0] if "second" not in name]  # wall_seconds and candidates_per_second are of the machine
+    assert {"run", "seed", "test_accuracy", "generations"} <= set(same)
+    assert [[row[name] for name in same] for row in beside] == [[row[name] for name in same] for row in alone]
+
+
+@pytest.mark.parametrize("plugin", OUTSIDE)
+def test_without_its_package_a_line_names_the_extra(plugin, tmp_path):
+    group, _, option = plugin.rpartition("/")
+    if importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{group.rpartition('/')[2]}"):
+        pytest.skip("the package is here")
+    told = one_line(neuro_inside("train", "-m", f"{group}={option}", "seed=1,2", cwd=tmp_path))
+    assert told == f"{group}={option}: is not installed: pip install '.[sweep]'"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
@@ -34,7 +34,9 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         top: int | None = None,
         optimizer: OptimizerFactory = partial(torch.optim.SGD, lr=0.02),
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.top = None if top is None else integer("algo.top", top, 1)
         self._factory, self._schedule = optimizer, lr_schedule

@@ -14,7 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.core.checks import one_of
 from neuro_cli.core.layout import ParameterLayout
+
+RAISE, WORST = "raise", "worst"  # a member with a fitness that is not finite: an error, or the last of its generation
 
 
 @dataclass(frozen=True)
@@ -108,11 +111,13 @@ class CentreAlgorithm(Algorithm):
 class PopulationAlgorithm(CentreAlgorithm):
     """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
 
-    ``sums_add_up``: a rounding error in one generation's sums may be added to those of the next.
+    ``sums_add_up``: a rounding error in one generation's sums may be added to those of the next. ``non_finite``: raise | worst,
+    what becomes of a member with a fitness that is not finite.
     """
 
     needs_pairs = False
     sums_add_up = True
+    non_finite = RAISE
 
     @abstractmethod
     def ask(self, generation: int) -> Proposal:
@@ -139,3 +144,8 @@ class GradientAlgorithm(CentreAlgorithm):
     @abstractmethod
     def tell_gradient(self, generation: int, gradient: Tensor) -> None:
         """Take the gradient (M,) float32 of the mean loss of the batch, and move the centre."""
+
+
+def non_finite_of(value: str) -> str:
+    """``value`` of ``algo.non_finite`` if it is raise or worst. Raises ConfigError."""
+    return one_of("algo.non_finite", value, (RAISE, WORST))

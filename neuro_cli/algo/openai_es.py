@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
@@ -35,7 +35,9 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         weight_decay: float = 0.0,
         sigma_schedule: Schedule = CONSTANT,
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
         self._shape = shaping_of(shaping)

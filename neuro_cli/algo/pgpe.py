@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
@@ -40,7 +40,9 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         optimizer: OptimizerFactory = partial(ClipUp, lr=0.15),
         shaping: str = "centred_rank",
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.sigma_learning_rate = number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
         self.sigma_max_change = number("algo.sigma_max_change", sigma_max_change, above=0.0, high=1.0)

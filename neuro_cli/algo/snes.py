@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
@@ -32,7 +32,9 @@ class SNES(PopulationAlgorithm):
         sigma_learning_rate: float | None = None,
         shaping: str = "nes_utilities",
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0)
         if sigma_learning_rate is not None:

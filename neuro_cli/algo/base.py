@@ -7,6 +7,7 @@ Legend: P members, M columns, K rows of weights, T parents.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,16 +22,31 @@ RAISE, WORST = "raise", "worst"  # a member with a fitness that is not finite: a
 
 
 @dataclass(frozen=True)
+class LayerScale:
+    """Scales that are the same for all values of a parameter: ``sigma`` times its factor in ``factors``, by its name."""
+
+    sigma: float
+    factors: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Proposal:
     """Member i is ``bases[parent[i]] + scale * eps_i``, or the base itself when i is in ``frozen``.
 
     ``bases`` (T, M) float32; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,) float32, > 0.
+    ``layers``: the scale (M,) once more where it is one number for each parameter tensor, for who perturbs layers.
     """
 
     bases: Tensor
     parent: np.ndarray | None
     scale: Tensor
     frozen: frozenset[int] = frozenset()
+    layers: LayerScale | None = None
+
+    @property
+    def sigma(self) -> float:
+        """The one scale of all parameters, or what the factors of ``layers`` are factors on."""
+        return float(self.scale) if self.layers is None else self.layers.sigma
 
     @classmethod
     def around(cls, centre: Tensor, scale: Tensor | float) -> "Proposal":

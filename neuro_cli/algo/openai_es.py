@@ -4,13 +4,16 @@ Salimans, Ho, Chen, Sidor, Sutskever, "Evolution strategies as a scalable altern
 algorithm 1, with rank shaping, an optimizer and L2 weight decay as in section 2.1 and its code.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
+from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
@@ -23,8 +26,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
 
     ``sigma`` > 0: standard deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer.
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
-    pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. Raises
-    ConfigError.
+    pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``:
+    factors on sigma and learning rate by pattern of parameter names. Raises ConfigError.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         sigma_schedule: Schedule = CONSTANT,
         lr_schedule: Schedule = CONSTANT,
         non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
     ) -> None:
         self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
@@ -44,19 +48,25 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         self.needs_pairs = shaping in PAIR_SHAPINGS
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
+        self._layers = Layers(layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
-        self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout)
+        self._layers.start(layout)
+        self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout, self._layers.rates)
 
     def sigma_at(self, generation: int) -> float:
+        return self._sigma(generation) * self._layers.mean_sigma
+
+    def _sigma(self, generation: int) -> float:
+        """Standard deviation of parameters with factor 1."""
         return max(self.sigma * self._sigma_schedule.factor(generation), 1e-12)
 
     def ask(self, generation: int) -> Proposal:
-        return Proposal.around(self.centre, self.sigma_at(generation))
+        return self._layers.around(self.centre, self._sigma(generation))
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         utilities = self._shape(fitness)
-        return Combination(utilities[None] / (len(fitness) * self.sigma_at(generation)), (1,))
+        return Combination(utilities[None] / (len(fitness) * self._sigma(generation)), (1,))
 
     def tell(self, generation: int, sums: Tensor) -> None:
-        self._optimizer.ascend(generation, sums[0], self.weight_decay)
+        self._optimizer.ascend(generation, self._layers.derivative(sums[0]), self.weight_decay)

@@ -4,7 +4,7 @@ Any class of ``torch.optim`` works if its step needs no closure, also those for 
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,23 +40,35 @@ def _leave_compiler_out() -> None:
 
 
 class ScheduledOptimizer:
-    """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors."""
+    """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
+
+    ``factors``: on the learning rate of each parameter, None: all are 1. Those of one factor are a group of the optimizer.
+    """
 
     def __init__(
-        self, factory: OptimizerFactory, schedule: Schedule, parameters: list[nn.Parameter], key: str = "algo.optimizer"
+        self,
+        factory: OptimizerFactory,
+        schedule: Schedule,
+        parameters: list[nn.Parameter],
+        key: str = "algo.optimizer",
+        factors: Sequence[float] | None = None,
     ) -> None:
-        self._schedule, self._parameters = schedule, parameters
+        groups: dict[float, list[nn.Parameter]] = {}
+        for parameter, factor in zip(parameters, factors or [1.0] * len(parameters), strict=True):
+            groups.setdefault(factor, []).append(parameter)
+        self._schedule, self._parameters = schedule, [parameter for group in groups.values() for parameter in group]
         _leave_compiler_out()
         try:
-            self._optimizer = _fused(factory)(parameters)
+            self._optimizer = _fused(factory)([{"params": group} for group in groups.values()])
         except (TypeError, ValueError) as error:
             raise UserError(f"{key}: {error}") from error
         self._step = inspect.unwrap(type(self._optimizer).step)
-        self._rates = [float(group["lr"]) for group in self._optimizer.param_groups]
+        self._rate = float(self._optimizer.param_groups[0]["lr"])
+        self._rates = [float(group["lr"]) * factor for group, factor in zip(self._optimizer.param_groups, groups, strict=True)]
 
     def rate_at(self, generation: int) -> float:
-        """Learning rate of a generation, of the first group of parameters."""
-        return self._rates[0] * self._schedule.factor(generation)
+        """Learning rate of a generation, of parameters with factor 1."""
+        return self._rate * self._schedule.factor(generation)
 
     def step(self, generation: int) -> None:
         """One step along the parameters' gradients with the generation's learning rate; the gradients are dropped."""
@@ -98,11 +110,18 @@ class ScheduledOptimizer:
 class CentreOptimizer:
     """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative."""
 
-    def __init__(self, factory: OptimizerFactory, schedule: Schedule, centre: Tensor, layout: ParameterLayout) -> None:
+    def __init__(
+        self,
+        factory: OptimizerFactory,
+        schedule: Schedule,
+        centre: Tensor,
+        layout: ParameterLayout,
+        factors: Sequence[float] | None = None,
+    ) -> None:
         self.centre = centre.clone()
         self._layout = layout
         self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
-        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters)
+        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors)
 
     def rate_at(self, generation: int) -> float:
         """Learning rate of a generation."""

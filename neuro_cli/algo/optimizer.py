@@ -70,9 +70,9 @@ class ScheduledOptimizer:
         """Learning rate of a generation, of parameters with factor 1."""
         return self._rate * self._schedule.factor(generation)
 
-    def step(self, generation: int) -> None:
-        """One step along the parameters' gradients with the generation's learning rate; the gradients are dropped."""
-        factor = self._schedule.factor(generation)
+    def step(self, generation: int, more: float = 1.0) -> None:
+        """One step along the parameters' gradients with the generation's learning rate times ``more``; gradients are dropped."""
+        factor = self._schedule.factor(generation) * more
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
         with torch.no_grad():  # the step itself: what torch wraps around it imports the compiler, and counts for profilers
@@ -127,8 +127,8 @@ class CentreOptimizer:
         """Learning rate of a generation."""
         return self._optimizer.rate_at(generation)
 
-    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0) -> None:
-        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate.
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
+        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
         ``gradient`` (M,) is used up: at millions of parameters every copy shows in the peak memory.
         """
@@ -137,7 +137,7 @@ class CentreOptimizer:
             gradient.add_(self.centre, alpha=decay)
         for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
             parameter.grad = view
-        self._optimizer.step(generation)
+        self._optimizer.step(generation, more)
 
     def state(self) -> State:
         state = self._optimizer.state()

@@ -80,8 +80,10 @@ class Distribution(Method):
             name = type(job.algo).__name__
             allowed = f"it perturbs no parameters, and algo={name} {needs}; openai_es, ars and pgpe do without"
             raise ConfigError("sampler", type(job.sampler).__name__.lower(), allowed)
-        if isinstance(job.algo, PopulationAlgorithm) and job.algo.needs_pairs and not job.sampler.antithetic:
-            raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
+        if isinstance(job.algo, PopulationAlgorithm):
+            if job.algo.needs_pairs and not job.sampler.antithetic:
+                raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
+            job.algo.mirrored = job.sampler.antithetic
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
 
@@ -126,11 +128,32 @@ class Distribution(Method):
         known = scores if finite.all() else scores[finite]
         fitness = ranked_last(scores[:, 0], finite, known[:, 0].min())
         with self.job.clock.phase("update"):
-            combination = algo.combination(generation, fitness)
+            combination = self.combination(generation, fitness)
         sums = self.combine(generation, combination)
         with self.job.clock.phase("update"):
             algo.tell(generation, sums)
         return self.report(generation, known[:, 0].max(), known.mean(axis=0), len(known))
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        """Weights of the algorithm for the fitnesses (P,), after what it asks about the noise of all members."""
+        algo = self.job.algo
+        assert isinstance(algo, PopulationAlgorithm)
+        if algo.probe is not None:
+            algo.probed(*self._probed(generation, algo.probe))
+        return algo.combination(generation, fitness)
+
+    def _probed(self, generation: int, probe: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Lengths (P,) of all members' noise and products with ``probe`` (M,); each rank makes those of its own members."""
+        sampler, rows = self.job.parameter_sampler, np.empty((len(self.members), 2))
+        for unit in sampler.units(self.members):
+            noise = sampler.explicit(generation, unit.direction).double()
+            length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
+            for member, sign in ((unit.plus, 1), (unit.minus, -1)):
+                if member is not None:
+                    rows[member - self.members.start] = length, sign * product
+        counts = [2 * (b - a) for a, b in shares(self.job.population, self.job.world.size)]
+        table = self.job.world.all_gather(rows.ravel(), counts).reshape(-1, 2)
+        return table[:, 0].copy(), table[:, 1].copy()
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""

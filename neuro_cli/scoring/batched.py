@@ -77,6 +77,8 @@ class BatchedScorer(Scorer):
             return "the members have different parents"
         if proposal.scale.numel() > 1 and proposal.layers is None:
             return "every parameter has a step size of its own"
+        if proposal.transform is not None:
+            return "the noise of a member is transformed as a whole"
         return None
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:

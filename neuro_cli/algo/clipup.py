@@ -38,7 +38,7 @@ class ClipUp(torch.optim.Optimizer):
         for group in groups:
             for parameter in _moved(group):
                 velocity = self._velocity(parameter).mul_(group["momentum"])
-                if length > 0:
+                if length > 0 and parameter.grad is not None:
                     velocity.add_(parameter.grad, alpha=-group["lr"] / length)
         velocities = [[self._velocity(parameter) for parameter in _moved(group)] for group in groups]
         limits = [2 * group["lr"] if group["max_speed"] is None else group["max_speed"] for group in groups]

@@ -30,8 +30,9 @@ NAVIGATION = {
         "docs/extending", "docs/security", "docs/troubleshooting",
     ],
     "Systems": [
-        "docs/darwinn", "docs/noise_reuse", "docs/activation_noise", "docs/distributed_evolution", "docs/reinforcement_learning",
-        "docs/ensembles", "docs/architecture_search", "docs/own_tasks", "docs/text", "docs/no_gradient",
+        "docs/algorithms", "docs/darwinn", "docs/noise_reuse", "docs/activation_noise", "docs/distributed_evolution",
+        "docs/reinforcement_learning", "docs/ensembles", "docs/architecture_search", "docs/own_tasks", "docs/text",
+        "docs/no_gradient",
     ],
     "Results": ["docs/performance", "docs/records", "docs/reproduce", "docs/results/gpu"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],

@@ -4,13 +4,16 @@ Mania, Guy, Recht, "Simple random search of static linear policies is competitiv
 algorithm 2. V1 and V2 differ in the task's observations (``task.normalise``), V1-t and V2-t in ``top``.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
+from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
@@ -23,7 +26,8 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
 
     ``top`` >= 1: b, None for all directions; a direction is as good as the better of its two sides. ``sigma`` > 0: standard
     deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer, with lr.
-    ``lr_schedule``: factor on lr by generation. Raises ConfigError.
+    ``lr_schedule``: factor on lr by generation. ``layers``: factors on sigma and lr by pattern of parameter names. Raises
+    ConfigError.
     """
 
     needs_pairs = True
@@ -34,21 +38,26 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         top: int | None = None,
         optimizer: OptimizerFactory = partial(torch.optim.SGD, lr=0.02),
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.top = None if top is None else integer("algo.top", top, 1)
         self._factory, self._schedule = optimizer, lr_schedule
+        self._layers = Layers(layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if self.top is not None and self.top > population // 2:
             raise ConfigError("algo.top", self.top, f"population={population} has {population // 2} directions")
-        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
+        self._layers.start(layout)
+        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, self._layers.rates)
 
     def sigma_at(self, generation: int) -> float:
-        return self.sigma
+        return self.sigma * self._layers.mean_sigma
 
     def ask(self, generation: int) -> Proposal:
-        return Proposal.around(self.centre, self.sigma)
+        return self._layers.around(self.centre, self.sigma)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         pairs = fitness.reshape(-1, 2)
@@ -60,7 +69,7 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         return Combination(weights.reshape(1, -1), (1,))
 
     def tell(self, generation: int, sums: Tensor) -> None:
-        self._optimizer.ascend(generation, sums[0])
+        self._optimizer.ascend(generation, self._layers.derivative(sums[0]))
 
     def can_shape_parts(self) -> bool:
         return False

@@ -7,6 +7,7 @@ Legend: P members, M columns, K rows of weights, T parents.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.core.checks import one_of
 from neuro_cli.core.layout import ParameterLayout
+
+RAISE, WORST = "raise", "worst"  # a member with a fitness that is not finite: an error, or the last of its generation
+
+
+Transform = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class LayerScale:
+    """Scales that are the same for all values of a parameter: ``sigma`` times its factor in ``factors``, by its name."""
+
+    sigma: float
+    factors: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -22,12 +37,21 @@ class Proposal:
     """Member i is ``bases[parent[i]] + scale * eps_i``, or the base itself when i is in ``frozen``.
 
     ``bases`` (T, M) float32; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,) float32, > 0.
+    ``layers``: the scale (M,) once more where it is one number for each parameter tensor, for who perturbs layers.
+    ``transform``: a linear function of noise (M,), which then stands for eps_i.
     """
 
     bases: Tensor
     parent: np.ndarray | None
     scale: Tensor
     frozen: frozenset[int] = frozenset()
+    layers: LayerScale | None = None
+    transform: Transform | None = None
+
+    @property
+    def sigma(self) -> float:
+        """The one scale of all parameters, or what the factors of ``layers`` are factors on."""
+        return float(self.scale) if self.layers is None else self.layers.sigma
 
     @classmethod
     def around(cls, centre: Tensor, scale: Tensor | float) -> "Proposal":
@@ -108,11 +132,23 @@ class CentreAlgorithm(Algorithm):
 class PopulationAlgorithm(CentreAlgorithm):
     """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
 
-    ``sums_add_up``: a rounding error in one generation's sums may be added to those of the next.
+    ``sums_add_up``: a rounding error in one generation's sums may be added to those of the next. ``non_finite``: raise | worst,
+    what becomes of a member with a fitness that is not finite. ``mirrored``: members 2j and 2j + 1 are the sides of one
+    direction, as whoever binds the algorithm says.
     """
 
     needs_pairs = False
     sums_add_up = True
+    non_finite = RAISE
+    mirrored = False
+
+    @property
+    def probe(self) -> Tensor | None:
+        """Vector (M,) float64 that :meth:`probed` needs before :meth:`combination`; None where it needs nothing."""
+        return None
+
+    def probed(self, lengths: np.ndarray, products: np.ndarray) -> None:
+        """Take the length of each member's eps and its product with the :attr:`probe`, both (P,) float64."""
 
     @abstractmethod
     def ask(self, generation: int) -> Proposal:
@@ -139,3 +175,8 @@ class GradientAlgorithm(CentreAlgorithm):
     @abstractmethod
     def tell_gradient(self, generation: int, gradient: Tensor) -> None:
         """Take the gradient (M,) float32 of the mean loss of the batch, and move the centre."""
+
+
+def non_finite_of(value: str) -> str:
+    """``value`` of ``algo.non_finite`` if it is raise or worst. Raises ConfigError."""
+    return one_of("algo.non_finite", value, (RAISE, WORST))

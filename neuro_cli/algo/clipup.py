@@ -16,7 +16,8 @@ class ClipUp(torch.optim.Optimizer):
     """Steps ``velocity = clip(momentum * velocity - lr * g / |g|, max_speed)``, ``params += velocity``; norms are over all.
 
     ``lr`` >= 0: length of a step without momentum, in the units of the parameters. ``momentum`` in [0, 1). ``max_speed`` > 0:
-    greatest length of a step, None: twice ``lr``, as the paper advises. Raises ValueError.
+    greatest length of a step, None: twice ``lr``, as the paper advises. Of groups with other rates each part of a step is
+    longer by its rate. Raises ValueError.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float = 0.15, momentum: float = 0.9, max_speed: float | None = None) -> None:
@@ -30,21 +31,23 @@ class ClipUp(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """One step of each group of parameters."""
+        """One step of all groups of parameters together."""
         assert closure is None, "no loss is asked for"
-        for group in self.param_groups:
-            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-            length = _norm([parameter.grad for parameter in parameters])
-            limit = 2 * group["lr"] if group["max_speed"] is None else group["max_speed"]
-            velocities = [self._velocity(parameter) for parameter in parameters]
-            for parameter, velocity in zip(parameters, velocities, strict=True):
-                velocity.mul_(group["momentum"])
-                if length > 0:
+        groups = [group for group in self.param_groups if group["lr"] > 0]
+        length = _norm([parameter.grad for group in groups for parameter in _moved(group)])
+        for group in groups:
+            for parameter in _moved(group):
+                velocity = self._velocity(parameter).mul_(group["momentum"])
+                if length > 0 and parameter.grad is not None:
                     velocity.add_(parameter.grad, alpha=-group["lr"] / length)
-            speed = _norm(velocities)
-            for parameter, velocity in zip(parameters, velocities, strict=True):
-                if speed > limit:
-                    velocity.mul_(limit / speed)
+        velocities = [[self._velocity(parameter) for parameter in _moved(group)] for group in groups]
+        limits = [2 * group["lr"] if group["max_speed"] is None else group["max_speed"] for group in groups]
+        # in units of the first group's limit: a group with half the rate goes half as far
+        speed = math.sqrt(sum((limits[0] / limit) ** 2 * _square(some) for limit, some in zip(limits, velocities, strict=True)))
+        for group, some in zip(groups, velocities, strict=True):
+            for parameter, velocity in zip(_moved(group), some, strict=True):
+                if speed > limits[0]:
+                    velocity.mul_(limits[0] / speed)
                 parameter.add_(velocity)
 
     def _velocity(self, parameter: Tensor) -> Tensor:
@@ -55,6 +58,16 @@ class ClipUp(torch.optim.Optimizer):
         return velocity
 
 
+def _moved(group: dict[str, Any]) -> list[Tensor]:
+    """The parameters of a group that have a gradient."""
+    return [parameter for parameter in group["params"] if parameter.grad is not None]
+
+
+def _square(tensors: Iterable[Tensor | None]) -> float:
+    """Squared Euclidean norm of all tensors together, summed in float64."""
+    return sum(float(tensor.double().square().sum()) for tensor in tensors if tensor is not None)
+
+
 def _norm(tensors: Iterable[Tensor | None]) -> float:
     """Euclidean norm of all tensors together, summed in float64."""
-    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors if tensor is not None))
+    return math.sqrt(_square(tensors))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -27,7 +27,10 @@ class Genetic(PopulationAlgorithm):
 
     sums_add_up = False  # every row is another member
 
-    def __init__(self, sigma: float = 0.01, parents: int = 10, sigma_schedule: Schedule = CONSTANT) -> None:
+    def __init__(
+        self, sigma: float = 0.01, parents: int = 10, sigma_schedule: Schedule = CONSTANT, non_finite: str = "raise"
+    ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.parents = integer("algo.parents", parents, 1)
         self._schedule = sigma_schedule

@@ -4,13 +4,17 @@ Salimans, Ho, Chen, Sidor, Sutskever, "Evolution strategies as a scalable altern
 algorithm 1, with rank shaping, an optimizer and L2 weight decay as in section 2.1 and its code.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal
+from neuro_cli.algo.adapt import NONE, STILL, Adaptation
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
@@ -23,8 +27,9 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
 
     ``sigma`` > 0: standard deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer.
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
-    pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. Raises
-    ConfigError.
+    pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``:
+    factors on sigma and learning rate by pattern of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules
+    by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. Raises ConfigError.
     """
 
     def __init__(
@@ -35,26 +40,61 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         weight_decay: float = 0.0,
         sigma_schedule: Schedule = CONSTANT,
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
+        adapt: Mapping[str, Any] = STILL,
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
         self._shape = shaping_of(shaping)
         self.needs_pairs = shaping in PAIR_SHAPINGS
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
+        self._layers, self._adapt = Layers(layers), Adaptation(adapt)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
-        self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout)
+        self._layers.start(layout)
+        self._adapt.start(centre, population)
+        self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout, self._layers.rates)
 
     def sigma_at(self, generation: int) -> float:
+        return self._sigma(generation) * self._adapt.sigma * self._layers.mean_sigma
+
+    def rate_at(self, generation: int) -> float:
+        return super().rate_at(generation) * self._adapt.sigma * self._adapt.rate
+
+    def _sigma(self, generation: int) -> float:
+        """Standard deviation of parameters with factor 1, as it is planned."""
         return max(self.sigma * self._sigma_schedule.factor(generation), 1e-12)
 
+    @property
+    def needs_parameters(self) -> str | None:
+        by = self._adapt.of_sigma
+        return f"adapts sigma by algo.adapt.sigma={by}, from members that are networks" if by != NONE else None
+
     def ask(self, generation: int) -> Proposal:
-        return Proposal.around(self.centre, self.sigma_at(generation))
+        return self._layers.around(self.centre, self._sigma(generation) * self._adapt.sigma)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         utilities = self._shape(fitness)
-        return Combination(utilities[None] / (len(fitness) * self.sigma_at(generation)), (1,))
+        self._adapt.meet(fitness, utilities, self.mirrored)
+        # in units of the planned sigma: where that adapts, steps of any optimizer go with it by the rate
+        return Combination(utilities[None] / (len(fitness) * self._sigma(generation)), (1,))
+
+    def can_shape_parts(self) -> bool:
+        return not self._adapt.is_used
 
     def tell(self, generation: int, sums: Tensor) -> None:
-        self._optimizer.ascend(generation, sums[0], self.weight_decay)
+        factor = self._adapt.sigma * self._adapt.rate
+        if self._adapt.is_used:
+            self._adapt.learn(sums[0] * len(self._adapt.utilities) * self._sigma(generation))
+        self._optimizer.ascend(generation, self._layers.derivative(sums[0]), self.weight_decay, factor)
+
+    def state(self) -> State:
+        own, adapted = super().state(), self._adapt.state()
+        return State(own.tensors | adapted.tensors, own.scalars | adapted.scalars)
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._adapt.restore(state)

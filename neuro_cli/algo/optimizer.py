@@ -4,7 +4,7 @@ Any class of ``torch.optim`` works if its step needs no closure, also those for 
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,29 +41,41 @@ def _leave_compiler_out() -> None:
 
 
 class ScheduledOptimizer:
-    """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors."""
+    """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
+
+    ``factors``: on the learning rate of each parameter, None: all are 1. Those of one factor are a group of the optimizer.
+    """
 
     def __init__(
-        self, factory: OptimizerFactory, schedule: Schedule, parameters: list[nn.Parameter], key: str = "algo.optimizer"
+        self,
+        factory: OptimizerFactory,
+        schedule: Schedule,
+        parameters: list[nn.Parameter],
+        key: str = "algo.optimizer",
+        factors: Sequence[float] | None = None,
     ) -> None:
-        self._schedule, self._parameters = schedule, parameters
+        groups: dict[float, list[nn.Parameter]] = {}
+        for parameter, factor in zip(parameters, factors or [1.0] * len(parameters), strict=True):
+            groups.setdefault(factor, []).append(parameter)
+        self._schedule, self._parameters = schedule, [parameter for group in groups.values() for parameter in group]
         _leave_compiler_out()
         if isinstance(factory, partial) and "lr" in factory.keywords:
             number(f"{key}.lr", factory.keywords["lr"], low=0.0)
         try:
-            self._optimizer = _fused(factory)(parameters)
+            self._optimizer = _fused(factory)([{"params": group} for group in groups.values()])
         except (TypeError, ValueError) as error:
             raise UserError(f"{key}: {error}") from error
         self._step = inspect.unwrap(type(self._optimizer).step)
-        self._rates = [float(group["lr"]) for group in self._optimizer.param_groups]
+        self._rate = float(self._optimizer.param_groups[0]["lr"])
+        self._rates = [float(group["lr"]) * factor for group, factor in zip(self._optimizer.param_groups, groups, strict=True)]
 
     def rate_at(self, generation: int) -> float:
-        """Learning rate of a generation, of the first group of parameters."""
-        return self._rates[0] * self._schedule.factor(generation)
+        """Learning rate of a generation, of parameters with factor 1."""
+        return self._rate * self._schedule.factor(generation)
 
-    def step(self, generation: int) -> None:
-        """One step along the parameters' gradients with the generation's learning rate; the gradients are dropped."""
-        factor = self._schedule.factor(generation)
+    def step(self, generation: int, more: float = 1.0) -> None:
+        """One step along the parameters' gradients with the generation's learning rate times ``more``; gradients are dropped."""
+        factor = self._schedule.factor(generation) * more
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
         with torch.no_grad():  # the step itself: what torch wraps around it imports the compiler, and counts for profilers
@@ -101,18 +113,25 @@ class ScheduledOptimizer:
 class CentreOptimizer:
     """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative."""
 
-    def __init__(self, factory: OptimizerFactory, schedule: Schedule, centre: Tensor, layout: ParameterLayout) -> None:
+    def __init__(
+        self,
+        factory: OptimizerFactory,
+        schedule: Schedule,
+        centre: Tensor,
+        layout: ParameterLayout,
+        factors: Sequence[float] | None = None,
+    ) -> None:
         self.centre = centre.clone()
         self._layout = layout
         self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
-        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters)
+        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors)
 
     def rate_at(self, generation: int) -> float:
         """Learning rate of a generation."""
         return self._optimizer.rate_at(generation)
 
-    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0) -> None:
-        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate.
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
+        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
         ``gradient`` (M,) is used up: at millions of parameters every copy shows in the peak memory.
         """
@@ -121,7 +140,7 @@ class CentreOptimizer:
             gradient.add_(self.centre, alpha=decay)
         for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
             parameter.grad = view
-        self._optimizer.step(generation)
+        self._optimizer.step(generation, more)
 
     def state(self) -> State:
         state = self._optimizer.state()

@@ -4,14 +4,17 @@ Sehnke, Osendorp, Rückstieß, Graves, Peters, Schmidhuber, "Parameter-exploring
 section 2.3 (symmetric sampling); with ClipUp and a limit on the change of sigma as in Toklu, Liskowski, Srivastava 2020.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
 from neuro_cli.algo.clipup import ClipUp
+from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
@@ -27,7 +30,8 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
     utility, and by at most the share ``sigma_max_change`` in (0, 1] of itself. ``sigma_learning_rate`` 0: sigma stays, and one
     row of sums is needed instead of two. ``sigma`` > 0: initial step size of every parameter. ``shaping``: centred_rank |
     nes_utilities | z_score | centred | raw | pair_z_score | pair_rank. ``lr_schedule``: factor on the learning rate by
-    generation. Raises ConfigError.
+    generation. ``layers``: factors on the initial sigma and on the learning rate by pattern of parameter names. Raises
+    ConfigError.
     """
 
     needs_pairs = True
@@ -40,17 +44,25 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         optimizer: OptimizerFactory = partial(ClipUp, lr=0.15),
         shaping: str = "centred_rank",
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.sigma_learning_rate = number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
         self.sigma_max_change = number("algo.sigma_max_change", sigma_max_change, above=0.0, high=1.0)
         self._shape = shaping_of(shaping)
         self._factory, self._schedule = optimizer, lr_schedule
+        self._layers = Layers(layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
-        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
-        every = len(centre) if self.sigma_learning_rate else 1
+        self._layers.start(layout)
+        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, self._layers.rates)
+        spread = self._layers.spread(centre.device)
+        every = len(centre) if self.sigma_learning_rate or spread is not None else 1
         self._scale = torch.full((every,), self.sigma, dtype=torch.float32, device=centre.device)
+        if spread is not None:
+            self._scale *= spread
 
     def sigma_at(self, generation: int) -> float:
         return float(self._scale.mean(dtype=torch.float64).float())  # rounded: sums of other threads have other last bits
@@ -61,6 +73,8 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         return learns if self.sigma_learning_rate else None
 
     def ask(self, generation: int) -> Proposal:
+        if not self.sigma_learning_rate:  # as the layers have it, which many members in one pass can take
+            return self._layers.around(self.centre, self.sigma)
         return Proposal.around(self.centre, self._scale)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -26,7 +26,10 @@ class SepCMAES(PopulationAlgorithm):
 
     sums_add_up = False  # squares of noise become variances, which a late correction would make negative
 
-    def __init__(self, sigma: float = 0.05, learning_rate: float = 1.0, covariance_rate: float = 1.0) -> None:
+    def __init__(
+        self, sigma: float = 0.05, learning_rate: float = 1.0, covariance_rate: float = 1.0, non_finite: str = "raise"
+    ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0, high=1.0)
         self.covariance_rate = number("algo.covariance_rate", covariance_rate, low=0.0)

@@ -5,12 +5,15 @@ Wierstra, Schaul, Glasmachers, Sun, Peters, Schmidhuber, "Natural evolution stra
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.layers import RATE, Layers
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
@@ -22,7 +25,8 @@ class SNES(PopulationAlgorithm):
 
     ``sigma`` > 0: initial step size of every parameter. ``learning_rate`` > 0: lr. ``sigma_learning_rate`` >= 0: lr_sigma, None:
     ``(3 + ln M) / (5 sqrt M)``. ``shaping``: nes_utilities | centred_rank | z_score | centred | raw; of mirrored pairs
-    pair_z_score | pair_rank. ``lr_schedule``: factor on lr by generation. Raises ConfigError.
+    pair_z_score | pair_rank. ``lr_schedule``: factor on lr by generation. ``layers``: factors on the initial sigma and on lr by
+    pattern of parameter names. Raises ConfigError.
     """
 
     def __init__(
@@ -32,7 +36,10 @@ class SNES(PopulationAlgorithm):
         sigma_learning_rate: float | None = None,
         shaping: str = "nes_utilities",
         lr_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
     ) -> None:
+        self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0)
         if sigma_learning_rate is not None:
@@ -41,10 +48,15 @@ class SNES(PopulationAlgorithm):
         self._shape = shaping_of(shaping)
         self.needs_pairs = shaping in PAIR_SHAPINGS
         self._schedule = lr_schedule
+        self._layers = Layers(layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._centre = centre.clone()
         self._scale = torch.full_like(centre, self.sigma)
+        self._layers.start(layout)
+        spread, self._rates = self._layers.spread(centre.device), self._layers.spread(centre.device, RATE)
+        if spread is not None:
+            self._scale *= spread
         if self.sigma_learning_rate is None:
             self.sigma_learning_rate = (3 + math.log(layout.size)) / (5 * math.sqrt(layout.size))
 
@@ -71,7 +83,8 @@ class SNES(PopulationAlgorithm):
 
     def tell(self, generation: int, sums: Tensor) -> None:
         assert self.sigma_learning_rate is not None
-        self._centre.addcmul_(self._scale, sums[0], value=self.learning_rate * self._schedule.factor(generation))
+        scale = self._scale if self._rates is None else self._scale * self._rates
+        self._centre.addcmul_(scale, sums[0], value=self.learning_rate * self._schedule.factor(generation))
         self._scale.mul_(torch.exp(0.5 * self.sigma_learning_rate * sums[1]))
 
     def state(self) -> State:

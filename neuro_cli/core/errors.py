@@ -32,7 +32,7 @@ class CandidateError(UserError):
 def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
     """A clause that names the valid words nearest to ``word``, or all of them when none is near."""
     known = sorted(set(known))
-    close = get_close_matches(word, known, n=count, cutoff=0.5)
+    close = get_close_matches(word, known, n=count, cutoff=0.51)  # lr is not near layers
     return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"
 
 

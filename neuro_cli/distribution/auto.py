@@ -119,7 +119,9 @@ def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -
     algo = job.algo
     assert isinstance(algo, PopulationAlgorithm)
     algo.ask(0)
-    combination = algo.combination(0, np.linspace(-1.0, 0.0, sampled))
+    # of all members, for an algorithm may know their number; the first ones are the best, which have weights
+    whole = algo.combination(0, np.linspace(0.0, -1.0, job.population))
+    combination = Combination(whole.weights[:, :sampled], whole.moments)
     seconds = []
     for _ in range(1 + REPEATS):  # the first call compiles and warms up
         pretend.noted.clear()

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.clock import Clock
-from neuro_cli.core.errors import CandidateError, ConfigError, UserError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.efficiency import EfficiencyMeter
+from neuro_cli.distribution.finite import finite_members, ranked_last
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.base import BaseSampler, Sampler
@@ -49,13 +50,15 @@ class PopulationContext:
 class StepReport:
     """Report of a generation: means over the members and their examples, the same on every rank; ``loss`` None without one.
 
-    ``means`` (C,): of every score column, None for an algorithm without a population.
+    ``means`` (C,): of every score column, None for an algorithm without a population. ``non_finite``: number of members without
+    finite scores, which count in no mean.
     """
 
     fitness_mean: float
     fitness_best: float
     loss: float | None
     means: np.ndarray | None = None
+    non_finite: int = 0
 
 
 class Distribution(Method):
@@ -77,8 +80,10 @@ class Distribution(Method):
             name = type(job.algo).__name__
             allowed = f"it perturbs no parameters, and algo={name} {needs}; openai_es, ars and pgpe do without"
             raise ConfigError("sampler", type(job.sampler).__name__.lower(), allowed)
-        if isinstance(job.algo, PopulationAlgorithm) and job.algo.needs_pairs and not job.sampler.antithetic:
-            raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
+        if isinstance(job.algo, PopulationAlgorithm):
+            if job.algo.needs_pairs and not job.sampler.antithetic:
+                raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
+            job.algo.mirrored = job.sampler.antithetic
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
 
@@ -98,7 +103,10 @@ class Distribution(Method):
         return self.meter
 
     def step(self, generation: int) -> StepReport:
-        """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number."""
+        """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number.
+
+        With ``algo.non_finite=worst`` only where no member has one.
+        """
         algo = self.job.algo
         if isinstance(algo, GradientAlgorithm):
             return self.gradient_step(generation, algo)
@@ -116,13 +124,36 @@ class Distribution(Method):
         """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
         algo = self.job.algo
         assert isinstance(algo, PopulationAlgorithm)
-        refuse_nan(scores, generation)
+        finite = finite_members(scores, generation, algo.non_finite)
+        known = scores if finite.all() else scores[finite]
+        fitness = ranked_last(scores[:, 0], finite, known[:, 0].min())
         with self.job.clock.phase("update"):
-            combination = algo.combination(generation, scores[:, 0])
+            combination = self.combination(generation, fitness)
         sums = self.combine(generation, combination)
         with self.job.clock.phase("update"):
             algo.tell(generation, sums)
-        return self.report(generation, scores[:, 0].max(), scores.mean(axis=0))
+        return self.report(generation, known[:, 0].max(), known.mean(axis=0), len(known))
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        """Weights of the algorithm for the fitnesses (P,), after what it asks about the noise of all members."""
+        algo = self.job.algo
+        assert isinstance(algo, PopulationAlgorithm)
+        if algo.probe is not None:
+            algo.probed(*self._probed(generation, algo.probe))
+        return algo.combination(generation, fitness)
+
+    def _probed(self, generation: int, probe: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Lengths (P,) of all members' noise and products with ``probe`` (M,); each rank makes those of its own members."""
+        sampler, rows = self.job.parameter_sampler, np.empty((len(self.members), 2))
+        for unit in sampler.units(self.members):
+            noise = sampler.explicit(generation, unit.direction).double()
+            length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
+            for member, sign in ((unit.plus, 1), (unit.minus, -1)):
+                if member is not None:
+                    rows[member - self.members.start] = length, sign * product
+        counts = [2 * (b - a) for a, b in shares(self.job.population, self.job.world.size)]
+        table = self.job.world.all_gather(rows.ravel(), counts).reshape(-1, 2)
+        return table[:, 0].copy(), table[:, 1].copy()
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""
@@ -175,16 +206,16 @@ class Distribution(Method):
         """Run one generation of an algorithm without a population; a method that serves one overrides this."""
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
-    def report(self, generation: int, best: float, means: np.ndarray) -> StepReport:
-        """Report of a generation with the mean scores ``means`` (C,), or those of the centre that they are differences to.
+    def report(self, generation: int, best: float, means: np.ndarray, members: int) -> StepReport:
+        """Report of a generation with the mean scores ``means`` (C,) of ``members`` with finite ones.
 
-        The task may learn from them.
+        Or with those of the centre that they are differences to. The task may learn from them.
         """
         reference = self.job.scorer.reference(generation)
         if reference is not None:
             means, best = reference, best + reference[0]
-        self.job.scorer.task.absorb(generation, means, self.job.population)
-        return StepReport(float(means[0]), float(best), self.loss_of(means), means)
+        self.job.scorer.task.absorb(generation, means, members)
+        return StepReport(float(means[0]), float(best), self.loss_of(means), means, self.job.population - members)
 
     def loss_of(self, means: np.ndarray) -> float | None:
         """Loss among the mean scores (C,): a column of its own, or the negated fitness."""
@@ -192,23 +223,3 @@ class Distribution(Method):
         if not task.has_loss:
             return None
         return float(means[task.score_names.index("loss")]) if "loss" in task.score_names else -float(means[0])
-
-
-def refuse_nan(scores: np.ndarray, generation: int) -> None:
-    """Raise CandidateError naming the first member of ``scores`` (P, C) with one that is not finite."""
-    bad = first_bad(scores)
-    if bad is not None:
-        raise candidate_error(bad[0], generation, bad[1])
-
-
-def first_bad(scores: np.ndarray) -> tuple[int, float] | None:
-    """(row, value) of the first score in (n, C) that is not finite: accuracy stays finite where the loss does not."""
-    rows, columns = np.nonzero(~np.isfinite(scores))
-    return (int(rows[0]), float(scores[rows[0], columns[0]])) if len(rows) else None
-
-
-def candidate_error(member: int, generation: int, fitness: float) -> CandidateError:
-    return CandidateError(
-        f"fitness of member {member} in generation {generation + 1} is {fitness}: "
-        "lower algo.sigma or the learning rate, or look at the model's output"
-    )

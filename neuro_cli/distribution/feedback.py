@@ -46,7 +46,8 @@ class Feedback:
 def check_wire(job: PopulationContext, wire: str) -> None:
     """Raise ConfigError where rounded sums do not serve the algorithm."""
     if wire != "float32" and isinstance(job.algo, PopulationAlgorithm) and not job.algo.sums_add_up:
-        raise ConfigError("distribution.wire", wire, "algo=genetic takes its members as they were scored; use float32")
+        name = type(job.algo).__name__.lower()
+        raise ConfigError("distribution.wire", wire, f"algo={name} takes its members as they were scored; use float32")
 
 
 def gather_columns(world: World, kept: Tensor, slices: list[tuple[int, int]]) -> Tensor | None:

@@ -4,7 +4,8 @@ import numpy as np
 import torch
 
 from neuro_cli.algo.base import GradientAlgorithm
-from neuro_cli.distribution.base import PopulationContext, StepReport, refuse_nan
+from neuro_cli.distribution.base import PopulationContext, StepReport
+from neuro_cli.distribution.finite import refuse_nan
 from neuro_cli.fabric.base import shares
 
 

@@ -11,17 +11,19 @@ slice of its sums to the slice's owner, who adds them up in the order of the ran
 """
 
 import logging
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
+from neuro_cli.algo.base import WORST, Combination, PopulationAlgorithm, State
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport, candidate_error, first_bad
+from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
 from neuro_cli.distribution.codec import codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
+from neuro_cli.distribution.finite import candidate_error, first_bad, ranked_last
 from neuro_cli.fabric.base import shares
 
 log = logging.getLogger(__name__)
@@ -120,25 +122,38 @@ class SemiUpdates(Distribution):
         """Move the centre by the mean scores (n, C) of this rank's members, shaped on each rank by itself."""
         job, algo, members = self.job, self.job.algo, self.members
         assert isinstance(algo, PopulationAlgorithm)
-        best, means = self._agree(generation, scores)
+        agreed = self._agree(generation, scores, algo.non_finite)
+        fitness = ranked_last(scores[:, 0], np.isfinite(scores).all(axis=1), agreed.least)
         with job.clock.phase("update"):
-            part = algo.combination(generation, scores[:, 0])
+            part = algo.combination(generation, fitness)
             weights = np.zeros((len(part.weights), job.population))
             weights[:, members.start : members.stop] = part.weights * (len(members) / job.population)
         sums = self._reduced(self.partial_sums(generation, Combination(weights, part.moments), members, 0, job.columns))
         with job.clock.phase("update"):
             algo.tell(generation, sums)
-        return self.report(generation, best, means)
+        return self.report(generation, agreed.best, agreed.means, agreed.members)
 
-    def _agree(self, generation: int, scores: np.ndarray) -> tuple[float, np.ndarray]:
-        """Best fitness and mean scores (C,) over all ranks; all of them raise for a fitness that is not finite."""
+    def _agree(self, generation: int, scores: np.ndarray, non_finite: str) -> "_Agreed":
+        """Agree on the scores over all ranks; all of them raise for a fitness that is not finite, or where none is."""
         job = self.job
-        bad = first_bad(scores)
+        bad, known = first_bad(scores), scores[np.isfinite(scores).all(axis=1)]
         number, fitness = (self.members.start + bad[0] + 1, bad[1]) if bad else (0, 0.0)  # 0: none, as of a simulated rank
-        own = np.concatenate([scores.sum(axis=0), [scores[:, 0].max(), number, fitness]])
+        best, least = (known[:, 0].max(), known[:, 0].min()) if len(known) else (-np.inf, np.inf)
+        own = np.concatenate([known.sum(axis=0), [best, least, len(scores) - len(known), number, fitness]])
         with job.clock.phase("communicate"):
             table = job.world.all_gather(own, [len(own)] * job.world.size).reshape(job.world.size, -1)
+        members = job.population - int(table[:, -3].sum())
         for bad_number, bad_fitness in table[:, -2:]:
-            if bad_number:
+            if bad_number and (non_finite != WORST or not members):
                 raise candidate_error(int(bad_number) - 1, generation, float(bad_fitness))
-        return float(table[:, -3].max()), table[:, :-3].sum(axis=0) / job.population
+        best, least = table[:, -5].max(), table[:, -4].min()
+        return _Agreed(float(best), float(least), table[:, :-5].sum(axis=0) / members, members)
+
+
+class _Agreed(NamedTuple):
+    """Best and least fitness, and mean scores (C,), over the ``members`` of all ranks with finite ones."""
+
+    best: float
+    least: float
+    means: np.ndarray
+    members: int

@@ -63,4 +63,5 @@ class Candidates(Sequence[nn.Module]):
         plus, minus = (flat, None) if unit.plus is not None else (None, flat)
         with threads_kept():
             self._sampler.prepare(self._generation, range(unit.direction, unit.direction + 1))
-            self._sampler.perturb(base, self._proposal.scale, self._generation, unit.direction, plus, minus)
+            scale, transform = self._proposal.scale, self._proposal.transform
+            self._sampler.place(base, scale, transform, self._generation, unit.direction, plus, minus)

@@ -27,7 +27,7 @@ METRIC_COLUMNS = (
 RANK_COLUMNS = ("weak_efficiency", "strong_efficiency")
 
 # after all others; files of earlier versions have none of them, and go on without
-LATER_COLUMNS = ("elapsed_seconds", "sigma", "rate")
+LATER_COLUMNS = ("elapsed_seconds", "sigma", "rate", "non_finite")
 
 Row = dict[str, int | float | None]
 

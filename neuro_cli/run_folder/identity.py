@@ -8,7 +8,8 @@ from neuro_cli.core.errors import UserError
 KEYS = ("seed", "population", "batch_size", "layout", "precision", "task", "model", "sampler", "algo")
 # of the distribution, where it is not the value with which all methods give the same numbers
 METHOD = {"ranks_shaping": "global", "wire": "float32", "staleness": 0}
-# where data lies, not what they are; how much is tested or held at once; what is kept beside checkpoints
+# where data lies, not what they are; how much is tested or held at once; what is kept beside checkpoints;
+# whether a member without a finite fitness ends a run
 FREE = (
     "task.root",
     "task.download",
@@ -18,6 +19,7 @@ FREE = (
     "task.environments",
     "task.simulator",
     "algo.keep_last_step",
+    "algo.non_finite",
 )
 
 # classes with other names in earlier versions: folders that those wrote keep the old names

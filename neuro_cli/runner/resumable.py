@@ -25,4 +25,5 @@ RESUME_KEYS = (
     "distribution.encoding",
     "distribution.pieces",
     "algo.keep_last_step",
+    "algo.non_finite",
 )

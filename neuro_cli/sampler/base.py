@@ -10,7 +10,7 @@ eps_i = sign_i * noise[direction_i]; with ``antithetic`` members 2j and 2j + 1 a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -187,6 +187,26 @@ class Sampler(BaseSampler):
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
     ) -> None:
         """Write base + scale * noise to ``plus`` and base - scale * noise to ``minus``, all (M,); scale (1,) or (M,)."""
+
+    def place(
+        self,
+        base: Tensor,
+        scale: Tensor,
+        transform: Callable[[Tensor], Tensor] | None,
+        generation: int,
+        direction: int,
+        plus: Tensor | None,
+        minus: Tensor | None,
+    ) -> None:
+        """:meth:`perturb` with a linear ``transform`` of the noise (M,), None: the noise itself."""
+        if transform is None:
+            self.perturb(base, scale, generation, direction, plus, minus)
+            return
+        step = scale * transform(self.explicit(generation, direction))
+        if plus is not None:
+            torch.add(base, step, out=plus)
+        if minus is not None:
+            torch.sub(base, step, out=minus)
 
     @abstractmethod
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:

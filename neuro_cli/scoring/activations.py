@@ -109,12 +109,12 @@ class ActivationScorer(Scorer):
         sides = sampler.passes
         each = sides * sampler.rewards  # members of a draw of a group
         first, last = members.start // each, (members.stop - 1) // each
-        sigma = float(proposal.scale)
+        sigmas = [self._sigma_of(layer, proposal) for layer in clean.layers]
 
         def run(unit: tuple[int, int]) -> None:
             block, group = unit
             low, high = block * self._block, min((block + 1) * self._block, sampler.draws)
-            made = self._scored(clean, low, high, group, sigma)
+            made = self._scored(clean, low, high, group, sigmas)
             for draw, rows in zip(range(low, high), made, strict=True):
                 start = (draw * sampler.groups + group) * each
                 a, b = max(start, members.start), min(start + each, members.stop)
@@ -125,14 +125,24 @@ class ActivationScorer(Scorer):
         self.settings.threads.map(run, sorted(pairs))
         return out
 
-    def _scored(self, clean: _Pass, low: int, high: int, group: int, sigma: float) -> np.ndarray:
+    def _sigma_of(self, layer: NoisyLayer, proposal: Proposal) -> float:
+        """Sigma of a layer's noise. Raises ConfigError where its parameters have several: their noise is one."""
+        if proposal.layers is None:
+            return proposal.sigma
+        factors = {proposal.layers.factors[place.name]: place.name for place in layer.places}
+        if len(factors) > 1:
+            allowed = f"sampler=activation has one noise for {' and '.join(factors.values())}: give them one sigma"
+            raise ConfigError("algo.layers", "{..}", allowed)
+        return proposal.sigma * next(iter(factors))
+
+    def _scored(self, clean: _Pass, low: int, high: int, group: int, sigmas: list[float]) -> np.ndarray:
         """Differences (draws, R S, C) of the draws [low, high) of a group, sides of a draw side by side."""
         settings, sampler = self.settings, self._sampler
         begun = time.perf_counter()
         deltas = {}
         for number in sampler.layers_in(group):
             noise = sampler.numbers(clean.generation, number, low, high)
-            delta = clean.layers[number].delta(noise, sigma)
+            delta = clean.layers[number].delta(noise, sigmas[number])
             deltas[number] = torch.stack([delta, -delta], 1).flatten(0, 1) if sampler.antithetic else delta
         drawn = time.perf_counter()
         module = self._modules.get()

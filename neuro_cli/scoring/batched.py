@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.rows import MemberBatch
+from neuro_cli.sampler.base import Perturbation
+from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.trial import chosen_way, repeated
@@ -73,8 +75,10 @@ class BatchedScorer(Scorer):
         """Reason for which the proposal cannot be scored so, or None."""
         if len(proposal.bases) > 1 or proposal.frozen:
             return "the members have different parents"
-        if proposal.scale.numel() > 1:
+        if proposal.scale.numel() > 1 and proposal.layers is None:
             return "every parameter has a step size of its own"
+        if proposal.transform is not None:
+            return "the noise of a member is transformed as a whole"
         return None
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
@@ -93,7 +97,6 @@ class BatchedScorer(Scorer):
             self._centre.ready()
             sampler.prepare(generation, range(first, last + 1))
         shared = None if settings.per_example else self.task.batch(generation, 0, self.examples)
-        sigma = float(proposal.scale)
 
         def bounds(chunk: int) -> tuple[int, int]:
             return chunk * self._length, min((chunk + 1) * self._length, sampler.directions)
@@ -107,21 +110,23 @@ class BatchedScorer(Scorer):
 
         chunks = range(first // self._length, last // self._length + 1)
         if settings.device.type == "cpu":
-            settings.threads.map(lambda n: keep(n, self._chunk(generation, *bounds(n), sigma, shared).numpy()), chunks)
+            settings.threads.map(lambda n: keep(n, self._chunk(generation, *bounds(n), proposal, shared).numpy()), chunks)
             return out
         # a device works on one chunk while the next one is put together: nothing waits for it before all are under way
-        made = [self._chunk(generation, *bounds(chunk), sigma, shared) for chunk in chunks]
+        made = [self._chunk(generation, *bounds(chunk), proposal, shared) for chunk in chunks]
         with settings.clock.phase("forward"):
             for chunk, sums in zip(chunks, made, strict=True):
                 keep(chunk, sums.cpu().numpy())
         return out
 
-    def _chunk(self, generation: int, low: int, high: int, sigma: float, shared: Batch | None) -> Tensor:
+    def _chunk(self, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
         """Sums (S, D, C) of directions [low, high)."""
         start = time.perf_counter()
-        settings = self.settings
+        settings, sigma = self.settings, proposal.sigma
         rows = MemberBatch([sigma, -sigma][: self._sides], high - low, self.examples)
-        perturbation = settings.parameter_sampler.perturbation(generation, low, rows, settings.precision)
+        perturbation: Perturbation = settings.parameter_sampler.perturbation(generation, low, rows, settings.precision)
+        if proposal.layers is not None:
+            perturbation = LayerScaled(perturbation, proposal.layers.factors)
         drawn = time.perf_counter()
         batch = (shared or self.task.batch(generation, low * self.examples, high * self.examples)).to(settings.precision)
         times = rows.count // len(batch.targets)

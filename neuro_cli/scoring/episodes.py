@@ -117,7 +117,9 @@ class EpisodeScorer(Scorer):
                 flats[job.frozen - members.start].copy_(base)
                 return
             sides: dict[str, Any] = {"plus": row(job.unit.plus), "minus": row(job.unit.minus)}
-            self.settings.parameter_sampler.perturb(base, proposal.scale, generation, job.unit.direction, **sides)
+            self.settings.parameter_sampler.place(
+                base, proposal.scale, proposal.transform, generation, job.unit.direction, **sides
+            )
 
         self.settings.threads.map(write, jobs_of(units, proposal))
         return flats

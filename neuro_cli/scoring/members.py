@@ -83,21 +83,22 @@ class MemberScorer(Scorer):
         """The job's members and their modules, perturbed."""
         start = time.perf_counter()
         sampler, plus, minus = self.settings.parameter_sampler, job.unit.plus, job.unit.minus
-        base, scale, direction = proposal.bases[job.parent], proposal.scale, job.unit.direction
+        base, direction = proposal.bases[job.parent], job.unit.direction
+        scale, transform = proposal.scale, proposal.transform
         if job.frozen is not None:
             slot.plus.flat.copy_(base)
             taken = [(job.frozen, slot.plus.ready())]
         elif plus is not None and minus is not None:
             # one draw of the noise for both halves; made on the first pair, for members without pairs need no second module
             slot.minus = slot.minus or self.settings.candidate(self._blocked)
-            sampler.perturb(base, scale, generation, direction, slot.plus.flat, slot.minus.flat)
+            sampler.place(base, scale, transform, generation, direction, slot.plus.flat, slot.minus.flat)
             taken = [(plus, slot.plus.ready()), (minus, slot.minus.ready())]
         elif plus is not None:
-            sampler.perturb(base, scale, generation, direction, slot.plus.flat, None)
+            sampler.place(base, scale, transform, generation, direction, slot.plus.flat, None)
             taken = [(plus, slot.plus.ready())]
         else:
             assert minus is not None
-            sampler.perturb(base, scale, generation, direction, None, slot.plus.flat)
+            sampler.place(base, scale, transform, generation, direction, None, slot.plus.flat)
             taken = [(minus, slot.plus.ready())]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken

@@ -108,13 +108,15 @@ def test_a_sweep_is_checked_for_all_its_options_before_the_first_job(tmp_path):
         text = one_line(neuro_inside("train", "-m", f"algo={options}", "algo.sigma=0.1", cwd=tmp_path))
         assert text.startswith("algo.sigma=0.1: no such key; ")
     text = one_line(neuro_inside("train", "-m", "algo=glob(nothing*)", cwd=tmp_path))
-    options = "ars, ensemble, forward_gradient, genetic, openai_es, pgpe, sep_cma_es, sgd, snes"
+    options = "ars, cr_fm_nes, ensemble, forward_gradient, genetic, openai_es, pgpe, sep_cma_es, sgd, snes, xnes"
     assert text == f"algo=glob(nothing*): matches no option; valid are {options}"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_sweep_by_pattern(tmp_path):
-    done = neuro_inside("train", "-m", *SMALL, "+algo=glob(*es)", "++algo.sigma=0.02", "hydra.sweep.dir=s", cwd=tmp_path)
+    done = neuro_inside(
+        "train", "-m", *SMALL, "+algo=glob(*es,exclude=[cr*,x*])", "++algo.sigma=0.02", "hydra.sweep.dir=s", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     targets = {path.parent.parent.name: path.read_text() for path in (tmp_path / "s").glob("*/.hydra/config.yaml")}
     assert {job: "SNES" in text for job, text in targets.items()} == {"0": False, "1": False, "2": True}  # the second: sep_cma_es

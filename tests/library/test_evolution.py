@@ -22,7 +22,7 @@ from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build, make_model
 from neuro_cli.runner.options import Options
 
-ALGOS = ("ars", "genetic", "openai_es", "pgpe", "sep_cma_es", "snes")
+ALGOS = ("ars", "cr_fm_nes", "genetic", "openai_es", "pgpe", "sep_cma_es", "snes")
 
 
 @pytest.fixture
@@ -334,7 +334,7 @@ def test_ranks_on_unlike_examples_are_refused(examples):
         ({"sampler": "sgn_flip"}, "sampler=sgn_flip: no such option; did you mean sign_flip"),
         ({"sampler": neuro.algo.SNES}, "must make a neuro_cli.sampler.base.Sampler"),
         ({"algo": "sgd"}, "must make a neuro_cli.algo.base.PopulationAlgorithm, not SGD"),
-        ({"algo": "snes", "lr": 0.1}, "lr=0.1: algo=snes has none; valid are learning_rate, "),
+        ({"algo": "snes", "lr": 0.1}, "lr=0.1: algo=snes has none; valid are layers, learning_rate, "),
         ({"sigma": -1.0}, "algo.sigma=-1.0: must be a number > 0"),
         ({"population": 7}, "population=7: antithetic pairs need an even population"),
         ({"distribution": "logits_tree"}, "must make a neuro_cli.distribution.base.Distribution"),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuro_cli.algo.base import Proposal
-from neuro_cli.distribution.base import refuse_nan
+from neuro_cli.distribution.finite import refuse_nan
 from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.training.model import first_member, local_iterations, moved_by, steps_of, stride
 from neuro_cli.runner.build import Parts

@@ -1,0 +1,194 @@
+"""CR-FM-NES: natural evolution strategy with a covariance D (I + v v^T) D, linear in the parameters.
+
+Nomura, Ono, "Fast moving natural evolution strategy for high-dimensional problems", CEC 2022, arXiv:2201.11422, algorithm 1,
+without its way with constraints; the natural gradient by v and D is that of Akimoto, Auger, Hansen, "Comparison-based natural
+gradient optimization in high dimension", GECCO 2014. Members are m + sigma D y with y = z + (sqrt(1 + |v|**2) - 1) <z, u> u,
+u = v / |v|. The sums over members of y that the equations need follow from three of the noise z itself.
+
+Legend: P members, n parameters; w weights of members, with sum 0.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.core.checks import number
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.seeds import numbers_of
+
+FIRST_DIRECTION = 0xF3  # address of the initial v
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over members of w z, w <z, u> z and w (z**2 - 1), each (n,), and of w <z, u> and w <z, u>**2."""
+
+    first: Tensor
+    along: Tensor
+    second: Tensor
+    product: float
+    square: float
+
+
+class CRFMNES(PopulationAlgorithm):
+    """Moves the centre by ranks, or while its path is long by ranks and lengths of noise; sigma, D and v follow.
+
+    ``sigma`` > 0: initial step size. Members are in mirrored pairs, at least two of them; n >= 5. Raises ConfigError.
+    """
+
+    needs_pairs = True
+    sums_add_up = False  # squares of noise become variances, which a late correction would make negative
+
+    def __init__(self, sigma: float = 0.05, non_finite: str = "raise") -> None:
+        self.non_finite = non_finite_of(non_finite)
+        self.sigma = number("algo.sigma", sigma, above=0.0)
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        if population < 4:
+            raise ConfigError("population", population, "algo=cr_fm_nes compares members of two pairs: at least 4")
+        if layout.size < 5:
+            raise ConfigError("model", f"{layout.size} parameters", "algo=cr_fm_nes has no rate for fewer than 5")
+        n = layout.size
+        self._centre, self._size = centre.clone(), self.sigma
+        first = numbers_of(seed, FIRST_DIRECTION).standard_normal(n) / math.sqrt(n)
+        self._v = torch.from_numpy(first).to(centre.device)
+        self._d, self._path, self._step_path = (make(self._v) for make in (torch.ones_like, torch.zeros_like, torch.zeros_like))
+        self._lengths, self._products = np.zeros(population), np.zeros(population)
+        self._constants(n, population)
+
+    def _constants(self, n: int, population: int) -> None:
+        ranked = np.maximum(0.0, math.log(population / 2 + 1) - np.log(np.arange(1, population + 1)))
+        self._ranked = ranked  # before the mean is taken off
+        shares = ranked / ranked.sum()
+        self._mass = 1 / float((shares**2).sum())
+        self._step_rate = (self._mass + 2) / (n + self._mass + 5)
+        self._path_rate = (4 + self._mass / n) / (n + 4 + 2 * self._mass / n)
+        self._rank_one = 2 / ((n + 1.3) ** 2 + self._mass) * (n - 5) / 6
+        self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected, of a normal vector
+        self._by_length = _inverse_of_h(n) * min(1.0, math.sqrt(population / n))
+        self._form_rate = math.tanh((min(0.02 * population, 3 * math.log(n)) + 5) / (0.23 * n + 25))
+        stagnates = math.tanh((0.024 * population + 0.7 * n + 20) / (n + 12))
+        converges = 2 * math.tanh((0.025 * population + 0.75 * n + 10) / (n + 4))
+        self._size_rates = {"moves": 1.0, "stagnates": stagnates, "converges": converges}
+
+    @property
+    def centre(self) -> Tensor:
+        return self._centre
+
+    def sigma_at(self, generation: int) -> float:
+        return float((self._size * self._d * (1 + self._v.square()).sqrt()).mean().float())
+
+    @property
+    def needs_parameters(self) -> str | None:
+        return "learns a covariance from the squares of its noise"
+
+    def can_shape_parts(self) -> bool:
+        return False  # ranks and lengths are those of the whole population
+
+    @property
+    def probe(self) -> Tensor | None:
+        return self._v / self._v.norm()
+
+    def probed(self, lengths: np.ndarray, products: np.ndarray) -> None:
+        self._lengths, self._products = lengths, products
+
+    def ask(self, generation: int) -> Proposal:
+        along, more = self.probe, math.sqrt(1 + float(self._v.square().sum())) - 1
+        assert along is not None
+
+        def stretched(noise: Tensor) -> Tensor:
+            exact = noise.double()
+            return exact.add_(along, alpha=more * float((exact * along).sum())).to(noise.dtype)
+
+        return Proposal(self._centre[None], None, (self._size * self._d).float(), transform=stretched)
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        order = np.argsort(-fitness, kind="stable")
+        by_rank, by_length = np.zeros(len(fitness)), np.zeros(len(fitness))
+        by_rank[order] = self._ranked
+        by_length[order] = self._ranked * np.exp(self._by_length * (self._lengths - self._lengths.max())[order])
+        self._weights = [weights / weights.sum() - 1 / len(fitness) for weights in (by_rank, by_length)]
+        rows = [part for w in self._weights for part in (w, w * self._products, w)]
+        return Combination(np.stack(rows), (1, 1, 2) * 2)
+
+    def tell(self, generation: int, sums: Tensor) -> None:
+        sums = sums.double()
+        rate = self._step_rate
+        self._step_path.mul_(1 - rate).add_(sums[0], alpha=math.sqrt(rate * (2 - rate) * self._mass))
+        length = float(self._step_path.norm())
+        phase = "moves" if length >= self._length else "stagnates" if length >= 0.1 * self._length else "converges"
+        moves = phase == "moves"
+        weights, rows = self._weights[moves], sums[3 * moves : 3 * moves + 3]
+        product, square = float(weights @ self._products), float(weights @ self._products**2)
+        self._learn(Moments(rows[0], rows[1], rows[2], product, square))
+        self._size *= math.exp(self._size_rates[phase] / 2 * float(rows[2].mean()))
+
+    def _learn(self, z: Moments) -> None:
+        """Move the centre, the path, v and D; the path counts as one more member."""
+        squared = float(self._v.square().sum())
+        norm, stretch = math.sqrt(squared), math.sqrt(1 + squared)
+        u, more = self._v / norm, stretch - 1
+        step = self._d * (z.first + more * z.product * u)  # the sum of w D y
+        self._centre.add_((self._size * step).float())
+        self._path.mul_(1 - self._path_rate).add_(step, alpha=math.sqrt(self._path_rate * (2 - self._path_rate) * self._mass))
+        own, one = self._path / self._d, self._rank_one
+        inner = float((u * own).sum())
+        # sums of w y**2, w <y, u> y and w <y, u>**2, with the path as one more
+        squares = self._form_rate * (z.second + 2 * more * u * z.along + more**2 * z.square * u.square()) + one * own.square()
+        crossed = self._form_rate * stretch * (z.along + more * z.square * u) + one * inner * own
+        inner_square = self._form_rate * stretch**2 * z.square + one * inner**2
+        by_v, by_d = _natural(u, squared, squares, crossed, inner_square, one)
+        self._v = self._v + by_v / norm
+        self._d = self._d + by_d * self._d
+        # a determinant of 1: what is common to all parameters is sigma's
+        log_root = self._d.log().mean() + math.log1p(float(self._v.square().sum())) / (2 * len(u))
+        self._d = self._d / log_root.exp()
+
+    def state(self) -> State:
+        tensors = {"centre": self._centre, "v": self._v, "d": self._d, "path": self._path, "step_path": self._step_path}
+        return State({name: tensor.clone() for name, tensor in tensors.items()}, {"sigma": self._size})
+
+    def restore(self, state: State) -> None:
+        kept = state.tensors
+        self._centre.copy_(kept["centre"])
+        self._v, self._d = kept["v"].clone(), kept["d"].clone()
+        self._path, self._step_path = kept["path"].clone(), kept["step_path"].clone()
+        self._size = float(state.scalars["sigma"])
+
+
+def _natural(
+    u: Tensor, squared: float, squares: Tensor, crossed: Tensor, inner_square: float, total: float
+) -> tuple[Tensor, Tensor]:
+    """Natural gradients by v (without 1 / |v|) and by log D, from sums over weighted y: Akimoto et al. 2014, theorem 3.
+
+    ``squared``: |v|**2; ``squares``, ``crossed``: of y**2, <y, u> y; ``inner_square``: of <y, u>**2; ``total``: of the weights.
+    """
+    gamma, uu = 1 + squared, u.square()
+    bound = math.sqrt(squared**2 + (2 * gamma - math.sqrt(gamma)) / float(uu.max())) / (2 + squared)
+    alpha = min(1.0, bound)
+    b = -(1 - alpha**2) * squared**2 / gamma + 2 * alpha**2
+    inverse = 1 / (2 - (b + 2 * alpha**2) * uu)
+    t = crossed - u * (inner_square + gamma * total) / 2
+    s = squares - squared / gamma * u * crossed - total
+    s = s - alpha / gamma * ((2 + squared) * t * u - squared * uu * float((u * t).sum()))
+    weighted = inverse * uu
+    s = s * inverse - b / (1 + b * float((uu * weighted).sum())) * weighted * float((weighted * s).sum())
+    t = t - alpha * ((2 + squared) * s * u - u * float((uu * s).sum()))
+    return t, s
+
+
+def _inverse_of_h(n: int) -> float:
+    """Solution a of (1 + a**2) exp(a**2 / 2) / 0.24 - 10 = n, by Newton's method."""
+    a = 1.0
+    for _ in range(200):
+        grown = math.exp(a * a / 2) / 0.24
+        step = ((1 + a * a) * grown - 10 - n) / (a * grown * (3 + a * a))
+        a -= 0.5 * step
+        if abs(step) < 1e-14:
+            break
+    return a

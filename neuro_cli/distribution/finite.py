@@ -1,0 +1,48 @@
+"""Scores that are no finite numbers: refused, or the fitnesses of members that come last.
+
+Legend: n members, C score columns.
+"""
+
+import numpy as np
+
+from neuro_cli.algo.base import WORST
+from neuro_cli.core.errors import CandidateError
+
+
+def refuse_nan(scores: np.ndarray, generation: int) -> None:
+    """Raise CandidateError naming the first member of ``scores`` (n, C) with one that is not finite."""
+    bad = first_bad(scores)
+    if bad is not None:
+        raise candidate_error(bad[0], generation, bad[1])
+
+
+def first_bad(scores: np.ndarray) -> tuple[int, float] | None:
+    """(row, value) of the first score in (n, C) that is not finite: accuracy stays finite where the loss does not."""
+    rows, columns = np.nonzero(~np.isfinite(scores))
+    return (int(rows[0]), float(scores[rows[0], columns[0]])) if len(rows) else None
+
+
+def candidate_error(member: int, generation: int, fitness: float) -> CandidateError:
+    return CandidateError(
+        f"fitness of member {member} in generation {generation + 1} is {fitness}: "
+        "lower algo.sigma or the learning rate, or look at the model's output"
+    )
+
+
+def finite_members(scores: np.ndarray, generation: int, non_finite: str) -> np.ndarray:
+    """Mask (n,) of the members with finite scores (n, C). ``non_finite``: raise | worst.
+
+    Raises CandidateError for a member without where that is asked for, and where no member has any.
+    """
+    finite: np.ndarray = np.isfinite(scores).all(axis=1)
+    if non_finite != WORST or not finite.any():
+        refuse_nan(scores, generation)
+    return finite
+
+
+def ranked_last(fitness: np.ndarray, finite: np.ndarray, least: float) -> np.ndarray:
+    """Fitnesses (n,) float64, all others than the ``finite`` ones just below ``least``, the lowest of those.
+
+    Ranks put them last; shapings by value see no number that a finite member could not have had.
+    """
+    return np.where(finite, fitness, np.nextafter(least, -np.inf))

@@ -1,0 +1,195 @@
+"""Step sizes and learning rates of single parameters (``algo.layers``): definitions, many members in one pass, ranks, resume."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from configs import SAMPLERS, composed, reuses_noise, sampler_of
+from thread_ranks import on_ranks
+from torch import nn
+
+from neuro_cli import Evolution
+from neuro_cli.algo.base import PopulationAlgorithm
+from neuro_cli.algo.clipup import ClipUp
+from neuro_cli.algo.layers import RATE, Layers
+from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.optimizer import CentreOptimizer
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.schedule import CONSTANT
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.library.named import option
+from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
+
+FACTORS = {"*.weight": {"sigma": 2.0, "lr": 0.5}, "2.*": {"lr": 3.0}, "0.bias": {"sigma": 0.25}}
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def started(layers: dict) -> Layers:
+    made = Layers(layers)
+    made.start(ParameterLayout(network()))
+    return made
+
+
+def by_name(flat: torch.Tensor) -> dict[str, float]:
+    """The one value of each parameter."""
+    places = ParameterLayout(network()).places
+    return {place.name: flat[place.start : place.stop].unique().item() for place in places}
+
+
+def test_the_last_pattern_that_fits_counts_for_each_of_the_two():
+    layers = started(FACTORS)
+    assert by_name(layers.spread(torch.device("cpu"))) == {"0.weight": 2.0, "0.bias": 0.25, "2.weight": 2.0, "2.bias": 1.0}
+    assert by_name(layers.spread(torch.device("cpu"), RATE)) == {"0.weight": 0.5, "0.bias": 1.0, "2.weight": 3.0, "2.bias": 3.0}
+    assert layers.mean_sigma == pytest.approx((12 * 2 + 4 * 0.25 + 8 * 2 + 2) / 26)
+
+
+def test_without_factors_nothing_is_made():
+    layers = started({})
+    assert layers.spread(torch.device("cpu")) is None
+    assert layers.rates is None
+    assert layers.mean_sigma == 1.0
+    assert layers.around(torch.zeros(26), 0.5).layers is None
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (
+            {"1.*": {"lr": 2}},
+            r"algo\.layers\.1\.\*=\{'lr': 2\.0\}: it fits no parameter; the network has 0\.weight, 0\.bias",
+        ),
+        ({"*": {"rate": 2}}, r"algo\.layers\.\*\.rate=2: must be sigma or lr"),
+        ({"*": {"sigma": 0}}, r"algo\.layers\.\*\.sigma=0: must be a number > 0"),
+        ({"*": {"lr": -1}}, r"algo\.layers\.\*\.lr=-1: must be a number >= 0"),
+        ({"*": 3}, r"algo\.layers\.\*=3: must be \{sigma: FACTOR, lr: FACTOR\}"),
+        ({"*": {}}, r"algo\.layers\.\*=\{\}: must be"),
+        ([1], r"algo\.layers=\[1\]: must be a mapping"),
+    ],
+)
+def test_bad_factors_name_the_key(layers, message):
+    with pytest.raises(ConfigError, match=message):
+        started(layers)
+
+
+def test_a_step_is_the_published_one_with_factors():
+    """g = 1/(P sigma_j) sum u_i eps_ij for parameter j of step size sigma_j, and a learning rate of its own."""
+    population, sigma, rate = 6, 0.2, 0.5
+    algo = OpenAIES(sigma, partial(torch.optim.SGD, lr=rate), "raw", layers=FACTORS)
+    layout = ParameterLayout(network())
+    start = layout.flatten(network())
+    algo.start(start, layout, population, 3)
+    noise = np.random.default_rng(0).standard_normal((population, 26))
+    fitness = np.arange(6.0) ** 2
+    scale, rates = (started(FACTORS).spread(torch.device("cpu"), kind).double().numpy() for kind in ("sigma", RATE))
+    np.testing.assert_allclose(algo.ask(0).scale, sigma * scale, rtol=1e-6)
+    algo.tell(0, torch.from_numpy(algo.combination(0, fitness).weights @ noise).float())
+    expected = start.double().numpy() + rate * rates * (fitness @ noise) / (population * sigma * scale)
+    np.testing.assert_allclose(algo.centre.numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop])
+def test_rates_are_groups_of_the_optimizer_also_after_a_restore(kind):
+    module = network()
+    layout, factors = ParameterLayout(module), started(FACTORS).rates
+    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+    theirs = kind([{"params": [p], "lr": 0.1 * f} for p, f in zip(module.parameters(), factors, strict=True)], lr=0.1, **options)
+    ours = CentreOptimizer(partial(kind, lr=0.1, **options), CONSTANT, layout.flatten(module), layout, factors)
+    for generation in range(6):
+        gradient = torch.sin(torch.arange(layout.size) * (generation + 1.0))
+        for parameter, view in zip(module.parameters(), layout.views(-gradient), strict=True):
+            parameter.grad = view.clone()
+        theirs.step()
+        if generation == 3:
+            state = ours.state()
+            ours = CentreOptimizer(partial(kind, lr=0.1, **options), CONSTANT, torch.zeros(layout.size), layout, factors)
+            ours.restore(state)
+        ours.ascend(generation, gradient.clone())
+    torch.testing.assert_close(ours.centre, layout.flatten(module), rtol=1e-5, atol=1e-6)
+    assert ours.rate_at(0) == 0.1
+
+
+def test_clipup_takes_all_groups_for_one_step():
+    first, second, still = (nn.Parameter(torch.zeros(2)) for _ in range(3))
+    optimizer = ClipUp([{"params": [first]}, {"params": [second], "lr": 0.5}, {"params": [still], "lr": 0.0}], lr=1.0)
+    for _ in range(5):
+        before = [p.detach().clone() for p in (first, second)]
+        for parameter in (first, second, still):
+            parameter.grad = torch.tensor([-3.0, -4.0])
+        optimizer.step()
+    step, half = (p.detach() - b for p, b in zip((first, second), before, strict=True))
+    torch.testing.assert_close(step, 2 * half)
+    assert float((step.square().sum() + (2 * half).square().sum()).sqrt()) == pytest.approx(2.0, rel=1e-6)  # the limit
+    assert not still.any()
+
+
+PLAIN = ("population=24", "batch_size=24", "layout=per_example", "model=MNIST_10K", "threads=1", "algo.sigma=0.05")
+OF_LAYERS = "algo.layers={features.*:{sigma:3},*.bias:{sigma:0.5,lr:2}}"
+
+
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if reuses_noise(name)])
+def test_many_members_in_one_pass_are_scored_as_single_ones(sampler, monkeypatch):
+    def scores() -> np.ndarray:
+        parts = build(Options(composed(*PLAIN, *sampler_of(sampler), OF_LAYERS)), SingleProcess())
+        return parts.distribution.job.scorer.scores(parts.algo.ask(2), 2, range(24))
+
+    together = scores()
+    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
+    np.testing.assert_allclose(together, scores(), rtol=1e-4, atol=1e-4)
+    assert len(np.unique(together[:, -1])) > 12
+
+
+class Mixed(nn.Module):
+    """Attention and an embedding of its own values: the mapped pass, not layers that are known by name."""
+
+    input_shape = (1, 28, 28)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines, self.places = nn.Linear(28, 8), nn.Parameter(0.1 * torch.randn(28, 8))
+        self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = self.lines(images.squeeze(1)) + self.places
+        return self.head((x + self.attention(x, x, x, need_weights=False)[0]).mean(1))
+
+
+def test_a_mapped_pass_scores_members_as_single_ones(monkeypatch):
+    def scores() -> np.ndarray:
+        config = composed(
+            *PLAIN, "sampler=low_rank", "algo.layers={attention.*:{sigma:3},places:{sigma:0.1},head.bias:{sigma:4}}"
+        )
+        config["model"] = {"_target_": f"{__name__}.Mixed"}
+        parts = build(Options(config), SingleProcess())
+        return parts.distribution.job.scorer.scores(parts.algo.ask(2), 2, range(24))
+
+    together = scores()
+    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
+    np.testing.assert_allclose(together, scores(), rtol=1e-4, atol=1e-4)
+
+
+def centre_of(world, algo: str, method: str) -> np.ndarray:
+    made = option("algo", algo, PopulationAlgorithm, 3, {"layers": FACTORS})
+    inputs = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
+    with Evolution(network(), algo=made, distribution=method, population=10, world=world, threads=1) as es:
+        for _ in range(3):
+            es.step(lambda member, x, y: -((member(x) - y) ** 2).sum(1), inputs, inputs[:, :2])
+        return es.centre.numpy()
+
+
+@pytest.mark.parametrize("algo", ["openai_es", "snes", "pgpe", "ars"])
+def test_any_number_of_ranks_gives_the_same_bits(algo):
+    [whole] = on_ranks(1, partial(centre_of, algo=algo, method="replicated"))
+    start = ParameterLayout(network()).flatten(network()).numpy()
+    assert np.isfinite(whole).all()
+    assert not np.array_equal(whole, start)
+    for method in ("replicated", "chromosome_updates"):
+        assert all(np.array_equal(centre, whole) for centre in on_ranks(3, partial(centre_of, algo=algo, method=method)))
+    for centre in on_ranks(3, partial(centre_of, algo=algo, method="semi_updates")):
+        np.testing.assert_allclose(centre, whole, rtol=1e-5, atol=1e-6)

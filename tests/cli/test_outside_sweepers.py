@@ -8,7 +8,7 @@ import pytest
 import yaml
 from inside import Done, neuro_inside, one_line
 
-from neuro_cli.cli.overrides import OUTSIDE
+from neuro_cli.cli.overrides import IN_EXTRA
 
 SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "evaluate.every=1")
 OPTUNA = ("hydra/sweeper=optuna", "hydra.sweeper.sampler.seed=1", "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=4")
@@ -61,10 +61,9 @@ def test_jobs_of_joblib_leave_the_table_of_jobs_one_after_another(tmp_path):
     assert [[row[name] for name in same] for row in beside] == [[row[name] for name in same] for row in alone]
 
 
-@pytest.mark.parametrize("plugin", OUTSIDE)
-def test_without_its_package_a_line_names_the_extra(plugin, tmp_path):
-    group, _, option = plugin.rpartition("/")
-    if importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{group.rpartition('/')[2]}"):
+@pytest.mark.parametrize(("kind", "option"), [(kind, option) for kind, options in IN_EXTRA.items() for option in options])
+def test_without_its_package_a_line_names_the_extra(kind, option, tmp_path):
+    if importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{kind}"):
         pytest.skip("the package is here")
-    told = one_line(neuro_inside("train", "-m", f"{group}={option}", "seed=1,2", cwd=tmp_path))
-    assert told == f"{group}={option}: is not installed: pip install '.[sweep]'"
+    told = one_line(neuro_inside("train", "-m", f"hydra/{kind}={option}", "seed=1,2", cwd=tmp_path))
+    assert told == f"hydra/{kind}={option}: is not installed: pip install '.[sweep]'"

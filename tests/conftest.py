@@ -64,8 +64,9 @@ def _no_users_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _composed_once() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def kept_choices() -> Iterator[None]:
+    """Compose each choice of options once in a file of tests that only check commands."""
     from composing import composed_once  # late: not every test needs Hydra
 
     with composed_once():

@@ -43,6 +43,15 @@ def defaults_of(verb: str) -> dict[str, str | None]:
     return found
 
 
+def sections_of(verb: str) -> set[str]:
+    """Keys of a verb's own file, and of the files in its defaults list, that have keys below them."""
+    file = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{verb}.yaml"))
+    assert isinstance(file, dict)
+    found = {str(key) for key, value in file.items() if isinstance(value, dict)}
+    named = [entry for entry in file.get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
+    return found.union(*map(sections_of, named))
+
+
 def groups_help(verb: str) -> str:
     """Help with one line per group of a verb, and the options that Hydra finds, those in the user's --config-dir too."""
     hydra = GlobalHydra.instance().hydra

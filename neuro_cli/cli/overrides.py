@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.config_tree import ConfigTree, tree_of
-from neuro_cli.cli.groups import TABLES, defaults_of, groups, groups_of, options_in, several_of
+from neuro_cli.cli.groups import TABLES, defaults_of, groups, groups_of, options_in, sections_of, several_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.install import install
 from neuro_cli.launch import slurm, slurm_sweep
@@ -119,6 +119,10 @@ def _at_once(
     texts = [str(o.input_line) if o.key_or_group in tree.own_groups else _bare(o) for o in overrides]
     if flags or not all(_is_plain(override, known) for override in overrides):
         return texts, None
+    single = {o.key_or_group for o in overrides if "." not in o.key_or_group} - known.keys()
+    if single and not single.isdisjoint(sections_of(tree.name)):
+        return texts, None  # a value in place of keys
+    _choices(overrides, known)  # refuses what is no option
     try:
         with tree.loaded():
             return texts, compose(tree.name, [*first, *texts], return_hydra_config=True)
@@ -128,7 +132,7 @@ def _at_once(
 
 def _is_plain(override: Override, known: dict[str, list[str]]) -> bool:
     key = override.key_or_group
-    if _sweeps(override) or override.is_delete() or "@" in str(override.input_line).partition("=")[0]:
+    if not key or _sweeps(override) or override.is_delete() or "@" in str(override.input_line).partition("=")[0]:
         return False
     if key in known:
         return True
@@ -300,6 +304,8 @@ def _compose(tree: ConfigTree, overrides: list[str]) -> DictConfig:
             raise ConfigError(found[1], value, f"neuro {tree.name} has no such group; it has {_named(tree.name)}") from error
         if found := re.match(r"In 'hydra/config': Could not find 'hydra/(launcher|sweeper)/(\w+)'", str(error)):
             raise _no_plugin(found[1], found[2], str(error)) from error
+        if str(error).startswith("Cannot find primary config"):
+            raise UserError(f"--config-name {tree.name}: there is no {tree.name}.yaml among neuro's configs or yours") from error
         # where Hydra has looked takes lines, and tells a user of neuro nothing
         raise UserError(" ".join(str(error).partition("Config search path")[0].split())) from error
 

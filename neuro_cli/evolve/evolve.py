@@ -57,8 +57,6 @@ def check(config: dict[str, Any]) -> None:
             raise ConfigError("cluster.join", cluster["join"], "must be HOST:PORT")
         if cluster["force_new"]:
             raise ConfigError("cluster.force_new", True, "a new cluster joins none: leave cluster.join null")
-    if cluster["from_run"] is not None and not Path(str(cluster["from_run"]), ".hydra").is_dir():
-        raise ConfigError("cluster.from_run", cluster["from_run"], "no run of neuro evolve is there")
     if cluster["from_run"] is not None and cluster["join"] is None and not cluster["force_new"]:
         allowed = "its cluster may live on: join it, or found a new one of what this peer had by cluster.force_new=true"
         raise ConfigError("cluster.from_run", cluster["from_run"], allowed)

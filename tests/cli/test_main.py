@@ -188,9 +188,11 @@ def test_help_costs_no_torch_and_a_rank_no_matplotlib():
     assert subprocess.run([sys.executable, "-c", STARTING], cwd=Path(__file__).parent).returncode == 0
 
 
-@pytest.mark.parametrize(("mode", "run"), [((), "run"), (("hydra.mode=MULTIRUN", "hydra.sweep.dir=sweep"), "sweep/0")])
-def test_hydra_composes_once_and_takes_the_mode_that_was_typed(tmp_path, monkeypatch, mode, run):
-    """Beside the composition that checks the arguments; one of a job of a sweep is its own."""
+@pytest.mark.parametrize(
+    ("mode", "run", "times"), [((), "run", 1), (("hydra.mode=MULTIRUN", "hydra.sweep.dir=sweep"), "sweep/0", 2)]
+)
+def test_hydra_composes_once_and_takes_the_mode_that_was_typed(tmp_path, monkeypatch, mode, run, times):
+    """The composition that checks the arguments is that of the run; one of a job of a sweep is its own."""
     composed, compose = [], Hydra.compose_config
 
     def counted(self, *arguments, **named):
@@ -202,7 +204,7 @@ def test_hydra_composes_once_and_takes_the_mode_that_was_typed(tmp_path, monkeyp
     done = neuro_inside("train", *setting, *mode, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / run / "summary.json").exists()
-    assert len(composed) == 2
+    assert len(composed) == times
 
 
 def test_help_of_a_verb_and_the_version_wherever_it_is_asked_for(tmp_path):

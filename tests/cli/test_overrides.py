@@ -48,7 +48,7 @@ def test_an_existing_key_takes_a_plus_and_a_new_dotted_one_keeps_it():
     [
         (["+alg=snes"], r"\+alg=snes: no such group or key; did you mean algo\?"),
         (["algorithm=snes"], r"algorithm=snes: no such key; did you mean algo\?"),
-        (["algo=sness"], r"algo=sness: no such option; did you mean snes\?"),
+        (["algo=sness"], r"algo=sness: no such option; did you mean snes or xnes\?"),
         (["-m", "algo=snes,opena_es"], r"algo=opena_es: no such option; did you mean openai_es"),
         (["model=MNIST_3"], r"model=MNIST_3: no such option; did you mean MNIST_"),
         (["task=imagenet"], r"task=imagenet: no such option; "),

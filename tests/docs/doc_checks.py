@@ -184,11 +184,11 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
 
 def without_outside(arguments: list[str]) -> list[str]:
     """The arguments less those of sweepers and launchers that come with the extra ``sweep`` and are not here."""
-    for plugin in overrides.OUTSIDE:
-        group, _, option = plugin.rpartition("/")
-        kind = group.removeprefix("hydra/")
-        if f"{group}={option}" in arguments and importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{kind}") is None:
-            arguments = [word for word in arguments if not word.startswith((f"{group}=", f"hydra.{kind}."))]
+    for kind, options in overrides.IN_EXTRA.items():
+        for option in options:
+            chosen = f"hydra/{kind}={option}"
+            if chosen in arguments and importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{kind}") is None:
+                arguments = [word for word in arguments if not word.startswith((f"hydra/{kind}=", f"hydra.{kind}."))]
     return arguments
 
 

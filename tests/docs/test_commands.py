@@ -18,6 +18,8 @@ from neuro_cli.cli.main import help_text
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import slurm_sweep
 
+pytestmark = pytest.mark.usefixtures("kept_choices")
+
 COMMANDS = all_commands()
 # what is composed but by no test run as it stands, and why; each pattern must be met by a command
 NOT_RUN = {
@@ -55,7 +57,7 @@ def _somewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(overrides, "_compose", lambda verb, texts: composed(verb, tuple(texts)))
 
 
-def needs_a_sweep(multirun: bool) -> None:
+def needs_a_sweep(multirun: bool, *_: object) -> None:
     if not multirun:
         raise UserError("hydra/launcher: it starts the jobs of a sweep, so it needs -m")
 

@@ -11,7 +11,7 @@ from neuro_cli.cli.overrides import checked
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
-from neuro_cli.reproduce.entry import SIZES, VERBS, entries_in, read_entry
+from neuro_cli.reproduce.entry import SIZES, VERBS, RunSetting, entries_in, read_entry
 from neuro_cli.reproduce.requirements import missing
 from neuro_cli.reproduce.run import EntryRun
 
@@ -135,6 +135,19 @@ def test_every_command_composes(name, size, tmp_path):
             checked(run.verb, [*cell.overrides, *run.gpu])
         assert cell.command.startswith(f"neuro {run.verb} ")
         assert all(row.file.endswith((".csv", ".json")) for row in entry.rows)
+
+
+def test_paths_of_export_and_predict_are_as_typed_and_others_as_hydra_reads_them():
+    def overrides(verb: str, *texts: str) -> tuple[str, ...]:
+        return EntryRun(RunSetting("x", verb, "one", texts, (), {}), Path("a run"), Path("data sets")).overrides
+
+    assert overrides("export", "file=$kept/net.pt") == ("file=a run/x.kept/net.pt",)
+    assert overrides("predict", "$root/a.png", "top=2", "output=$kept/x.json") == (
+        "data sets/a.png",
+        "top=2",
+        "output=a run/x.kept/x.json",
+    )
+    assert overrides("evaluate", "output=$kept/x.json") == ("output='a run/x.kept/x.json'",)
 
 
 def test_what_a_machine_lacks_is_named(tmp_path, monkeypatch):

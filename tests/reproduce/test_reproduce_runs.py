@@ -29,7 +29,6 @@ runs:
   missing: {verb: train, overrides: ["task.root=$root/x", task=mnist], needs: {data: x}}
   scored: {verb: evaluate, of: one, overrides: ["output=$kept/scores.json"]}
   unscored: {verb: evaluate, of: wrong}
-  exported: {verb: export, of: one, overrides: ["file=$kept/net of one.pt"]}
   named: {verb: predict, of: one, overrides: ["$root/a digit.png", top=2, "output=$kept/named.json"]}
 figures: {one: ["*.svg", "*.png"]}
 row: {run: one, file: summary.json, value: generations, quantity: generations, published: null}
@@ -40,7 +39,6 @@ rows:
   - {name: without data, run: missing, size: quick, expect: [{at_most: generations}]}
   - {name: beside it, size: quick, expect: [{at_most: after an error}]}
   - {name: of its checkpoint, size: quick, run: scored, file: scores.json, value: generation, expect: [{near: generations}]}
-  - {name: of its export, size: quick, run: exported, expect: [{near: generations}]}
   - {name: second guess, size: quick, run: named, file: named.json, value: 0.classes.1.probability, expect: [{at_most: 0.5}]}
   - {name: of a run that failed, size: quick, run: unscored, expect: [{near: generations}]}
 """
@@ -74,7 +72,6 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
         "without data": "not measurable here",
         "beside it": "not measurable here",
         "of its checkpoint": "reproduced",
-        "of its export": "reproduced",
         "second guess": "reproduced",
         "of a run that failed": "failed",
     }
@@ -84,7 +81,6 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
     assert rows["without data"]["reason"] == "there is no x in root=no data"
     assert rows["generations"]["command"] == "neuro train population=4 batch_size=8 evaluate.every=1000 generations=2"
     assert rows["of its checkpoint"]["command"].startswith("neuro evaluate one output=")
-    assert (folder / "out" / "tiny" / "runs" / "exported.kept" / "net of one.pt").stat().st_size > 10_000
     assert rows["of a run that failed"]["reason"] == "wrong did not finish"
     for word in ("torch 2", "cores"):
         assert word in rows["generations"]["machine"]

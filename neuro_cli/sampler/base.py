@@ -82,11 +82,11 @@ class Perturbation(ABC):
 
     @abstractmethod
     def values(self, place: Place) -> Tensor:
-        """The noise of a parameter itself, (D, *shape)."""
+        """The noise of a parameter itself, ``(D, *shape)``."""
 
     @abstractmethod
     def lines(self, place: Place, index: Tensor) -> Tensor:
-        """The noise of the parameter's rows index[direction] (D, k), (D, k, *shape[1:])."""
+        """The noise of the parameter's rows ``index[direction]`` (D, k), ``(D, k, *shape[1:])``."""
 
 
 class BaseSampler(ABC):

@@ -52,8 +52,12 @@ def test_optuna_finds_the_best_of_its_trials_and_goes_on_with_the_same_ones(tmp_
 @pytest.mark.slow
 def test_jobs_of_joblib_leave_the_table_of_jobs_one_after_another(tmp_path):
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    pytest.importorskip("tensorboard")
+    (tmp_path / "net.yaml").write_text("_target_: neuro_cli.model.mnist.MNIST_10K\n")
     sweep(tmp_path, "seed=1,2,3", folder="alone")
-    sweep(tmp_path, "seed=1,2,3", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", folder="beside")
+    two = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    sweep(tmp_path, "seed=1,2,3", *two, "logger=[csv,tensorboard]", "model=net.yaml", folder="beside")
+    assert len(list((tmp_path / "beside").glob("*/tensorboard/*"))) == 3
     alone, beside = table(tmp_path / "alone"), table(tmp_path / "beside")
     assert [row["state"] for row in beside] == ["finished"] * 3
     same = [name for name in alone[0] if "second" not in name]  # wall_seconds and candidates_per_second are of the machine

@@ -45,6 +45,16 @@ def test_every_extra_that_a_message_names_is_one_of_the_project():
     assert named <= set(PROJECT["optional-dependencies"])
 
 
+def test_the_table_of_extras_has_all_of_them():
+    page = (ROOT / "docs" / "command_line.md").read_text()
+    rows = re.findall(r"^\| (`[^|]+`) \|", page.partition("| extra |")[2].partition("\n\n")[0], re.MULTILINE)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(PROJECT["optional-dependencies"])
+    left = re.search(r"all of the above but (.+) \|", page)
+    (whole,) = PROJECT["optional-dependencies"]["all"]
+    in_all = set(re.search(r"\[(.+)\]", whole)[1].split(","))
+    assert set(re.findall(r"`(\w+)`", left[1])) == set(PROJECT["optional-dependencies"]) - in_all - {"all", "docs", "dev"}
+
+
 def test_a_command_names_the_clone_until_the_distribution_is_published(monkeypatch):
     assert install("mpi", "rl") == "pip install '.[mpi,rl]'"
     assert install() == "pip install ."

@@ -8,8 +8,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from doc_commands import ROOT
 from worlds import clean_environment
+
+from neuro_cli import __version__
 
 SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1")
 
@@ -54,6 +57,8 @@ def test_the_wheel_has_all_that_runs(wheel):
     assert (configs | sources | plugins) - there == set()
     assert not [name for name in there if name.startswith(("tests/", "scripts/", "docs/"))]
     assert [name for name in there if name.endswith("licenses/LICENSE")]
+    assert wheel.name == f"neuro_es-{__version__}-py3-none-any.whl"  # the one place of the version, but for CITATION.cff
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
 
 
 @pytest.mark.slow  # compiles the kernels anew

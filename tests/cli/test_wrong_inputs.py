@@ -20,6 +20,7 @@ LETTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"]) | st
 QUICK = slice(5, None, 30)  # of the commands that cost tenths of a second each
 LATER = [case for number, case in enumerate(WRONG) if number not in range(*QUICK.indices(len(WRONG)))]
 MANY = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SOME = settings(MANY, max_examples=40)
 FEW = settings(MANY, max_examples=6)
 
 
@@ -104,7 +105,7 @@ def disguised(draw: st.DrawFn) -> tuple[tuple[str, ...], str]:
 
 
 @pytest.mark.slow
-@MANY
+@SOME
 @given(disguised())
 def test_right_arguments_beside_a_wrong_one_change_nothing(place, command):
     arguments, word = command

@@ -43,7 +43,7 @@ def say() -> None:
     OWN.info("weights are drawn")
     OWN.warning("weights are large")
     logging.getLogger("matplotlib.font_manager").info("fonts")
-    logging.getLogger("torch.nn").warning("slow path")
+    logging.getLogger("PIL.Image").warning("slow path")
 
 
 def lines(run: Path) -> list[str]:
@@ -61,10 +61,10 @@ def test_where_lines_of_others_go(verbosity, shown, tmp_path, capsys, monkeypatc
     assert lines(tmp_path) == [
         "INFO my_package.my_model: weights are drawn",
         "WARNING my_package.my_model: weights are large",
-        "WARNING torch.nn: slow path",
+        "WARNING PIL.Image: slow path",
         "INFO neuro_cli.test: ours",
     ]
-    told = [f"my_package.my_model: {text}" for text in shown] + ["torch.nn: slow path"]
+    told = [f"my_package.my_model: {text}" for text in shown] + ["PIL.Image: slow path"]
     assert capsys.readouterr().err.splitlines() == told + ["neuro: ours"] * (verbosity == "verbose")
 
 
@@ -73,7 +73,7 @@ def test_other_ranks_have_their_number_and_no_file(tmp_path, capsys):
     say()
     assert capsys.readouterr().err.splitlines() == [
         "rank 3: my_package.my_model: weights are large",
-        "rank 3: torch.nn: slow path",
+        "rank 3: PIL.Image: slow path",
     ]
     assert not (tmp_path / LOG).exists()
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 LAW = "philox4x32-10, quantile table, 1"
 # what the fourth word of an address stands for
 NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
-EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM = 7, 8, 9
+EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, ROUNDING_STREAM = 7, 8, 9, 10
 
 
 class Tier:

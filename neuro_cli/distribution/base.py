@@ -20,7 +20,9 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.finite import finite_members, ranked_last
 from neuro_cli.distribution.method import Method
+from neuro_cli.distribution.rewards import gathered_int8
 from neuro_cli.fabric.base import World, shares
+from neuro_cli.sampler.activation import Activation
 from neuro_cli.sampler.base import BaseSampler, Sampler
 from neuro_cli.scoring.base import Scorer
 
@@ -157,7 +159,15 @@ class Distribution(Method):
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""
-        return self.gathered(self.own_scores(generation, proposal))
+        own = self.own_scores(generation, proposal)
+        sampler = self.job.sampler
+        if sampler.wire == "float32":
+            return self.gathered(own)
+        assert isinstance(sampler, Activation)
+        counts = [b - a for a, b in shares(self.job.population, self.job.world.size)]
+        with self.job.clock.phase("communicate"):
+            # the fitness alone: means of other scores are those of the clean pass
+            return gathered_int8(self.job.world, sampler, generation, own[:, 0], counts)[:, None]
 
     def gathered(self, own: np.ndarray) -> np.ndarray:
         """Scores (P, C) float64 of all members from each rank's ``own`` (n, C) float32."""

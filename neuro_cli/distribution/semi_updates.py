@@ -52,6 +52,8 @@ class SemiUpdates(Distribution):
         super().check()
         check_wire(self.job, self.wire)
         algo = self.job.algo
+        if self.ranks_shaping == "local" and self.job.sampler.wire != "float32":
+            raise ConfigError("sampler.wire", self.job.sampler.wire, "distribution.ranks_shaping=local sends no fitnesses")
         if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and not algo.can_shape_parts():
             raise ConfigError("distribution.ranks_shaping", "local", "the algorithm selects among all members; use global")
         cut = any(low % 2 for low, _ in shares(self.job.population, self.job.world.size))

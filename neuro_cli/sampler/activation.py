@@ -26,6 +26,7 @@ from neuro_cli.core.noise import ACTIVATION_STREAM, Noise
 from neuro_cli.sampler.base import BaseSampler
 
 SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
+WIRES = ("float32", "int8")
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,27 @@ class Activation(BaseSampler):
 
     ``space`` of a layer's noise: outputs | weights | auto, the one with fewer numbers. ``scale`` of it, times ``algo.sigma``:
     relative to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
-    ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. Raises ConfigError.
+    ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``wire``: float32 | int8,
+    of the fitnesses of ranks. Raises ConfigError.
     """
 
     perturbs = "activations"
 
     def __init__(
-        self, draws: int = 4, space: str = "auto", scale: str = "relative", schedule: str = "one", antithetic: bool = True
+        self,
+        draws: int = 4,
+        space: str = "auto",
+        scale: str = "relative",
+        schedule: str = "one",
+        antithetic: bool = True,
+        wire: str = "float32",
     ) -> None:
         super().__init__(antithetic)
         self.draws = integer("sampler.draws", draws, 1)
         self.space = one_of("sampler.space", space, SPACES)
         self.scale = one_of("sampler.scale", scale, SCALES)
         self.schedule = one_of("sampler.schedule", schedule, SCHEDULES)
+        self.wire = one_of("sampler.wire", wire, WIRES)
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         """Take the noise of the run; the population follows from the network, see :meth:`attend`."""
@@ -96,6 +105,11 @@ class Activation(BaseSampler):
     def passes(self) -> int:
         """Forward passes of a draw: 2 in mirrored pairs."""
         return 2 if self.antithetic else 1
+
+    def group_of(self, members: np.ndarray) -> np.ndarray:
+        """Group of layers that is perturbed in the pass of each of ``members``."""
+        group: np.ndarray = members // (self.passes * self.rewards) % self.groups
+        return group
 
     def layers_in(self, group: int) -> Sequence[int]:
         """Numbers of the layers that are perturbed in the passes of a group."""

@@ -97,6 +97,7 @@ class BaseSampler(ABC):
     """
 
     perturbs = "parameters"
+    wire = "float32"  # what fitnesses cross it as; int8: rounded without bias
 
     def __init__(self, antithetic: bool = False) -> None:
         self.antithetic = boolean("sampler.antithetic", antithetic)

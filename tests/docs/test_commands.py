@@ -35,6 +35,7 @@ NOT_RUN = {
     "neuro bench": "takes minutes to hours: tests/bench/test_bench*.py run every kind at a small size",
     "neuro scale": "takes minutes to hours: tests/scaling run studies at a small size",
     "python scripts/bench": "takes minutes to hours: tests/scripts run them at a small size",
+    "python scripts/ten_networks": "takes an hour: tests/scripts runs it at a small size",
     "cluster.join=": "needs another machine: tests/evolve join clusters on this one",
     "role=": "waits for other processes: tests/broker start all of them",
     "npm install": "needs Node.js and a download: tests/broker/test_node_worker.py runs the worker where they are",

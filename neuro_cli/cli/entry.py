@@ -4,12 +4,14 @@ import gc
 import sys
 
 from neuro_cli.cli import interrupts
+from neuro_cli.core.garbage import no_search
 
 
 def main() -> None:
     interrupts.listen()
     try:
-        from neuro_cli.cli.main import main as command
+        with no_search():
+            from neuro_cli.cli.main import main as command
 
         command()
     except BaseException as error:

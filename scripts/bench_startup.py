@@ -19,9 +19,11 @@ from dataclasses import dataclass
 BEGINNING = """
 import os, sys
 sys.argv = ["neuro", "train", f"hydra.run.dir={os.getpid()}"]
-from neuro_cli.cli.main import main
-from neuro_cli.runner import options
-from neuro_cli.distribution import base
+from neuro_cli.core.garbage import no_search
+with no_search():  # as the command imports them
+    from neuro_cli.cli.main import main
+    from neuro_cli.runner import options
+    from neuro_cli.distribution import base
 base.Distribution.step = lambda *_: os._exit(0)
 main()
 """

@@ -1,57 +1,89 @@
-"""How soon commands that train nothing are done: ``neuro --help`` and ``neuro train --cfg job``, against a bare Python.
+"""How soon commands are done that train nothing, and how soon training begins, against a bare Python and one that imports torch.
 
-In every round each has its turn; medians of the rounds, with the least and the most. Seconds of the clock, and those of the
-processor, which other work on the machine does not stretch.
+In every round each has its turn; medians of the rounds, with the least and the most: seconds of the clock, those of the
+processor, which other work on the machine stretches less, and the most memory. The last line has the ratio of processor
+seconds and the difference of memory, of training up to its first generation and ``import torch``, round by round.
 
     python scripts/bench_startup.py --rounds 10
 """
 
 import argparse
-import resource
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from dataclasses import dataclass
 
+BEGINNING = """
+import os, sys
+sys.argv = ["neuro", "train", f"hydra.run.dir={os.getpid()}"]
+from neuro_cli.core.garbage import no_search
+with no_search():  # as the command imports them
+    from neuro_cli.cli.main import main
+    from neuro_cli.runner import options
+    from neuro_cli.distribution import base
+base.Distribution.step = lambda *_: os._exit(0)
+main()
+"""
+TORCH, TRAINS = "python -c 'import torch'", "neuro train, to generation 1"
 COMMANDS = {
     "python -c pass": ("-c", "pass"),
     "neuro --help": ("-m", "neuro_cli", "--help"),
     "neuro train --cfg job": ("-m", "neuro_cli", "train", "--cfg", "job"),
     "neuro train --help": ("-m", "neuro_cli", "train", "--help"),
     "neuro report --help": ("-m", "neuro_cli", "report", "--help"),
+    TORCH: ("-c", "import torch, os; os._exit(0)"),  # as the next ends: Python's own end takes 0.7 s with torch
+    TRAINS: ("-c", BEGINNING),
 }
 
 
-def seconds(arguments: tuple[str, ...]) -> tuple[float, float]:
-    """Seconds of the clock and of the processor that one process takes. Raises SystemExit when it fails."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+@dataclass(frozen=True)
+class Cost:
+    """Of one process: seconds of the ``clock`` and of the ``processor``, and its most memory in ``megabytes``."""
+
+    clock: float
+    processor: float
+    megabytes: float
+
+
+def cost(arguments: tuple[str, ...], folder: str) -> Cost:
+    """Run one process in ``folder``. Raises SystemExit when it fails."""
     begun = time.perf_counter()
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
-    spent = time.perf_counter() - begun
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return spent, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen([sys.executable, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        spent = time.perf_counter() - begun
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise SystemExit(said.read().decode())
+    return Cost(spent, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def spread(values: list[float]) -> str:
+def spread(values: list[float], form: str = ".3f") -> str:
     """Median, least and most."""
-    return f"{statistics.median(values):.3f} s ({min(values):.3f} to {max(values):.3f})"
+    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     rounds = parser.parse_args().rounds
-    for arguments in COMMANDS.values():
-        seconds(arguments)  # what is compiled or read for the first time does not count
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
-    for _ in range(rounds):
-        for name, arguments in COMMANDS.items():
-            times[name].append(seconds(arguments))
-    for name, spent in times.items():
-        clock, processor = (list(column) for column in zip(*spent, strict=True))
-        print(f"{name:24} clock {spread(clock)}, processor {spread(processor)}")
+    costs: dict[str, list[Cost]] = {name: [] for name in COMMANDS}
+    with tempfile.TemporaryDirectory() as folder:
+        for arguments in COMMANDS.values():
+            cost(arguments, folder)  # what is compiled or read for the first time does not count
+        for _ in range(rounds):
+            for name, arguments in COMMANDS.items():
+                costs[name].append(cost(arguments, folder))
+    for name, spent in costs.items():
+        seconds = (spread([getattr(each, what) for each in spent]) for what in ("clock", "processor"))
+        print("{:28} clock {} s, processor {} s, {} MB".format(name, *seconds, spread([each.megabytes for each in spent], ".0f")))
+    pairs = list(zip(costs[TRAINS], costs[TORCH], strict=True))
+    ratio = spread([one.processor / other.processor for one, other in pairs], ".2f")
+    print(f"{TRAINS}: {ratio} x import torch, {spread([a.megabytes - b.megabytes for a, b in pairs], '+.0f')} MB")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import importlib
 from collections.abc import Callable
 
+from neuro_cli.core.garbage import no_search
+
 HELP = {
     "train": "Train a network. Options by Hydra: neuro train --help",
     "bench": "Measure: neuro bench generation",
@@ -41,7 +43,8 @@ MODULES = {
 
 def verb(name: str) -> Callable[[list[str]], int]:
     """Function ``NAME_verb``, from arguments to exit code. Raises KeyError for an unknown name."""
-    module = importlib.import_module(f"neuro_cli.cli.{MODULES[name]}")
+    with no_search():
+        module = importlib.import_module(f"neuro_cli.cli.{MODULES[name]}")
     found: Callable[[list[str]], int] = getattr(module, f"{name}_verb")
     return found
 

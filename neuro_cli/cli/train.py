@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
 from neuro_cli.cli.sweep_jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError
+from neuro_cli.core.garbage import no_search
 from neuro_cli.core.verbosity import say
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch import slurm
@@ -28,9 +29,10 @@ def train_main(config: DictConfig) -> float | None:
 
 
 def _train(config: dict[str, Any], run: Path) -> int:
-    from neuro_cli.launch.requeue import hand_over
-    from neuro_cli.run_folder.log import log_to
-    from neuro_cli.runner.options import Options
+    with no_search():  # torch comes with them
+        from neuro_cli.launch.requeue import hand_over
+        from neuro_cli.run_folder.log import log_to
+        from neuro_cli.runner.options import Options
 
     options = Options(config)
     save(options.plain, run)
@@ -50,11 +52,12 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
 
     ``goes_on``: the folder may have a checkpoint of an earlier command.
     """
-    from neuro_cli.launch.launcher import launch
-    from neuro_cli.launch.lock import launched_by_us, share
-    from neuro_cli.launch.requeue import checkpoint_left
-    from neuro_cli.launch.room import check_room
-    from neuro_cli.runner.session import lead
+    with no_search():
+        from neuro_cli.launch.launcher import launch
+        from neuro_cli.launch.lock import launched_by_us, share
+        from neuro_cli.launch.requeue import checkpoint_left
+        from neuro_cli.launch.room import check_room
+        from neuro_cli.runner.session import lead
 
     ranks = options.config.ranks
     if ranks is not None and not launched():

@@ -11,6 +11,7 @@ import pytest
 from inside import neuro_inside, one_line
 from worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
+from neuro_cli.cli import entry
 from neuro_cli.core.memory import free_memory
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
@@ -218,3 +219,14 @@ def test_a_killed_rank_of_three(tmp_path):
         time.sleep(0.1)
     done = neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_python_ends_without_a_search_through_all_of_torch(monkeypatch):
+    """However a command ends: the objects that are left are no longer searched for cycles."""
+    frozen = []
+    monkeypatch.setattr(entry.interrupts, "listen", lambda: None)
+    monkeypatch.setattr(entry.gc, "freeze", lambda: frozen.append(True))
+    monkeypatch.setattr("neuro_cli.cli.main.main", lambda: sys.exit(3))
+    with pytest.raises(SystemExit, match="3"):
+        entry.main()
+    assert frozen

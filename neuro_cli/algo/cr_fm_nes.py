@@ -2,8 +2,8 @@
 
 Nomura, Ono, "Fast moving natural evolution strategy for high-dimensional problems", CEC 2022, arXiv:2201.11422, algorithm 1,
 without its way with constraints; the natural gradient by v and D is that of Akimoto, Auger, Hansen, "Comparison-based natural
-gradient optimization in high dimension", GECCO 2014. Members are m + sigma D y with y = z + (sqrt(1 + |v|**2) - 1) <z, u> u,
-u = v / |v|. The sums over members of y that the equations need follow from three of the noise z itself.
+gradient optimization in high dimension", GECCO 2014. Members are m + sigma D y with y = z + (sqrt(1 + <v, v>) - 1) <z, u> u,
+u = v / sqrt(<v, v>). The sums over members of y that the equations need follow from three of the noise z itself.
 
 Legend: P members, n parameters; w weights of members, with sum 0.
 """

@@ -8,7 +8,7 @@ sys.path.insert(0, str(ROOT))
 
 from neuro_cli.cli.config_help import page  # noqa: E402
 from neuro_cli.cli.groups import groups  # noqa: E402
-from neuro_cli.cli.overrides import checked  # noqa: E402
+from neuro_cli.cli.overrides.check import checked  # noqa: E402
 
 VERBS = ("train", "evolve", "search", "scale")
 

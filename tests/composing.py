@@ -9,19 +9,19 @@ import pytest
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from neuro_cli.cli import overrides
 from neuro_cli.cli.config_tree import ConfigTree
 from neuro_cli.cli.groups import groups
+from neuro_cli.cli.overrides import check
 
 
 @contextmanager
 def composed_once() -> Iterator[None]:
     """Check commands by their choice of options, which is kept, and by each value; not those with files of a user.
 
-    So :func:`neuro_cli.cli.overrides.checked` does it where Hydra could not compose all of a command at once.
+    So :func:`neuro_cli.cli.overrides.check.checked` does it where Hydra could not compose all of a command at once.
     """
     kept: dict[tuple[ConfigTree, tuple[str, ...]], DictConfig] = {}
-    compose = overrides._compose
+    compose = check.compose_choices
 
     def composed(tree: ConfigTree, choices: list[str]) -> DictConfig:
         if tree.more or not ConfigStore.instance().repo.keys().isdisjoint(groups()):
@@ -34,6 +34,6 @@ def composed_once() -> Iterator[None]:
         return config
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overrides, "_compose", composed)
-        patch.setattr(overrides, "_at_once", lambda *_: ([], None))
+        patch.setattr(check, "compose_choices", composed)
+        patch.setattr(check, "compose_whole", lambda *_: ([], None))
         yield

@@ -184,7 +184,7 @@ def test_the_package_itself_imports_nothing_at_once():
         ("neuro_cli.task.mnist", "from ..logger import csv", ["neuro_cli.logger.csv"]),
         ("neuro_cli.run_folder.record", "from neuro_cli.factory.instantiate import make", ["neuro_cli.factory.instantiate.make"]),
         ("neuro_cli.runner.loop", "from neuro_cli.cli.main import main", ["neuro_cli.cli.main.main"]),
-        ("neuro_cli.cli.main", "from neuro_cli.cli.overrides import checked\nfrom neuro_cli import __version__", []),
+        ("neuro_cli.cli.main", "from neuro_cli.cli.overrides.check import checked\nfrom neuro_cli import __version__", []),
     ],
 )
 def test_a_wrong_import_would_be_seen(module, source, found):

@@ -18,7 +18,7 @@ from omegaconf.basecontainer import BaseContainer
 
 from neuro_cli.cli.groups import with_members
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, mending
-from neuro_cli.cli.overrides import checked
+from neuro_cli.cli.overrides.check import checked
 from neuro_cli.core.errors import UserError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuro_cli.cli.arguments import names, run_arguments
-from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.checks import thread_count
 from neuro_cli.core.errors import ConfigError, no_exit
 from neuro_cli.run_folder.checkpoint import write_atomically

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.cli.arguments import RUN_HELP, Parser, names, run_arguments
-from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError, no_exit

@@ -21,7 +21,7 @@ from neuro_cli.cli import interrupts
 from neuro_cli.cli.completion import script_for
 from neuro_cli.cli.config_help import annotated
 from neuro_cli.cli.groups import groups_help, with_members
-from neuro_cli.cli.overrides import Checked, checked
+from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.cli.sweep import Command, Sweep, check_sweep, swept
 from neuro_cli.cli.sweep_jobs import headline_of
 from neuro_cli.cli.sweep_launcher import JobFailedError

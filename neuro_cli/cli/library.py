@@ -16,7 +16,7 @@ from neuro_cli.cli.arguments import names
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.evaluate import evaluate_arguments
 from neuro_cli.cli.hydra_job import at_work, mending, save, shown
-from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.resume import resumed
 from neuro_cli.cli.train import start

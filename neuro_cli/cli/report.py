@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuro_cli.cli.arguments import Parser
-from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError

@@ -11,7 +11,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.arguments import names
-from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.run_folder.sweep_record import FILE, SweepRecord, read_record

@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
-from neuro_cli.cli.overrides import parse_plain
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli import hydra_job
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb
-from neuro_cli.cli.overrides import checked
+from neuro_cli.cli.overrides.check import checked
 
 seen: list[tuple] = []
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from inside import Done, neuro_inside, one_line
 
-from neuro_cli.cli.overrides import IN_EXTRA
+from neuro_cli.cli.overrides.composition import IN_EXTRA
 
 SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "evaluate.every=1")
 OPTUNA = ("hydra/sweeper=optuna", "hydra.sweeper.sampler.seed=1", "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=4")

@@ -3,7 +3,8 @@
 import pytest
 
 from neuro_cli.cli.groups import groups
-from neuro_cli.cli.overrides import checked, parse_plain
+from neuro_cli.cli.overrides.check import checked
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.errors import UserError
 
 # groups that one verb alone has

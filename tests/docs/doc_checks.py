@@ -20,10 +20,11 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from neuro_cli.bench.bench import KINDS
-from neuro_cli.cli import overrides
 from neuro_cli.cli.config_tree import tree_of
 from neuro_cli.cli.groups import with_members
-from neuro_cli.cli.overrides import checked, parse_plain
+from neuro_cli.cli.overrides import composition
+from neuro_cli.cli.overrides.check import checked
+from neuro_cli.cli.overrides.words import parse_plain, parsed_arguments
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS
@@ -168,7 +169,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(BEST)
     arguments = without_outside(arguments)
-    parsed = overrides._parsed(arguments)
+    parsed = parsed_arguments(arguments)
     if "options" in "".join(arguments):
         for name, text in OPTIONS.items():
             (cwd / "options" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +177,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
     tree, values = tree_of(verb, parsed), (parsed.config_dir, "job")
     texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text not in values]
     for job in jobs_of([text for text in texts if text != f"hydra.job.name={verb}"]):
-        node = overrides._compose(tree, job)
+        node = composition.compose_choices(tree, job)
         config = OmegaConf.to_container(OmegaConf.masked_copy(node, [key for key in node if key != "hydra"]), resolve=True)
         assert isinstance(config, dict)
         check_config(verb, with_members({str(key): value for key, value in config.items()}))
@@ -184,7 +185,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
 
 def without_outside(arguments: list[str]) -> list[str]:
     """The arguments less those of sweepers and launchers that come with the extra ``sweep`` and are not here."""
-    for kind, options in overrides.IN_EXTRA.items():
+    for kind, options in composition.IN_EXTRA.items():
         for option in options:
             chosen = f"hydra/{kind}={option}"
             if chosen in arguments and importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{kind}") is None:

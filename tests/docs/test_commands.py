@@ -12,9 +12,10 @@ from hydra.core.override_parser.types import OverrideType
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli import overrides
 from neuro_cli.cli.groups import TABLES, groups
 from neuro_cli.cli.main import help_text
+from neuro_cli.cli.overrides import check as argument_check
+from neuro_cli.cli.overrides import composition
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import slurm_sweep
 
@@ -55,7 +56,8 @@ def _somewhere(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("check", "check_broker"):
         monkeypatch.setattr(slurm_sweep, name, needs_a_sweep)
-    monkeypatch.setattr(overrides, "_compose", lambda verb, texts: composed(verb, tuple(texts)))
+    for module in (argument_check, composition):
+        monkeypatch.setattr(module, "compose_choices", lambda verb, texts: composed(verb, tuple(texts)))
 
 
 def needs_a_sweep(multirun: bool, *_: object) -> None:
@@ -64,12 +66,12 @@ def needs_a_sweep(multirun: bool, *_: object) -> None:
 
 
 @cache
-def composed_groups(verb: str, texts: tuple[str, ...], compose=overrides._compose):
+def composed_groups(verb: str, texts: tuple[str, ...], compose=composition.compose_choices):
     return compose(verb, list(texts))
 
 
 def composed(verb: str, texts: tuple[str, ...]):
-    """As ``overrides._compose``, but Hydra composes a choice of groups once, and plain values are set in a copy of it."""
+    """As ``compose_choices``, but Hydra composes a choice of groups once, and plain values are set in a copy of it."""
     known, parser = {*groups(), TABLES}, OverridesParser.create()
     parsed = [parser.parse_override(text) for text in texts]
     plain = [

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.overrides import checked
+from neuro_cli.cli.overrides.check import checked
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder

@@ -1,0 +1,160 @@
+"""Checks the command line before Hydra: ``+group=x`` means ``group=x``, and an error for a misspelt word names the nearest.
+
+Hydra takes ``+alg=snes`` as a new value and runs the default; its other messages take a page. So the overrides are
+checked here against the composed config, and Hydra gets only what it will accept.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.types import Glob, Override
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from neuro_cli.cli.config_tree import ConfigTree, tree_of
+from neuro_cli.cli.groups import TABLES, groups, options_in
+from neuro_cli.cli.overrides.composition import compose_choices, compose_whole, with_values
+from neuro_cli.cli.overrides.keys import checked_key
+from neuro_cli.cli.overrides.stored import with_stored_files
+from neuro_cli.cli.overrides.words import (
+    choices_of,
+    is_default_null,
+    is_hydras,
+    override_of,
+    parsed_arguments,
+    sweeps,
+    values_of,
+    without_plus,
+)
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
+
+# files that mark the folder of a run or a sweep
+RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
+
+CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
+
+
+def _known(tree: ConfigTree) -> dict[str, list[str]]:
+    """Groups and their options, those of the user's own folders among them."""
+    if not tree.more:
+        return groups()
+    found = groups() | {name: [] for name in tree.own_groups}
+    return {name: sorted({*options, *tree.options(name)}) for name, options in found.items()}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree.
+
+    ``shows``: they ask for help or the config, and nothing runs. ``whole``: ``composed`` is to the last key what Hydra composes
+    of ``arguments``, its own settings included, so it need not do so again.
+    """
+
+    arguments: list[str]
+    composed: DictConfig | None
+    shows: bool = False
+    whole: bool = False
+
+
+def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = lambda _: False) -> Checked:
+    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys.
+
+    ``goes_on``: whether the sweep in a folder is one that this command began.
+    """
+    tree = tree_of(verb, parsed_arguments(arguments))
+    known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
+    arguments = [with_stored_files(text, known) for text in arguments]
+    parsed = parsed_arguments(arguments)
+    for text, override in zip(list(parsed.overrides), map(override_of, parsed.overrides), strict=True):
+        if is_default_null(verb, override, known):  # Hydra takes null in a defaults list, and not for an override
+            arguments.remove(text)
+            parsed.overrides.remove(text)
+    # flags first in what Hydra gets: its own parser refuses an override on both sides of -m
+    flags = list(arguments)
+    for text in parsed.overrides:
+        flags.remove(text)
+    overrides = [override_of(text) for text in parsed.overrides]
+    name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
+    if parsed.config_path:
+        # another config tree in place of ours, with options and keys of its own: Hydra checks it
+        texts = [without_plus(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
+        return Checked([*flags, name, *texts], None)
+    texts, full = compose_whole(tree, flags, [name], overrides, known)
+    whole = full is not None
+    if full is None:
+        hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
+        bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
+        texts = [checked_key(override, bases, known, tree) for override in overrides]
+        # a sweep's first job stands for all: values are checked by the job itself
+        values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
+        full = with_values(bases[0], values)
+    on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
+    if not (parsed.cfg or parsed.info):
+        _check_launcher(full, bool(parsed.multirun), tree)
+    subfolder = OmegaConf.select(full, "hydra.output_subdir")
+    if subfolder != ".hydra":
+        raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
+    if verb not in CONTINUES:
+        _refuse_existing(full, bool(parsed.multirun), goes_on)
+    _check_sweeps([override for override in overrides if sweeps(override)], bool(parsed.multirun))
+    shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
+    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows, whole and not on_slurm)
+
+
+def _check_launcher(full: DictConfig, multirun: bool, tree: ConfigTree) -> None:
+    """Raise ConfigError where the chosen launcher of a sweep's jobs cannot work."""
+    launcher = OmegaConf.select(full, "hydra.launcher._target_")
+    if launcher == slurm_sweep.LAUNCHER:
+        slurm_sweep.check(multirun)
+    if launcher == slurm_sweep.BROKER_LAUNCHER:
+        slurm_sweep.check_broker(multirun, OmegaConf.select(full, "hydra.launcher.nameserver"))
+        if tree.paths:
+            allowed = "its workers have no --config-dir and no hydra.searchpath: name an option's file, algo=FOLDER/mine.yaml"
+            raise ConfigError("hydra/launcher", "broker", allowed)
+
+
+def _check_sweeps(sweeps: list[Override], multirun: bool) -> None:
+    """Raise UserError for a sweep without -m, and for one without a value."""
+    if sweeps and not multirun:
+        raise UserError(f"{sweeps[0].input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    for override in sweeps:
+        lists = override.is_discrete_sweep() and not isinstance(override.value(), Glob)  # patterns of options are checked
+        if lists and not any(True for _ in override.sweep_string_iterator()):
+            raise UserError(f"{override.input_line}: it has no value, so the sweep would have no job")
+
+
+def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
+    """Override by which SLURM gives each job room for its ranks; all jobs are one array and get the same."""
+    key = "hydra.launcher.additional_parameters.ntasks"
+    if any(override.key_or_group == key for override in overrides):
+        return []
+    swept = [value for override in overrides if override.key_or_group == "ranks" for value in values_of(override, [])]
+    ranks = [int(value) for value in (*swept, str(OmegaConf.select(full, "ranks"))) if value.isdigit()]
+    return [f"{key}={max(ranks, default=1)}"]
+
+
+def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path], bool]) -> None:
+    """Refuse an output folder that already holds a run, before Hydra writes into it."""
+    if slurm.restarts():
+        return  # the run of this job's earlier start: it goes on
+    HydraConfig.instance().set_config(config)
+    try:
+        text = str(config.hydra.sweep.dir if multirun else config.hydra.run.dir)
+    except OmegaConfBaseException:
+        return  # depends on what only the job knows
+    if not text.strip() or "\0" in text:
+        key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
+        raise ConfigError(key, text, "must be a folder (for the present one: .)")
+    folder = Path(text)
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
+        how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""
+        raise ConfigError("hydra.sweep.dir", folder, f"a run or another sweep is there already; choose a new folder{how}")
+    if multirun:
+        return
+    if there & RUN_FILES:
+        raise ConfigError("hydra.run.dir", folder, f"a run is there already; go on with it by: neuro resume {folder}")

@@ -1,0 +1,96 @@
+"""Composes the config of a command: all of it at once, or the chosen options and then the values."""
+
+import copy
+import re
+
+from hydra import compose
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from neuro_cli.cli.config_tree import ConfigTree
+from neuro_cli.cli.groups import groups_of, sections_of
+from neuro_cli.cli.overrides.words import choices_of, sweeps, without_plus
+from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.install import install
+
+# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring; some are in an extra of ours
+PLUGINS = {"launcher": ("ray", "rq", "submitit"), "sweeper": ("ax", "nevergrad")}
+IN_EXTRA, EXTRA = {"launcher": ("joblib",), "sweeper": ("optuna",)}, "sweep"
+
+
+def compose_whole(
+    tree: ConfigTree, flags: list[str], first: list[str], overrides: list[Override], known: dict[str, list[str]]
+) -> tuple[list[str], DictConfig | None]:
+    """Texts of plain overrides for Hydra, and the config that it makes of ``first`` and them; None where keys must be checked.
+
+    Plain: without flags, each chooses an option of a known group or sets a key that is there. Hydra refuses other keys; what
+    is wrong with them is then found by composing without the values.
+    """
+    texts = [str(o.input_line) if o.key_or_group in tree.own_groups else without_plus(o) for o in overrides]
+    if flags or not all(_is_plain(override, known) for override in overrides):
+        return texts, None
+    single = {o.key_or_group for o in overrides if "." not in o.key_or_group} - known.keys()
+    if single and not single.isdisjoint(sections_of(tree.name)):
+        return texts, None  # a value in place of keys
+    choices_of(overrides, known)  # refuses what is no option
+    try:
+        with tree.loaded():
+            return texts, compose(tree.name, [*first, *texts], return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException):
+        return texts, None
+
+
+def _is_plain(override: Override, known: dict[str, list[str]]) -> bool:
+    key = override.key_or_group
+    if not key or sweeps(override) or override.is_delete() or "@" in str(override.input_line).partition("=")[0]:
+        return False
+    if key in known:
+        return True
+    return not (override.is_add() or override.is_force_add() or key.startswith("hydra/") or key == "hydra.mode")
+
+
+def compose_choices(tree: ConfigTree, overrides: list[str]) -> DictConfig:
+    try:
+        with tree.loaded():
+            return compose(tree.name, overrides, return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        if found := re.match(r"Could not override '(\w+)'\.\s+No match in the defaults list", str(error)):
+            value = next(text.partition("=")[2] for text in overrides if text.startswith(f"{found[1]}="))
+            raise ConfigError(found[1], value, f"neuro {tree.name} has no such group; it has {_named(tree.name)}") from error
+        if found := re.match(r"In 'hydra/config': Could not find 'hydra/(launcher|sweeper)/(\w+)'", str(error)):
+            raise _no_plugin(found[1], found[2], str(error)) from error
+        if str(error).startswith("Cannot find primary config"):
+            raise UserError(f"--config-name {tree.name}: there is no {tree.name}.yaml among neuro's configs or yours") from error
+        # where Hydra has looked takes lines, and tells a user of neuro nothing
+        raise UserError(" ".join(str(error).partition("Config search path")[0].split())) from error
+
+
+def with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
+    """Copy of ``base`` with the values of ``overrides``, which saves composing it again. Raises UserError."""
+    full = copy.deepcopy(base)
+    with open_dict(full):
+        for override in overrides:
+            key = override.key_or_group.partition("@")[0]
+            if override.is_delete():
+                continue
+            try:
+                OmegaConf.update(full, key, override.value(), force_add=True)
+            except RecursionError as error:
+                raise UserError(f"{override.input_line}: it is nested too deeply") from error
+    return full
+
+
+def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
+    """Error for a launcher or a sweeper that is not there, with the package that brings it where there is one."""
+    valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
+    if name in IN_EXTRA[kind]:
+        return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(EXTRA)}")
+    package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
+    return ConfigError(f"hydra/{kind}", name, f"no such option; {nearest(name, valid)}{package}")
+
+
+def _named(verb: str) -> str:
+    """Groups of a verb, as a message lists them."""
+    return ", ".join(sorted(group for group in groups_of(verb) if "@" not in group))

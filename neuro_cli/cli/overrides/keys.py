@@ -1,0 +1,80 @@
+"""Checks that the key of an override is in the config, and names the nearest ones."""
+
+from typing import Any
+
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, OmegaConf
+
+from neuro_cli.cli.config_tree import ConfigTree
+from neuro_cli.cli.overrides.words import sweeps, without_plus
+from neuro_cli.core.errors import ConfigError, UserError, nearest
+
+
+def checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]], tree: ConfigTree) -> str:
+    """Text of the override with the prefix that Hydra needs. Raises UserError for an unknown key.
+
+    ``bases``: the config with the chosen options, one for every option of a sweep.
+    """
+    text, key, bare = str(override.input_line), override.key_or_group, without_plus(override)
+    if override.is_delete() or "@" in text.split("=")[0] or key.startswith("hydra/"):
+        return text
+    if key in known:
+        return text if key in tree.own_groups else bare
+    if key.startswith("hydra."):
+        return text
+    base = next((config for config in bases if not _exists(config, key)), bases[0])
+    there = _exists(base, key)
+    if override.is_add() or override.is_force_add():
+        if there:
+            return bare
+        if "." not in key:
+            words = [*known, *(str(name) for name in base if name != "hydra")]
+            raise ConfigError(f"+{key}", "=".join(text.split("=")[1:]), f"no such group or key; {nearest(key, words)}")
+        parent = key.rsplit(".", 1)[0]
+        if not _exists(base, parent):
+            keys = _keys(base)
+            nodes = [node for node in keys if any(other.startswith(f"{node}.") for other in keys)]
+            raise UserError(f"{text}: there is no {parent}; {nearest(parent, nodes)}")
+        return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
+    if there:
+        _refuse_value_of_node(override, base)
+        return text
+    parent, _, last = key.rpartition(".")
+    if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
+        return f"++{bare}"  # a class where there is none by default
+    near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
+    new = f"; a new one is added with +{key}=" if "." in key else ""
+    raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
+
+
+def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
+    """Raise ConfigError for a plain value in place of keys: ``checkpoint=5`` would take all of them away."""
+    node, value = OmegaConf.select(base, override.key_or_group), override.value()
+    plain = isinstance(value, int | float | bool | list) or (isinstance(value, str) and "${" not in value)
+    if isinstance(node, DictConfig) and len(node) and plain and not sweeps(override):
+        keys = ", ".join(f"{override.key_or_group}.{key}" for key in map(str, node))
+        raise ConfigError(override.key_or_group, value, f"it has keys of its own: {keys}")
+
+
+def _exists(config: DictConfig, key: str) -> bool:
+    node: Any = config
+    for part in key.split("."):
+        if not isinstance(node, DictConfig) or part not in node:
+            return False
+        node = node._get_node(part)
+    return True
+
+
+def _keys(config: DictConfig) -> list[str]:
+    """Dotted keys of the config, without Hydra's own."""
+    found: list[str] = []
+
+    def walk(node: Any, prefix: str) -> None:
+        if isinstance(node, dict):
+            for name, value in node.items():
+                if prefix or name != "hydra":
+                    found.append(f"{prefix}{name}")
+                    walk(value, f"{prefix}{name}.")
+
+    walk(OmegaConf.to_container(config, resolve=False), "")
+    return found

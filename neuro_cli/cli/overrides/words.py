@@ -1,0 +1,104 @@
+"""Parses arguments: Hydra's flags, overrides, and the options of groups that they choose."""
+
+import re
+from argparse import Namespace
+from typing import Any, NoReturn
+
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, Override
+from hydra.errors import HydraException
+
+from neuro_cli.cli.groups import TABLES, defaults_of, groups
+from neuro_cli.core.errors import ConfigError, UserError, nearest
+
+
+def parsed_arguments(arguments: list[str]) -> Namespace:
+    """Parse Hydra's flags and the overrides. Raises UserError for an unknown flag."""
+    parser = get_args_parser()
+    parser.error = _refuse_flag  # type: ignore[method-assign]
+    parsed = parser.parse_intermixed_args(arguments)
+    modes = [mode for mode in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, mode)]
+    if len(modes) > 1:
+        _refuse_flag(f"--{' and --'.join(modes)} exclude each other")
+    return parsed
+
+
+def _refuse_flag(message: str) -> NoReturn:
+    raise UserError(f"{message}; neuro train --hydra-help lists the flags")
+
+
+def override_of(text: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise UserError(f"{text}: not an override of the form key=value ({str(error).splitlines()[0]})") from error
+
+
+def parse_plain(text: str) -> tuple[str, Any]:
+    """Parse a ``key=value`` argument of a verb that Hydra does not run as (key, value). Raises UserError."""
+    override = override_of(text)
+    if sweeps(override) or override.is_delete():
+        raise UserError(f"{text}: one plain key=value is allowed here")
+    value = override.value()
+    return override.key_or_group, value
+
+
+def without_plus(override: Override) -> str:
+    return str(override.input_line).lstrip("+")
+
+
+def sweeps(override: Override) -> bool:
+    return bool(override.is_sweep_override())
+
+
+def is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
+    """Tell whether the override is of Hydra's own settings, or takes a group out of the defaults."""
+    removes = override.is_delete() and override.key_or_group in known
+    return removes or override.key_or_group.startswith(("hydra.", "hydra/"))
+
+
+def is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
+    """Tell whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
+    group = override.key_or_group
+    if group not in known or defaults_of(verb).get(group, "") is not None or override.is_delete():
+        return False
+    if sweeps(override) and {"None", "null"} & set(values_of(override, known[group])):
+        raise ConfigError(group, "null", "a sweep chooses options; runs without one are a sweep of their own")
+    return not sweeps(override) and override.value() is None
+
+
+def values_of(override: Override, known: list[str]) -> list[str]:
+    value = override.value()
+    if isinstance(value, Glob):
+        return list(value.filter(known))
+    if isinstance(value, list):
+        return [f"[{','.join(map(str, value))}]"]
+    if override.is_choice_sweep() or override.is_range_sweep():
+        return [str(value) for value in override.sweep_string_iterator()]
+    return [str(value)]
+
+
+def choices_of(overrides: list[Override], known: dict[str, list[str]]) -> list[list[str]]:
+    """Group choices of a sweep's first job, then the same with each other option of a swept group in turn."""
+    options = [_options(override, known) for override in overrides if override.key_or_group in known]
+    options = [values for values in options if values]
+    first = [values[0] for values in options]
+    return [first] + [[*first[:i], value, *first[i + 1 :]] for i, values in enumerate(options) for value in values[1:]]
+
+
+def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
+    """Pairs ``group=option`` that the override chooses. Raises UserError for an unknown option."""
+    name = override.key_or_group
+    if override.is_delete():
+        return []
+    values = values_of(override, known[name])
+    if not values:
+        raise UserError(f"{override.input_line}: matches no option; {nearest('', known[name])}")
+    for value in values:
+        for option in re.split(r",\s*", value.strip("[]")) if name == TABLES else [value]:
+            if option not in known[name]:
+                raise ConfigError(name, option, f"no such option; {nearest(option, known[name])}")
+    # a group of the user's own folder is in no defaults list, so it keeps its +
+    plus = "+" if override.is_add() and name not in groups() and name != TABLES else ""
+    return [f"{plus}{name}={value}" for value in values]

@@ -37,7 +37,12 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     if is_made(node):
         raise made_by_script([group], "resume", "run")
     for name, value in node.items():
-        if is_ours(str(node[TARGET])) and name.endswith(_OBJECTS) and not (isinstance(value, dict) and TARGET in value):
+        plain = value is None or isinstance(value, int | float | str | list)  # a script gives objects
+        if (
+            is_ours(str(node[TARGET]))
+            and name.endswith(_OBJECTS)
+            and (plain or (isinstance(value, dict) and TARGET not in value))
+        ):
             raise ConfigError(f"{group}.{name}", value, "must be keys with a _target_")
     try:
         made = construct(node)

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -144,9 +145,13 @@ def test_a_resume_goes_on_to_the_same_bits(adapt):
     assert len({*whole[1], *whole[2]}) > 3, "it adapted"
 
 
+ONE_AT_A_TIME = Lock()  # ranks are threads here, and torch has one stream of random numbers for all of them
+
+
 def centre_of(world, adapt: dict, method: str) -> np.ndarray:
-    torch.manual_seed(1)
-    module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    with ONE_AT_A_TIME:
+        torch.manual_seed(1)
+        module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     inputs = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
     algo = option("algo", "openai_es", PopulationAlgorithm, 5, {"adapt": adapt})
     with Evolution(module, algo=algo, distribution=method, population=10, world=world, threads=1) as es:

@@ -1,6 +1,7 @@
 """Step sizes and learning rates of single parameters (``algo.layers``): definitions, many members in one pass, ranks, resume."""
 
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -26,9 +27,13 @@ from neuro_cli.runner.options import Options
 FACTORS = {"*.weight": {"sigma": 2.0, "lr": 0.5}, "2.*": {"lr": 3.0}, "0.bias": {"sigma": 0.25}}
 
 
+ONE_AT_A_TIME = Lock()  # ranks are threads here, and torch has one stream of random numbers for all of them
+
+
 def network() -> nn.Sequential:
-    torch.manual_seed(1)
-    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    with ONE_AT_A_TIME:
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
 
 
 def started(layers: dict) -> Layers:

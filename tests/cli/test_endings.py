@@ -175,7 +175,7 @@ import signal, sys
 class Swallowing:
     '''Ctrl-C in an import of a library that goes on without the module.'''
     def find_spec(self, name, path=None, target=None):
-        if name == "rich.table":
+        if name == "hydra._internal.core_plugins.importlib_resources_config_source":
             try:
                 signal.raise_signal(signal.SIGINT)
             except KeyboardInterrupt:

@@ -88,6 +88,8 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
         usual["distribution"] = option_of("distribution", "logits_allreduce")
     if group == "task" and config["task"]["_target_"].endswith(".Reinforcement"):  # so is the network of an environment
         usual["model"] = option_of("model", "mlp_policy")
+    if option == "text":  # so is one that reads tokens
+        usual["model"] = composed("task=text", "model=char_gpt")["model"]
     if option == "activation":  # what is not ranked suits it
         usual["algo"] = composed("algo=forward_gradient")["algo"]
     assert others == usual

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS
+from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS
 from neuro_cli.logger.csv import CsvLogger
 
 
@@ -230,6 +230,6 @@ def test_seconds_sigma_and_rate_come_last_and_a_file_of_an_earlier_version_goes_
         again.start(tmp_path / run, {}, 1)
         again.log(row(2, **later, weak_efficiency=0.5))
         again.finish({})
-    assert list(lines(tmp_path / "new")[1])[-4:] == ["weak_efficiency", *LATER_COLUMNS]
+    assert list(lines(tmp_path / "new")[1])[-4:] == ["weak_efficiency", *later]
     assert lines(tmp_path / "new")[1]["sigma"] == "0.05"
     assert list(lines(tmp_path / "old")[1]) == [*METRIC_COLUMNS, "weak_efficiency"]

@@ -365,11 +365,11 @@ def test_the_command_says_where_the_page_is(tmp_path):
     made_run(tmp_path / "more", 3, seed=2)
     done = neuro_inside("report", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("neuro: run/report.html, ")
+    assert done.stdout.splitlines()[-1].startswith("neuro: wrote run/report.html, ")
     again = neuro_inside("report", "run", "file=pages.html", cwd=tmp_path)
-    assert "neuro: pages.html, " in again.stdout
+    assert "neuro: wrote pages.html, " in again.stdout
     both = neuro_inside("report", "run", "more", cwd=tmp_path)
-    assert "neuro: report.html, " in both.stdout
+    assert "neuro: wrote report.html, " in both.stdout
     assert "2 runs of 2 folders" in Page((tmp_path / "report.html").read_text()).text
     for words in (("html=false",), ("--no-html",)):
         alone = neuro_inside("report", "more", *words, cwd=tmp_path)
@@ -384,7 +384,9 @@ def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
     told = one_line(neuro_inside("report", "run", "file=mine.html", cwd=tmp_path))
     assert told == "file=mine.html: is there and is no page of neuro report; give another name"
     assert (tmp_path / "mine.html").read_text() == "mine"
-    assert "no/where.html: cannot be written" in one_line(neuro_inside("report", "run", "file=no/where.html", cwd=tmp_path))
+    assert (
+        one_line(neuro_inside("report", "run", "file=no/where.html", cwd=tmp_path)) == "file=no/where.html: there is no folder no"
+    )
     assert "neuro report takes file, html" in one_line(neuro_inside("report", "run", "flie=x", cwd=tmp_path))
     assert "html=3: must be true or false" in one_line(neuro_inside("report", "run", "html=3", cwd=tmp_path))
     monkeypatch.setattr("neuro_cli.core.install.find_spec", lambda name: None if name == "bokeh" else name)

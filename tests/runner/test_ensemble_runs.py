@@ -236,14 +236,14 @@ def test_disagreement_of_one_member_is_none():
         (["algo.members=[{count:2}]"], "algo.members.0.model=None: must be an option of the group model"),
         (["algo.members=[MNIST_10K]"], "algo.members.0=MNIST_10K: must be an entry like {model: MNIST_10K"),
         (["algo.members=blog_cnn"], "algo.members=blog_cnn: must be a list"),
-        (["algo.members=[{model:blog_cnn,optimizer:{lr:-1}}]"], "algo.members.0.optimizer: Invalid learning rate: -1"),
+        (["algo.members=[{model:blog_cnn,optimizer:{lr:-1}}]"], "algo.members.0.optimizer.lr=-1: must be a number >= 0"),
         (
             ["algo.members=[{model:blog_cnn,optimizer:{_target_:torch.nn.Linear}}]"],
             "algo.members.0.optimizer._target_=torch.nn.Linear",
         ),
         (["algo.members=[{model:CIF_300K}]"], "model=CIF_300K, task=Digits: the model does not take 1x28x28 examples"),
         (["algo.dtype=float16"], "algo.dtype=float16: must be one of float32, float64"),
-        (["algo.optimizer.lr=-1"], "algo.optimizer: Invalid learning rate: -1"),
+        (["algo.optimizer.lr=-1"], "algo.optimizer.lr=-1: must be a number >= 0"),
         (["distribution=local"], "distribution=local: algo=ensemble needs one of logits_allreduce"),
         (["distribution.encoding=int4"], "distribution.encoding=int4: must be one of fixed, float32, float64"),
         (
@@ -274,7 +274,7 @@ def test_bad_input_on_ranks_is_one_line(on_ranks):
     assert one_line(graph).startswith("distribution=single_graph (on 2 ranks): one graph needs 1 rank")
     assert one_line(batch).startswith("ranks=2: must be <= batch_size=1")
     assert one_line(broken).startswith("member 4 of the ensemble gives a logit of nan in iteration 1 ")
-    assert one_line(one).startswith("rank 1: algo.members.0.optimizer: Invalid learning rate: -1")  # who has that member
+    assert one_line(one).startswith("rank 1: algo.members.0.optimizer.lr=-1: must be a number >= 0")  # who has that member
 
 
 def test_a_changed_network_is_refused(folder, whole):

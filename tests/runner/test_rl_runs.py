@@ -109,7 +109,7 @@ def test_a_loaded_policy_needs_no_gymnasium(folder, monkeypatch):
         (["model.inputs=9"], "model: it does not take observations of 4 numbers"),
         (["sampler=iid"], "sampler.antithetic=False: the algorithm compares the members of pairs"),
         (["algo=ars", "algo.top=5"], "algo.top=5: population=8 has 4 directions"),
-        (["algo.optimizer.lr=-1"], "algo.optimizer: Invalid learning rate: -1"),
+        (["algo.optimizer.lr=-1"], "algo.optimizer.lr=-1: must be a number >= 0"),
         (["task.id=CartPoel-v1"], "task.id=CartPoel-v1: no such environment; did you mean CartPole-v1"),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
         (["layers=[3x3,3x3]"], "layers=[3x3,3x3]: a layer occurs twice"),
         (["training.epochs=0"], "training.epochs=0: must be an integer >= 1"),
         (["training.validation=1.0"], "training.validation=1.0: must be a number > 0 and <= 0.9"),
-        (["training.optimizer.lr=-1"], "training.optimizer: Invalid learning rate: -1"),
+        (["training.optimizer.lr=-1"], "training.optimizer.lr=-1: must be a number >= 0"),
         (["strategy.population=1"], "strategy.population=1: must be an integer >= 2"),
         (["max_layers=1", "strategy.initial_layers=1"], "strategy.population=8: there are 5 modules of up to 1 layers"),
         (["strategy=genetic"], "strategy=genetic: no such option; did you mean gener"),

@@ -27,6 +27,11 @@ def test_every_schedule_ends_with_one_leader_and_the_longest_history(part):
     run(range(part * count, (part + 1) * count))
 
 
+def test_a_leader_that_fetches_from_a_peer_that_died_gives_up_and_commits():
+    """Found by the slow schedules: the calm was shorter than its 60 tries."""
+    run(range(36_737, 36_738))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(PARTS))

@@ -1,6 +1,7 @@
 """Tables of ``neuro bench`` and ``neuro scale`` as metrics, in each logger."""
 
 import csv
+import time
 import sys
 from pathlib import Path
 
@@ -57,6 +58,9 @@ def test_wandb_gets_them_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     log_points(WandbLogger(), tmp_path, {"what": "noise"}, POINTS)
     (record,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
+    deadline = time.monotonic() + 60  # W&B's own process writes the file
+    while b"b/efficiency" not in record.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.1)
     content = record.read_bytes()
     assert b"a/efficiency" in content
     assert b"b/efficiency" in content

@@ -28,8 +28,8 @@ class Net(nn.Module):
 
 
 def test_a_network_of_ones_own_trains_without_another_key_and_resumes_with_the_same_bits(tmp_path):
-    (tmp_path / "my_net.py").write_text(NET)
-    setting = ("model._target_=my_net.Net", "sampler=activation", "generations=60", "threads=1", "checkpoint.every=30")
+    (tmp_path / "net_of_two_layers.py").write_text(NET)
+    setting = ("model._target_=net_of_two_layers.Net", "sampler=activation", "generations=60", "threads=1", "checkpoint.every=30")
     done = neuro_inside("train", *setting, "hydra.run.dir=whole", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "whole" / "summary.json").read_text())
@@ -38,7 +38,7 @@ def test_a_network_of_ones_own_trains_without_another_key_and_resumes_with_the_s
     assert "scoring: noise on 2 layers, 2 on outputs; 4 draws of 2 groups; each pass begins at its noisy layer" in log
     assert "population 1024" in log
     done = neuro_inside("train", *setting, "time_limit=0.01", "hydra.run.dir=half", cwd=tmp_path)
-    done = neuro_inside("resume", "half", "trust=my_net", "time_limit=null", cwd=tmp_path)
+    done = neuro_inside("resume", "half", "trust=net_of_two_layers", "time_limit=null", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     half = json.loads((tmp_path / "half" / "summary.json").read_text())
     assert half["parameters_sha256"] == summary["parameters_sha256"]

@@ -1,8 +1,8 @@
 """Tables of ``neuro bench`` and ``neuro scale`` as metrics, in each logger."""
 
 import csv
-import time
 import sys
+import time
 from pathlib import Path
 
 import pytest

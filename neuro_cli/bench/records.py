@@ -6,7 +6,6 @@ at the first evaluation that reaches the goal, or when the minutes of the record
     neuro bench records records.only=[mnist_98] records.root=data
 """
 
-import csv
 import math
 import shlex
 import statistics
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.stopwatch import timed
-from neuro_cli.bench.table import append_row, machine, show, write
+from neuro_cli.bench.table import append_row, finished_rows, machine, show, write
 from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
 
 IDENTITY = ("record", "setting", "seed", "goal", "limit_minutes", "command")
@@ -52,7 +51,7 @@ def bench_records(config: dict[str, Any], run: Path) -> None:
     node = config["records"]
     results, planned = Path(node["results"]), plan(node)
     threads = integer("threads", config["threads"] or 1, 1)
-    done = _read(results)
+    done = finished_rows("records.results", results, FIELDS, IDENTITY)
     for place, trial in enumerate(planned, 1):
         if _key(trial.identity) in done:
             continue
@@ -109,17 +108,6 @@ def _play(trial: Trial, folder: Path) -> dict[str, str]:
 
 def _key(row: dict[str, str]) -> tuple[str, ...]:
     return tuple(row[name] for name in IDENTITY)
-
-
-def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
-    """Read the rows of finished trials. Raises UserError for another file."""
-    if not results.exists():
-        return {}
-    with results.open(newline="") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != FIELDS:
-            raise UserError(f"records.results={results}: its columns are others; name another file")
-        return {_key(row): row for row in reader if row["machine"]}  # a torn last line has none
 
 
 def table(planned: Sequence[Trial], rows: Sequence[dict[str, str]]) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,7 @@ from neuro_cli.bench.ddpg_worker import FRESH, load_library
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
-from neuro_cli.bench.table import append_row, machine, show
+from neuro_cli.bench.table import append_row, finished_rows, machine, show
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
@@ -69,7 +69,7 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
     results, planned = Path(node["results"]), plan(node)
     threads = integer("reinforcement.workers", node["workers"], 1)
     _check_packages({cell.column for cell in planned})
-    done = _read(results)
+    done = finished_rows("reinforcement.results", results, FIELDS, IDENTITY)
     for number_, cell in enumerate(planned, 1):
         if _key(cell.identity) in done:
             continue
@@ -197,17 +197,6 @@ def _fresh(cell: Trial, folder: Path) -> float:
 
 def _key(row: dict[str, str]) -> tuple[str, ...]:
     return tuple(row[name] for name in IDENTITY)
-
-
-def _read(results: Path) -> dict[tuple[str, ...], dict[str, str]]:
-    """Read the rows of finished trials. Raises UserError for another file."""
-    if not results.exists():
-        return {}
-    with results.open(newline="") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != FIELDS:
-            raise UserError(f"reinforcement.results={results}: its columns are others; name another file")
-        return {_key(row): row for row in reader if row["machine"]}  # a torn last line has none
 
 
 def curves_of(results: Path) -> Path:

@@ -5,7 +5,6 @@ Every search is a job of a sweep, ``neuro search -m``, and its row is kept: the 
     neuro bench what=search search.seeds=[1,2,3,4,5] 'search.only=[digits]'
 """
 
-import csv
 import json
 import statistics
 import subprocess
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.table import append_row, machine, show
+from neuro_cli.bench.table import append_row, finished_rows, machine, show
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
@@ -35,7 +34,7 @@ def bench_search(config: dict[str, Any], run: Path) -> None:
     node = config["search"]
     results = run / "search.csv" if node["results"] is None else Path(node["results"])
     tasks, strategies, seeds, common = plan(node)
-    done = _read(results)
+    done = finished_rows("search.results", results, FIELDS, IDENTITY)
     for task, own in tasks.items():
         overrides = " ".join([*own, *common])
         for strategy in strategies:  # the baseline first: a gain is against it
@@ -100,17 +99,6 @@ def _row(key: tuple[str, ...], found: dict[str, Any], done: dict[tuple[str, ...]
     first = found["first_generation"][f"{ACCURACY.name}_median"]
     values = (accuracy, found["validation_accuracy"], first, found["trainings"], gain, machine(1))
     return dict(zip(FIELDS, (*key, *map(str, values)), strict=True))
-
-
-def _read(results: Path) -> dict[tuple[str, ...], Row]:
-    """Read the rows of earlier starts. Raises UserError for another file."""
-    if not results.exists():
-        return {}
-    with results.open(newline="") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != FIELDS:
-            raise UserError(f"search.results={results}: its columns are others; name another file")
-        return {tuple(row[name] for name in IDENTITY): row for row in reader if row["machine"]}  # a torn last line has none
 
 
 HEAD = ("task", "strategy", "best candidate", "median of the first candidates", "gain over random search", "seeds with a gain")

@@ -13,6 +13,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.summary import versions
 
 
@@ -80,6 +81,20 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], threads: int) -> None:
         writer = csv.DictWriter(file, [*rows[0], "machine"])
         writer.writeheader()
         writer.writerows({**row, "machine": machine(threads)} for row in rows)
+
+
+def finished_rows(key: str, path: Path, fields: Sequence[str], identity: Sequence[str]) -> dict[tuple[str, ...], dict[str, str]]:
+    """Read the rows that earlier commands have added to ``path``, by their cells of ``identity``; empty without the file.
+
+    ``key``: that of the file in the config. Raises UserError for a file with other columns.
+    """
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        if list(reader.fieldnames or ()) != list(fields):
+            raise UserError(f"{key}={path}: its columns are others; name another file")
+        return {tuple(row[name] for name in identity): row for row in reader if row["machine"]}  # a torn last line has none
 
 
 def append_row(path: Path, row: Mapping[str, Any], fields: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Where log lines go: all of a run to its log.txt, warnings to the terminal too.
+"""Handlers of log lines: all of a run go to its log.txt, warnings to the terminal too.
 
 Lines of a model's or a task's own loggers go there as well, under their names (:mod:`neuro_cli.run_folder.own_log`).
 

@@ -1,5 +1,6 @@
 """Groups of ``conf/`` and their options: names, help, and the config of one option."""
 
+from functools import cache
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
@@ -32,8 +33,7 @@ def groups_of(verb: str) -> set[str]:
 def defaults_of(verb: str) -> dict[str, str | None]:
     """Option of every group in those lists of a verb, None without one; later entries count."""
     found: dict[str, str | None] = {}
-    file = OmegaConf.load(config_folder() / f"{verb}.yaml")
-    for entry in OmegaConf.select(file, "defaults", default=[]):
+    for entry in _file_of(verb).get("defaults", []):
         if entry == "_self_":
             continue
         if isinstance(entry, str):
@@ -43,10 +43,17 @@ def defaults_of(verb: str) -> dict[str, str | None]:
     return found
 
 
+@cache  # a check of arguments asks for it several times, and YAML takes ten milliseconds
+def _file_of(verb: str) -> dict[str, Any]:
+    """What a verb's own file says, not to be changed."""
+    node = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{verb}.yaml"))
+    assert isinstance(node, dict)
+    return {str(key): value for key, value in node.items()}
+
+
 def sections_of(verb: str) -> set[str]:
     """Keys of a verb's own file, and of the files in its defaults list, that have keys below them."""
-    file = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{verb}.yaml"))
-    assert isinstance(file, dict)
+    file = _file_of(verb)
     found = {str(key) for key, value in file.items() if isinstance(value, dict)}
     named = [entry for entry in file.get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
     return found.union(*map(sections_of, named))

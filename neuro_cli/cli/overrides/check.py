@@ -117,11 +117,11 @@ def _check_launcher(full: DictConfig, multirun: bool, tree: ConfigTree) -> None:
             raise ConfigError("hydra/launcher", "broker", allowed)
 
 
-def _check_sweeps(sweeps: list[Override], multirun: bool) -> None:
+def _check_sweeps(swept: list[Override], multirun: bool) -> None:
     """Raise UserError for a sweep without -m, and for one without a value."""
-    if sweeps and not multirun:
-        raise UserError(f"{sweeps[0].input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
-    for override in sweeps:
+    if swept and not multirun:
+        raise UserError(f"{swept[0].input_line}: a sweep over several values needs -m (or quotes, if it is one value)")
+    for override in swept:
         lists = override.is_discrete_sweep() and not isinstance(override.value(), Glob)  # patterns of options are checked
         if lists and not any(True for _ in override.sweep_string_iterator()):
             raise UserError(f"{override.input_line}: it has no value, so the sweep would have no job")

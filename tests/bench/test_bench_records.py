@@ -89,8 +89,8 @@ def test_what_cannot_be_run_is_refused_before_a_trial_begins(override, said, tmp
 @pytest.mark.slow
 def test_trials_are_real_runs_and_a_second_command_makes_only_what_is_missing(tmp_path):
     line = ("bench", "records", "records.only=[digits_80]", f"records.results={tmp_path}/results.csv")
-    for seeds in ("[1]", "[1,2]"):
-        done = neuro_inside(*line, f"records.seeds={seeds}", "records.minutes=10", f"hydra.run.dir=run{seeds}", cwd=tmp_path)
+    for run, seeds in (("first", "[1]"), ("second", "[1,2]")):
+        done = neuro_inside(*line, f"records.seeds={seeds}", "records.minutes=10", f"hydra.run.dir={run}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     with (tmp_path / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -98,5 +98,5 @@ def test_trials_are_real_runs_and_a_second_command_makes_only_what_is_missing(tm
         ("weights", "1"), ("activation", "1"), ("weights", "2"), ("activation", "2"),
     ]  # fmt: skip
     assert all(row["ended"] == "goal" and float(row["best"]) >= 0.8 and 1 < float(row["seconds"]) < 600 for row in rows)
-    made = {path.name for path in (tmp_path / "run[1,2]").glob("digits*") if path.is_dir()}
+    made = {path.name for path in (tmp_path / "second").glob("digits*") if path.is_dir()}
     assert made == {"digits_80_activation_2", "digits_80_weights_2"}

@@ -29,10 +29,10 @@ from rich.table import Table
 
 from neuro_cli.bench.generation import BenchProcess
 from neuro_cli.bench.table import processor
-from neuro_cli.cli.groups import option_of
+from neuro_cli.cli.options.groups import option_of
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.core.files import config_folder
-from neuro_cli.core.process import start
+from neuro_cli.core.machine.process import start
 from neuro_cli.model import mnist
 from neuro_cli.run_folder.summary import git_revision, versions
 
@@ -142,7 +142,7 @@ def check(config: dict[str, Any]) -> None:
 
     In a process of its own: the peak memory of one that builds here would be where each system's peak begins.
     """
-    command = [sys.executable, "-m", "neuro_cli.bench.generation_worker", "neuro", json.dumps(config)]
+    command = [sys.executable, "-m", "neuro_cli.bench.workers.generation", "neuro", json.dumps(config)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         raise UserError(done.stderr.strip().splitlines()[-1].split(": ", 1)[-1])  # without the name of the exception

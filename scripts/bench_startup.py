@@ -19,7 +19,7 @@ from dataclasses import dataclass
 BEGINNING = """
 import os, sys
 sys.argv = ["neuro", "train", f"hydra.run.dir={os.getpid()}"]
-from neuro_cli.core.garbage import no_search
+from neuro_cli.core.machine.garbage import no_search
 with no_search():  # as the command imports them
     from neuro_cli.cli.main import main
     from neuro_cli.runner import options

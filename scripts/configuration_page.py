@@ -6,8 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from neuro_cli.cli.config_help import page  # noqa: E402
-from neuro_cli.cli.groups import groups  # noqa: E402
+from neuro_cli.cli.options.groups import groups  # noqa: E402
+from neuro_cli.cli.options.help import page  # noqa: E402
 from neuro_cli.cli.overrides.check import checked  # noqa: E402
 
 VERBS = ("train", "evolve", "search", "scale")

@@ -185,7 +185,7 @@ def machine() -> str:
     """The device, its driver, and the versions of what did the work."""
     import torch
 
-    from neuro_cli.core.gpu import card
+    from neuro_cli.core.kernels.gpu import card
 
     return f"{card()}, torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
 

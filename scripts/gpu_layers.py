@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.core.threads import Threads
 from neuro_cli.model.mnist import MLP_270K, MNIST_3M
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.low_rank import LowRank

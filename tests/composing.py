@@ -9,8 +9,8 @@ import pytest
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from neuro_cli.cli.config_tree import ConfigTree
-from neuro_cli.cli.groups import groups
+from neuro_cli.cli.options.groups import groups
+from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides import check
 
 

@@ -15,8 +15,8 @@ from hydra.core.config_store import ConfigStore
 from shared_world import commands_in_world
 from worlds import own_mpi
 
-from neuro_cli.cli.groups import groups
 from neuro_cli.cli.main import main
+from neuro_cli.cli.options.groups import groups
 from neuro_cli.run_folder.own_log import leave
 
 

@@ -39,7 +39,7 @@ def forget_options() -> None:
     """Those that an earlier command read from files."""
     from hydra.core.config_store import ConfigStore
 
-    from neuro_cli.cli.groups import groups
+    from neuro_cli.cli.options.groups import groups
 
     for group in groups():
         ConfigStore.instance().repo.pop(group, None)

@@ -8,7 +8,7 @@ from neuro_cli.bench.correlation import bench_correlation
 from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
 from neuro_cli.bench.generation import bench_generation
-from neuro_cli.bench.layer import HALF, bench_layer
+from neuro_cli.bench.layer.measure import HALF, bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement

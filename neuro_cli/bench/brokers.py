@@ -13,7 +13,7 @@ from neuro_cli.bench.table import show, spread, write
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.process import resident_bytes
+from neuro_cli.core.machine.process import resident_bytes
 from neuro_cli.pool.base import WorkResult, WorkUnit
 from neuro_cli.pool.broker import BrokerPool
 

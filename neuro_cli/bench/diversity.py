@@ -26,9 +26,9 @@ from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import random_signs
-from neuro_cli.core.threads import Threads
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.permutation import Permutation

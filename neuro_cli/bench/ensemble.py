@@ -119,7 +119,7 @@ class _Worlds:
         folder.mkdir(parents=True)
         (folder / "plan.json").write_text(json.dumps({"fabric": self._config["fabric"], "entries": entries}, indent=1))
         print(f"{ranks} rank{'s' * (ranks > 1)}: {', '.join(entry['title'] for entry in entries)}", flush=True)
-        module = "neuro_cli.bench.ensemble_worker"
+        module = "neuro_cli.bench.workers.ensemble"
         program = [sys.executable, "-P", "-m", module, str(folder / "plan.json"), str(folder / "results.json")]
         code = world_start(ranks, program, make_network(self._config)).run()
         if code or not (folder / "results.json").exists():

@@ -16,11 +16,11 @@ from typing import Any
 
 from rich.table import Table
 
-from neuro_cli.bench.generation_worker import FAILED, REFUSED
 from neuro_cli.bench.table import machine, wide_console
+from neuro_cli.bench.workers.generation import FAILED, REFUSED
 from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.process import exit_text, start, stop
+from neuro_cli.core.machine.process import exit_text, start, stop
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import device_of, threads_of
 
@@ -34,7 +34,7 @@ class BenchProcess:
     def __init__(self, name: str, config: dict[str, Any]) -> None:
         self.name = name
         self.rows: list[dict[str, float]] = []
-        command = [sys.executable, "-P", "-m", "neuro_cli.bench.generation_worker", name, json.dumps(config)]
+        command = [sys.executable, "-P", "-m", "neuro_cli.bench.workers.generation", name, json.dumps(config)]
         environment = os.environ | {"OMP_NUM_THREADS": str(config["threads"])}
         self._process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

@@ -13,10 +13,10 @@ import torch
 
 from neuro_cli.bench.table import in_turn, show, spread, write
 from neuro_cli.core import philox
-from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.machine.memory import keep_freed_memory
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise
 from neuro_cli.core.seeds import key_of
-from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import device_of, threads_of
 

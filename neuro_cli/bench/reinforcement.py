@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.ddpg_worker import FRESH, load_library
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
+from neuro_cli.bench.workers.ddpg import FRESH, load_library
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
@@ -152,7 +152,7 @@ def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: floa
             "episodes": node["episodes"],
             "workers": workers,
         }
-        return ("neuro_cli.bench.ddpg_worker", json.dumps(setting))
+        return ("neuro_cli.bench.workers.ddpg", json.dumps(setting))
     common = (f"seed={seed}", f"task.evaluation_episodes={node['episodes']}", f"stop.metric={RETURN.name}", f"stop.at={goal:g}")
     place = () if any(str(text).startswith(("task=", "experiment=")) for text in settings[column]) else (f"task={task}",)
     if column in SEED_PASSING:

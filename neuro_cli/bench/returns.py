@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import RETURN
-from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.centre import sums_over_chunks

@@ -88,7 +88,7 @@ def _trained(config: dict[str, Any], method: str, ranks: int, seed: int, folder:
     (folder / "plan.json").write_text(json.dumps(plan, indent=1))
     print(f"{method}, {ranks} ranks, seed {seed}", flush=True)
     files = [str(folder / name) for name in ("plan.json", "results.json")]
-    program = [sys.executable, "-P", "-m", "neuro_cli.bench.semi_updates_worker", *files]
+    program = [sys.executable, "-P", "-m", "neuro_cli.bench.workers.semi_updates", *files]
     code = world_start(ranks, program, make_network(config)).run()
     if code or not (folder / "results.json").exists():
         raise RuntimeError(f"the world of {ranks} ranks ended with exit code {code} before all was measured")

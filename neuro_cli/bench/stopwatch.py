@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.core.metric import Metric
-from neuro_cli.core.process import last_line, start, stop
 from neuro_cli.run_folder.metrics import MetricsTail
 
 POLL = 0.1  # seconds between two reads of metrics.csv, the resolution of the times

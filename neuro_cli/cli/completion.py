@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from neuro_cli.cli.groups import groups_of, options_in
+from neuro_cli.cli.options.groups import groups_of, options_in
 from neuro_cli.cli.registry import listed
 from neuro_cli.core.errors import UserError, nearest
 from neuro_cli.core.files import config_folder

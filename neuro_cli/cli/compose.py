@@ -16,8 +16,8 @@ from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.basecontainer import BaseContainer
 
-from neuro_cli.cli.groups import with_members
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, mending
+from neuro_cli.cli.options.groups import with_members
 from neuro_cli.cli.overrides.check import checked
 from neuro_cli.core.errors import UserError
 

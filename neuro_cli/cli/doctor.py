@@ -131,7 +131,7 @@ def numba_kernels() -> Iterator[Finding]:
         import torch
 
         from neuro_cli.core import noise as addressed
-        from neuro_cli.core.threads import Threads
+        from neuro_cli.core.machine.threads import Threads
 
         addressed.tier.few = 0  # the compiled loops from the first number on
         noise = addressed.Noise(1, 8, torch.device("cpu"), Threads(1)).draw(0, [0])

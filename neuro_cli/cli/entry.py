@@ -4,7 +4,7 @@ import gc
 import sys
 
 from neuro_cli.cli import interrupts
-from neuro_cli.core.garbage import no_search
+from neuro_cli.core.machine.garbage import no_search
 
 
 def main() -> None:

@@ -19,12 +19,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli import interrupts
 from neuro_cli.cli.completion import script_for
-from neuro_cli.cli.config_help import annotated
-from neuro_cli.cli.groups import groups_help, with_members
+from neuro_cli.cli.options.groups import groups_help, with_members
+from neuro_cli.cli.options.help import annotated
 from neuro_cli.cli.overrides.check import Checked, checked
-from neuro_cli.cli.sweep import Command, Sweep, check_sweep, swept
-from neuro_cli.cli.sweep_jobs import headline_of
-from neuro_cli.cli.sweep_launcher import JobFailedError
+from neuro_cli.cli.sweep.callback import Command, Sweep, check_sweep, swept
+from neuro_cli.cli.sweep.jobs import headline_of
+from neuro_cli.cli.sweep.launcher import JobFailedError
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
 from neuro_cli.factory.own_code import JOB_VARIABLE

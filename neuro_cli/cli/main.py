@@ -14,7 +14,7 @@ import sys
 from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
-from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.machine.process import die_with_parent
 from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.foreign import foreign_start
@@ -27,7 +27,7 @@ WORLD_VERBS = ("train", "resume", "scale", "bench")  # whose processes, started 
 
 
 def help_text() -> str:
-    from neuro_cli.cli.groups import groups
+    from neuro_cli.cli.options.groups import groups
 
     verbs = "\n".join(f"  {name:10s} {text}" for name, text in listed().items())
     options = "\n".join(f"  {name:14s} {', '.join(values)}" for name, values in groups().items() if values)

@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable
 
-from neuro_cli.core.garbage import no_search
+from neuro_cli.core.machine.garbage import no_search
 
 HELP = {
     "train": "Train a network. Options by Hydra: neuro train --help",

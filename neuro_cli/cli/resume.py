@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuro_cli.cli.arguments import names, run_arguments, set_key
-from neuro_cli.cli.groups import option_of
+from neuro_cli.cli.options.groups import option_of
 from neuro_cli.cli.overrides.words import parse_plain
-from neuro_cli.cli.resume_sweep import is_sweep, refuse_other_sweep, resume_sweep
 from neuro_cli.cli.search import resume_search
+from neuro_cli.cli.sweep.resume import is_sweep, refuse_other_sweep, resume_sweep
 from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched

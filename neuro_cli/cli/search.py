@@ -9,8 +9,8 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.arguments import names, set_key
-from neuro_cli.cli.groups import option_of
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.options.groups import option_of
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched

@@ -9,9 +9,9 @@ import hydra
 from omegaconf import DictConfig
 
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
-from neuro_cli.cli.sweep_jobs import Left, clear, left_in
+from neuro_cli.cli.sweep.jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError
-from neuro_cli.core.garbage import no_search
+from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.verbosity import say
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch import slurm

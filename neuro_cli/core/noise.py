@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core import gpu, philox
-from neuro_cli.core.compiled import noise_kernels as kernels
+from neuro_cli.core import philox
+from neuro_cli.core.kernels import gpu
+from neuro_cli.core.kernels.compiled import noise_kernels as kernels
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.seeds import key_of
-from neuro_cli.core.threads import Threads
 
 log = logging.getLogger(__name__)
 

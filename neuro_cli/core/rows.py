@@ -2,7 +2,7 @@
 
 Rows are (S sides, D directions, e examples) in that order, S scales tell how far a side goes along its direction (the
 minus half of an antithetic pair has -sigma). On a CPU, in float32 or float64 and with channels last in memory, compiled
-loops do it (:mod:`neuro_cli.core.row_kernels`), on a GPU Triton kernels (:mod:`neuro_cli.core.triton_rows`); elsewhere
+loops do it (:mod:`neuro_cli.core.kernels.rows`), on a GPU Triton kernels (:mod:`neuro_cli.core.kernels.triton_rows`); elsewhere
 torch operations do.
 
 Legend: n = S D e rows, C channels.
@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core import gpu
-from neuro_cli.core.compiled import row_kernels
+from neuro_cli.core.kernels import gpu
+from neuro_cli.core.kernels.compiled import row_kernels
 
 COMPILED = (torch.float32, torch.float64)
 SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 18 of them random

@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from neuro_cli.core.process import last_line, start, stop
+from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.evolve.network.secret import VARIABLE
 
 log = logging.getLogger(__name__)

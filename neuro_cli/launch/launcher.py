@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.process import start
+from neuro_cli.core.machine.process import start
 from neuro_cli.fabric.emulation import PORT
 from neuro_cli.fabric.emulation.hosts import MOST, address
 from neuro_cli.fabric.mpi import FIX

@@ -4,7 +4,7 @@ import logging
 import os
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.memory import free_memory
+from neuro_cli.core.machine.memory import free_memory
 from neuro_cli.runner.build import make_model
 from neuro_cli.runner.options import Options
 

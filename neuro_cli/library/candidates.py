@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.threads import threads_kept
+from neuro_cli.core.machine.threads import threads_kept
 from neuro_cli.runner.bind import Population
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.jobs import jobs_of

@@ -16,8 +16,8 @@ from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.memory import keep_freed_memory
-from neuro_cli.core.threads import Threads, threads_kept
+from neuro_cli.core.machine.memory import keep_freed_memory
+from neuro_cli.core.machine.threads import Threads, threads_kept
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network

@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_map
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads, threads_kept
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.core.threads import Threads, threads_kept
 from neuro_cli.library.named import option
 from neuro_cli.sampler.base import Perturbation, Sampler
 from neuro_cli.scoring.mapped import MappedForward

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from neuro_cli.core.process import last_line, start, stop
+from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.runner.stop import StopRequest
 
 PATIENCE = 90.0  # seconds to end after being asked

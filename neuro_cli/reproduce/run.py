@@ -141,7 +141,7 @@ def machine_words(gpu: bool) -> str:
     """Machine and libraries in words; threads and ranks are in the command."""
     import torch
 
-    from neuro_cli.core.gpu import card
+    from neuro_cli.core.kernels.gpu import card
 
     accelerator = card() if gpu else "no GPU"
     cores = f"{len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}"

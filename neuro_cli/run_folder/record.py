@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
-from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger

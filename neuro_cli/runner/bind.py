@@ -10,8 +10,8 @@ from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.fabric.base import World
 from neuro_cli.sampler.base import BaseSampler

@@ -10,9 +10,9 @@ from torch import nn
 
 from neuro_cli.algo.base import CentreAlgorithm
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.machine.memory import keep_freed_memory
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.seeds import model_seed, seeded
-from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.factory.instantiate import make

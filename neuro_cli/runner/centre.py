@@ -5,7 +5,7 @@ import copy
 import numpy as np
 from torch import Tensor, nn
 
-from neuro_cli.core.threads import Threads
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.runner.batch_norm import compute_statistics
 from neuro_cli.runner.build import Parts

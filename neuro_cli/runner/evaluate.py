@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
-from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.made import is_made
 from neuro_cli.runner.build import device_of, load_task, threads_of

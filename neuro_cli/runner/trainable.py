@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from neuro_cli.core.clock import Clock
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
-from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core import gpu
+from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import Place
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler

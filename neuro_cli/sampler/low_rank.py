@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core import gpu
 from neuro_cli.core.checks import integer
-from neuro_cli.core.compiled import block_kernels
+from neuro_cli.core.kernels import gpu
+from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import integer
-from neuro_cli.core.compiled import block_kernels
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import OFFSET_STREAM, TABLE_STREAM, Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.sampler.dense import Dense
 
 TABLE_SEED = 0

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import number, one_of
-from neuro_cli.core.compiled import block_kernels
+from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch

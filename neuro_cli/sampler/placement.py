@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from neuro_cli.core import gpu
-from neuro_cli.core.compiled import block_kernels, row_kernels
+from neuro_cli.core.kernels import gpu
+from neuro_cli.core.kernels.compiled import block_kernels, row_kernels
 from neuro_cli.core.rows import random_orders
 from neuro_cli.sampler.blocks import Block
 

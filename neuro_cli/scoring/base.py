@@ -17,7 +17,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.threads import Threads
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.sampler.base import BaseSampler, Sampler
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.task.base import Batch, Task

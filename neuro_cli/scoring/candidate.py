@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from neuro_cli.core import gpu
+from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
 
 

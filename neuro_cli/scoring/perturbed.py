@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.core import gpu
+from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.memory import give_back_memory, keep_freed_memory
+from neuro_cli.core.machine.memory import give_back_memory, keep_freed_memory
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.seeds import seeded
 from neuro_cli.factory.instantiate import make, value_of

@@ -14,7 +14,7 @@ from torch.utils.data import IterableDataset, TensorDataset
 from torchvision.transforms.functional import pil_to_tensor
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.memory import free_memory
+from neuro_cli.core.machine.memory import free_memory
 from neuro_cli.core.seeds import seeded
 from neuro_cli.task.images import shape_text
 

@@ -20,9 +20,9 @@ from neuro_cli.algo.sgd import SGD
 from neuro_cli.algo.snes import SNES
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.schedule import Schedule
-from neuro_cli.core.threads import Threads
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.iid import Iid
 

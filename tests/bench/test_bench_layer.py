@@ -10,12 +10,12 @@ from configs import composed
 from inside import neuro_inside, one_line
 from torch import nn
 
-from neuro_cli.bench.layer import bench_layer, method_of, precision_of
-from neuro_cli.bench.layer_cases import Case, cases, convolution, linear
-from neuro_cli.bench.layer_held import HeldNoise
-from neuro_cli.bench.layer_memory import noise_numbers, peak_bytes
-from neuro_cli.bench.layer_methods import SIGMA, SharedPass
-from neuro_cli.bench.layer_subject import Subject
+from neuro_cli.bench.layer.cases import Case, cases, convolution, linear
+from neuro_cli.bench.layer.held import HeldNoise
+from neuro_cli.bench.layer.measure import bench_layer, method_of, precision_of
+from neuro_cli.bench.layer.memory import noise_numbers, peak_bytes
+from neuro_cli.bench.layer.methods import SIGMA, SharedPass
+from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.core.errors import ConfigError, UserError
 
 CPU = torch.device("cpu")
@@ -123,7 +123,7 @@ def test_pairs_need_an_even_number_of_examples():
 
 
 def test_noise_beyond_memory_is_held_for_some_examples(monkeypatch):
-    monkeypatch.setattr("neuro_cli.bench.layer_held.dense_directions", lambda size, device: 2)
+    monkeypatch.setattr("neuro_cli.bench.layer.held.dense_directions", lambda size, device: 2)
     made = subject(linear([8, 4], 10))
     assert [method_of(made, IID | {"antithetic": pair}).examples for pair in (False, True)] == [2, 4]
 

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli import load
-from neuro_cli.cli.groups import groups, groups_of
+from neuro_cli.cli.options.groups import groups, groups_of
 from neuro_cli.core.errors import UserError
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")

@@ -8,7 +8,7 @@ from inside import neuro_inside
 
 from neuro_cli.bench.bench import KINDS as MEASURED
 from neuro_cli.cli.bench import KINDS
-from neuro_cli.cli.config_help import comments_of
+from neuro_cli.cli.options.help import comments_of
 
 ROOT = Path(__file__).parents[2]
 

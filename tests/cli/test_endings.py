@@ -12,7 +12,7 @@ from inside import neuro_inside, one_line
 from worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
 from neuro_cli.cli import entry
-from neuro_cli.core.memory import free_memory
+from neuro_cli.core.machine.memory import free_memory
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 NETS = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from neuro_cli.cli.groups import groups
+from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.overrides.check import checked
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.errors import UserError

@@ -15,7 +15,7 @@ import pytest
 from inside import Done, neuro_inside, one_line
 from worlds import clean_environment
 
-from neuro_cli.cli.sweep_jobs import Left, left_in
+from neuro_cli.cli.sweep.jobs import Left, left_in
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.sweep_record import read_record
 

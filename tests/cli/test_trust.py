@@ -7,7 +7,7 @@ import pytest
 from configs import composed
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.groups import groups
+from neuro_cli.cli.options.groups import groups
 from neuro_cli.core.errors import UserError
 from neuro_cli.factory.construct import ConstructionError, construct, located
 from neuro_cli.factory.instantiate import is_ours, make

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
-from neuro_cli.cli.groups import groups, option_of
+from neuro_cli.cli.options.groups import groups, option_of
 from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.method import Method
 from neuro_cli.election.base import Election

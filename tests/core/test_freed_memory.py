@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import resource, torch
-from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.machine.memory import keep_freed_memory
 keep_freed_memory()
 def faults(count):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

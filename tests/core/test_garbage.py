@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from neuro_cli.core.garbage import no_search
+from neuro_cli.core.machine.garbage import no_search
 
 
 @pytest.mark.parametrize("before", [True, False])

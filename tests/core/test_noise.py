@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier, random_permutation, random_words
 from neuro_cli.core.quantile import BASE, MANTISSA_BITS, SLOPE
 from neuro_cli.core.seeds import key_of
-from neuro_cli.core.threads import Threads
 
 SIZE = 5000
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from worlds import alive
 
-from neuro_cli.core.process import ended_with_us, exit_text, last_line, resident_bytes, start, stop
+from neuro_cli.core.machine.process import ended_with_us, exit_text, last_line, resident_bytes, start, stop
 
 DEAF = ["sh", "-c", "trap '' TERM; sleep 600 & echo $!; wait"]
 NOBODY = 2**22 + 1  # more than any process id
 OWNER = """
 import subprocess, sys
-from neuro_cli.core.process import start
+from neuro_cli.core.machine.process import start
 child = start(["sleep", "600"], int(sys.argv[1]))
 print(child.pid, flush=True)
 sys.stdin.read()

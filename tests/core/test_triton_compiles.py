@@ -26,7 +26,7 @@ def test_every_row_and_layer_kernel_compiles_for_a_hopper_gpu(kind, flag):
     pytest.importorskip("triton", reason="no Triton here: it comes with torch where torch has CUDA")
     compiler = pytest.importorskip("triton.compiler")
     backends = pytest.importorskip("triton.backends.compiler")
-    from neuro_cli.core import triton_layers, triton_rows, triton_sums
+    from neuro_cli.core.kernels import triton_layers, triton_rows, triton_sums
 
     kernels = ("_flip", "_add_flipped", "_gather", "_add_scattered", "_add_outer", "_filtered")
     both = [(triton_rows, name) for name in kernels]

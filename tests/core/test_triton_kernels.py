@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from neuro_cli.core import gpu
+from neuro_cli.core.kernels import gpu
 
 PROGRAM = Path(__file__).with_name("triton_program.py")
 FAMILIES = {"words", "normals", "combine", "flip", "add_flipped", "gather", "add_scattered", "add_outer"}
@@ -48,7 +48,7 @@ def test_kernels_that_fail_are_named_in_the_log_and_not_used(monkeypatch, caplog
         raise RuntimeError("no compiler")
 
     pytest.importorskip("triton")
-    from neuro_cli.core import triton_noise
+    from neuro_cli.core.kernels import triton_noise
 
     monkeypatch.setattr(triton_noise, "draw", broken)
     monkeypatch.setattr(gpu.torch, "arange", lambda count, device: torch.zeros(count, dtype=torch.int64))

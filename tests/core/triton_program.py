@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core import philox, triton_layers, triton_noise, triton_rows, triton_sums
+from neuro_cli.core import philox
+from neuro_cli.core.kernels import triton_layers, triton_noise, triton_rows, triton_sums
 from neuro_cli.core.rows import Geometry, MemberBatch, random_signs
 
 SCALES, DIRECTIONS, EXAMPLES = (0.5, -0.25), 2, 2

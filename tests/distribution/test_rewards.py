@@ -6,8 +6,8 @@ from thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.rewards import LEVELS, gathered_int8
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.sampler.activation import Activation, Form

@@ -20,8 +20,8 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from neuro_cli.bench.bench import KINDS
-from neuro_cli.cli.config_tree import tree_of
-from neuro_cli.cli.groups import with_members
+from neuro_cli.cli.options.groups import with_members
+from neuro_cli.cli.options.tree import tree_of
 from neuro_cli.cli.overrides import composition
 from neuro_cli.cli.overrides.check import checked
 from neuro_cli.cli.overrides.words import parse_plain, parsed_arguments

@@ -12,8 +12,8 @@ from hydra.core.override_parser.types import OverrideType
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.groups import TABLES, groups
 from neuro_cli.cli.main import help_text
+from neuro_cli.cli.options.groups import TABLES, groups
 from neuro_cli.cli.overrides import check as argument_check
 from neuro_cli.cli.overrides import composition
 from neuro_cli.core.errors import UserError

@@ -11,7 +11,7 @@ from configs import composed
 from doc_commands import PAGES, ROOT, section_of
 
 from neuro_cli import __version__
-from neuro_cli.cli.groups import groups
+from neuro_cli.cli.options.groups import groups
 from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 
 TEXTS = {page.name: page.read_text() for page in PAGES}

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from neuro_cli.cli.groups import groups, option_of
+from neuro_cli.cli.options.groups import groups, option_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.fabric.emulation import HOSTS, PORT, kernel

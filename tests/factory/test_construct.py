@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from torch import nn
 
-from neuro_cli.cli.groups import groups
+from neuro_cli.cli.options.groups import groups
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.construct import ConstructionError, construct, located
 from neuro_cli.factory.instantiate import make

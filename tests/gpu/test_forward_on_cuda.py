@@ -7,11 +7,11 @@ import torch
 from configs import composed
 from torch import Tensor, nn
 
-from neuro_cli.core import gpu
+from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.core.threads import Threads
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import scoring_mode

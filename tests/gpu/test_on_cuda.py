@@ -6,10 +6,10 @@ import torch
 from configs import composed
 from torch import nn
 
-from neuro_cli.core import gpu
+from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import FACTOR_STREAM, Noise, random_permutation
-from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.build import build

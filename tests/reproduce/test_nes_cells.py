@@ -3,7 +3,7 @@
 import pytest
 from configs import composed
 
-from neuro_cli.bench.layer_cases import cases
+from neuro_cli.bench.layer.cases import cases
 from neuro_cli.core.files import config_folder
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, read_entry
 

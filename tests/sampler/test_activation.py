@@ -6,8 +6,8 @@ from configs import composed
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.activation import Activation, Form
 

@@ -10,8 +10,8 @@ import torch
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.sampler.noise_table import NoiseTable, private_folder, table_file
 
 SIZE = 50_000

@@ -10,8 +10,8 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 

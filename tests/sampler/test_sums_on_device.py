@@ -7,8 +7,8 @@ from configs import composed
 from torch import nn
 
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler import block_sums
 from neuro_cli.sampler.block_sums import BlockSums

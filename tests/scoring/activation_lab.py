@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.seeds import seeded
-from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.local import Local
 from neuro_cli.fabric.base import SingleProcess, World

@@ -15,7 +15,7 @@ from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of, failed
 from neuro_cli.broker.worker.frames import FrameError, framed, next_frame
 from neuro_cli.broker.worker.kinds import OWNER_VARIABLE, RESULT_VARIABLE
 from neuro_cli.broker.worker.tail import Tail
-from neuro_cli.core.process import ended_with_us, exit_text, kill_group, resident_bytes
+from neuro_cli.core.machine.process import ended_with_us, exit_text, kill_group, resident_bytes
 
 TAIL_SECONDS = 1.0  # for that to come when it has ended; a process that a task left behind may hold the pipe open
 MEMORY_SECONDS = 0.1  # between two measurements of a task's memory

@@ -13,8 +13,8 @@ from hydra.core.override_parser.types import Glob, Override
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.config_tree import ConfigTree, tree_of
-from neuro_cli.cli.groups import TABLES, groups, options_in
+from neuro_cli.cli.options.groups import TABLES, groups, options_in
+from neuro_cli.cli.options.tree import ConfigTree, tree_of
 from neuro_cli.cli.overrides.composition import compose_choices, compose_whole, with_values
 from neuro_cli.cli.overrides.keys import checked_key
 from neuro_cli.cli.overrides.stored import with_stored_files

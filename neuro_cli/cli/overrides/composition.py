@@ -9,8 +9,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.config_tree import ConfigTree
-from neuro_cli.cli.groups import groups_of, sections_of
+from neuro_cli.cli.options.groups import groups_of, sections_of
+from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.words import choices_of, sweeps, without_plus
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.install import install

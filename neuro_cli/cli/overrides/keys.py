@@ -5,7 +5,7 @@ from typing import Any
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.config_tree import ConfigTree
+from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.words import sweeps, without_plus
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 

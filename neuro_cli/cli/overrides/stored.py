@@ -7,7 +7,7 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.groups import TABLES, several_of
+from neuro_cli.cli.options.groups import TABLES, several_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.launch.option_files import remember
 

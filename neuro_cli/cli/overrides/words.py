@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
-from neuro_cli.cli.groups import TABLES, defaults_of, groups
+from neuro_cli.cli.options.groups import TABLES, defaults_of, groups
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 
 

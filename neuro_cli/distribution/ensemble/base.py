@@ -19,7 +19,7 @@ from neuro_cli.algo.member import Member
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import CandidateError, ConfigError
-from neuro_cli.core.threads import Threads
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.distribution.ensemble.wire import ENCODINGS, LARGEST, wire_of, within
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World, shares

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from neuro_cli.core.process import die_with_parent
+from neuro_cli.core.machine.process import die_with_parent
 from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
 
 READY = b"r"

@@ -7,7 +7,7 @@ import struct
 import sys
 from pathlib import Path
 
-from neuro_cli.core.process import libc_call
+from neuro_cli.core.machine.process import libc_call
 
 NEWNS, NEWUTS, NEWPID, NEWNET = 0x20000, 0x4000000, 0x20000000, 0x40000000
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neuro_cli.algo.ensemble import DTYPES
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, LOWER, Metric
-from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.ensemble.wire import wire_of
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.runner.ensemble.members import JointPrediction, kinds_of, load_task_of

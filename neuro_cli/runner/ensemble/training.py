@@ -16,9 +16,9 @@ from neuro_cli.algo.ensemble import Ensemble
 from neuro_cli.algo.member import Member
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.memory import keep_freed_memory
+from neuro_cli.core.machine.memory import keep_freed_memory
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
-from neuro_cli.core.threads import Threads
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, Shard, shard_bytes, write_shard

@@ -8,7 +8,7 @@ import torch
 from made_data import load
 from torch import nn
 
-from neuro_cli.cli.groups import option_of
+from neuro_cli.cli.options.groups import option_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.model.mlp_policy import MLPPolicy
 from neuro_cli.task.reinforcement import Reinforcement

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.bench.layer_cases import Case
+from neuro_cli.bench.layer.cases import Case
 from neuro_cli.bench.table import in_turn
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.threads import Threads
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.batched import chunk_rows

@@ -14,10 +14,10 @@ log = logging.getLogger(__name__)
 
 
 def row_kernels(x: Tensor) -> Any:
-    """The module :mod:`neuro_cli.core.triton_rows` where it serves the device and the float type of ``x``, else None."""
+    """The module :mod:`neuro_cli.core.kernels.triton_rows` where it serves the device and the float type of ``x``, else None."""
     if x.device.type == "cpu" or noise_kernels(x.device.type) is None:
         return None
-    from neuro_cli.core import triton_rows
+    from neuro_cli.core.kernels import triton_rows
 
     return triton_rows if x.dtype in triton_rows.SERVED else None
 
@@ -35,30 +35,30 @@ def card() -> str:
 
 
 def sum_kernels(x: Tensor) -> Any:
-    """The module :mod:`neuro_cli.core.triton_sums` where it serves the device of ``x``, else None."""
+    """The module :mod:`neuro_cli.core.kernels.triton_sums` where it serves the device of ``x``, else None."""
     if x.device.type == "cpu" or noise_kernels(x.device.type) is None:
         return None
-    from neuro_cli.core import triton_sums
+    from neuro_cli.core.kernels import triton_sums
 
     return triton_sums
 
 
 def layer_kernels(x: Tensor) -> Any:
-    """The module :mod:`neuro_cli.core.triton_layers` where it serves the device and the float type of ``x``, else None."""
+    """The module :mod:`neuro_cli.core.kernels.triton_layers` where it serves the device and float type of ``x``, else None."""
     if row_kernels(x) is None:
         return None
-    from neuro_cli.core import triton_layers
+    from neuro_cli.core.kernels import triton_layers
 
     return triton_layers
 
 
 @lru_cache(maxsize=8)
 def noise_kernels(device_type: str) -> Any:
-    """The module :mod:`neuro_cli.core.triton_noise`, or None (with a line in the log) where it does not work."""
+    """The module :mod:`neuro_cli.core.kernels.triton_noise`, or None (with a line in the log) where it does not work."""
     if device_type != "cuda":
         return None
     try:
-        from neuro_cli.core import triton_noise
+        from neuro_cli.core.kernels import triton_noise
 
         directions = torch.arange(2, device=device_type)
         made = triton_noise.draw((1, 0), 2, directions, 0, 3, 2000, law=True)

@@ -1,7 +1,7 @@
 """``neuro resume SWEEP``: runs the command of a sweep again, which leaves out what is finished.
 
 The command comes from a file, ``sweep.json``. Of Hydra's own settings it takes what cannot name code or a program; for others
-the command is to be typed again. What the jobs name is checked before each of them (:mod:`neuro_cli.cli.sweep_launcher`).
+the command is to be typed again. What the jobs name is checked before each of them (:mod:`neuro_cli.cli.sweep.launcher`).
 """
 
 import os

@@ -1,6 +1,6 @@
 """Worker of ``neuro bench ensemble``: every rank of a world trains ensembles one after the other; losses and bytes are recorded.
 
-mpiexec -n N python -m neuro_cli.bench.ensemble_worker PLAN RESULTS
+mpiexec -n N python -m neuro_cli.bench.workers.ensemble PLAN RESULTS
 """
 
 import json

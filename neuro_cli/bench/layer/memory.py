@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from neuro_cli.core.memory import give_back_memory
+from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.sampler.blocks import Block

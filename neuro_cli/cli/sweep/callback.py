@@ -16,7 +16,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.sweep_launcher import HYDRAS_OWN, JobFailedError, Rules, SweepLauncher, wrapped
+from neuro_cli.cli.sweep.launcher import HYDRAS_OWN, JobFailedError, Rules, SweepLauncher, wrapped
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error

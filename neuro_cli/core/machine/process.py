@@ -1,6 +1,6 @@
 """Processes that this one starts: they end with it, are asked to end, and are killed when they do not.
 
-    python -P -S .../core/process.py SIGNAL PARENT COMMAND...
+    python -P -S .../core/machine/process.py SIGNAL PARENT COMMAND...
 
 replaces itself with COMMAND, which then gets SIGNAL when the process PARENT ends. Popen's preexec_fn could say the same to the
 kernel, but makes Popen fork where it would vfork: a fork of a process with threads may wait for ever for a lock that one of them

@@ -1,7 +1,7 @@
 """Ways to perturb every example: each draws noise and keeps it, runs a forward pass with it, and sums it by weights.
 
 Samplers that reuse noise, and every sampler on a GPU, run as in a training, by the library's shared forward pass; what a CPU has
-no memory for is in :mod:`neuro_cli.bench.layer_held`.
+no memory for is in :mod:`neuro_cli.bench.layer.held`.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.bench.layer_subject import Subject, weights_of
+from neuro_cli.bench.layer.subject import Subject, weights_of
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation, Sampler
 from neuro_cli.sampler.block_sums import BlockSums

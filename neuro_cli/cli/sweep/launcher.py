@@ -19,7 +19,7 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from neuro_cli.cli.sweep_jobs import Left, clear, headline_of, left_in, refuse_other_job
+from neuro_cli.cli.sweep.jobs import Left, clear, headline_of, left_in, refuse_other_job
 from neuro_cli.core.errors import UserError
 
 HYDRAS_OWN = "hydra._internal.core_plugins."

@@ -1,6 +1,6 @@
 """Worker of ``neuro bench generation``: one system in a process of its own, one generation per line on standard input.
 
-python -m neuro_cli.bench.generation_worker neuro|textbook|roof CONFIG_AS_JSON
+python -m neuro_cli.bench.workers.generation neuro|textbook|roof CONFIG_AS_JSON
 """
 
 import json
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from neuro_cli.core import philox
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.shaping import centred_rank
-from neuro_cli.core.threads import Threads
 from neuro_cli.fabric.base import SingleProcess, shares
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.summary import peak_memory_bytes

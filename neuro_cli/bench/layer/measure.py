@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from neuro_cli.bench.layer_cases import cases
-from neuro_cli.bench.layer_held import HeldNoise
-from neuro_cli.bench.layer_memory import FLOAT, noise_numbers, peak_bytes
-from neuro_cli.bench.layer_methods import Method, SharedPass
-from neuro_cli.bench.layer_subject import Subject
+from neuro_cli.bench.layer.cases import cases
+from neuro_cli.bench.layer.held import HeldNoise
+from neuro_cli.bench.layer.memory import FLOAT, noise_numbers, peak_bytes
+from neuro_cli.bench.layer.methods import Method, SharedPass
+from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.bench.table import in_turn, ratios, show, write
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from neuro_cli.bench.layer_methods import SIGMA, Method, by_direction
-from neuro_cli.bench.layer_subject import Subject, weights_of
+from neuro_cli.bench.layer.methods import SIGMA, Method, by_direction
+from neuro_cli.bench.layer.subject import Subject, weights_of
 from neuro_cli.scoring.batched import dense_directions
 
 LAYERS = (nn.Linear, nn.Conv2d)  # done for many weights at once; networks are scored one example after the other

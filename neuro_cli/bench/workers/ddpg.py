@@ -1,6 +1,6 @@
 """DDPG of stable-baselines3 as a command that evaluates its policy as ``neuro train`` does, with the same evaluator.
 
-python -m neuro_cli.bench.ddpg_worker SETTING_AS_JSON FOLDER; writes FOLDER/metrics.csv, one row per evaluation, and fresh.json.
+python -m neuro_cli.bench.workers.ddpg SETTING_AS_JSON FOLDER; writes FOLDER/metrics.csv, one row per evaluation, and fresh.json.
 """
 
 import csv

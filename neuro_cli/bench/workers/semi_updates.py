@@ -1,6 +1,6 @@
 """Worker of ``neuro bench semi_updates``: the ranks of a world train one run; rank 0 writes its accuracies.
 
-mpiexec -n N python -m neuro_cli.bench.semi_updates_worker PLAN RESULTS
+mpiexec -n N python -m neuro_cli.bench.workers.semi_updates PLAN RESULTS
 """
 
 import json

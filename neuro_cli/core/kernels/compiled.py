@@ -1,0 +1,7 @@
+"""The compiled loops (numba), each module loaded when the first of its loops runs: that takes a second of the processor."""
+
+from neuro_cli.core.lazy import LazyModule
+
+block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
+noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
+row_kernels = LazyModule("neuro_cli.core.kernels.rows")

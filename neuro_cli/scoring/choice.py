@@ -12,7 +12,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.scoring.activations import activation_scorer
+from neuro_cli.scoring.activation.scorer import activation_scorer
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief

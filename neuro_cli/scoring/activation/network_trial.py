@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
+from neuro_cli.scoring.activation.clean_pass import CleanCalls, CleanMode, with_mark
+from neuro_cli.scoring.activation.layer_noise import Axes, NoisyLayer, axes_of
+from neuro_cli.scoring.activation.noisy_pass import scores_with
+from neuro_cli.scoring.activation.own_weights import own_weights
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate, brief
-from neuro_cli.scoring.clean_pass import CleanCalls, CleanMode, with_mark
-from neuro_cli.scoring.layer_noise import Axes, NoisyLayer, axes_of
-from neuro_cli.scoring.noisy_pass import scores_with
 from neuro_cli.scoring.operators import Unsupported
-from neuro_cli.scoring.own_weights import own_weights
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)

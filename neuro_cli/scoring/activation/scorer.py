@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.sampler.activation import Activation, Form, PerturbedLayer
+from neuro_cli.scoring.activation.clean_pass import CleanCalls
+from neuro_cli.scoring.activation.layer_noise import NoisyLayer
+from neuro_cli.scoring.activation.network_trial import Found, clean_pass, noisy_layers, tried
+from neuro_cli.scoring.activation.noisy_pass import scores_with
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import chunk_rows
-from neuro_cli.scoring.clean_pass import CleanCalls
-from neuro_cli.scoring.layer_noise import NoisyLayer
-from neuro_cli.scoring.network_trial import Found, clean_pass, noisy_layers, tried
-from neuro_cli.scoring.noisy_pass import scores_with
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)

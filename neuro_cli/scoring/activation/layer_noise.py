@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.layout import Place
-from neuro_cli.scoring.own_weights import OwnWeights, root_mean_square
+from neuro_cli.scoring.activation.own_weights import OwnWeights, root_mean_square
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller steps of a loss
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.scoring.clean_pass import Call, CleanCalls, marked, parts_of, tensors, with_mark
+from neuro_cli.scoring.activation.clean_pass import Call, CleanCalls, marked, parts_of, tensors, with_mark
 from neuro_cli.scoring.operators import Unsupported
 
 NOISE = "_neuro_noise"  # attribute of tensors that noise has reached

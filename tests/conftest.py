@@ -21,6 +21,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# hundreds of runs end with a plot that no test reads: those that do say NEURO_CURVES=1
+os.environ["NEURO_CURVES"] = "0"
+
 # most of their time is of processes that they start, and SLURM's mostly wait: the other workers have the rest meanwhile
 LONG = (
     "slurm", "mpi", "election", "runner", "evolve", "search", "launch", "fabric", "broker", "scaling", "cli", "bench", "report",
@@ -61,6 +64,30 @@ def _no_users_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """What neuro keeps for its user (certificates, tokens) goes to a folder of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _files_of_conf_are_parsed_once() -> Iterator[None]:
+    """Hydra reads twenty files for each command, in a parser of pure Python that takes a quarter of the composition."""
+    import pickle
+
+    import yaml
+
+    conf, parse, kept = str(Path(__file__).parents[1] / "conf") + os.sep, yaml.load, dict[tuple[Any, ...], bytes]()
+
+    def load(stream: Any, Loader: Any) -> Any:  # noqa: N803 (yaml's name)
+        name = os.path.realpath(str(getattr(stream, "name", "")))
+        if not name.startswith(conf):
+            return parse(stream, Loader)
+        state = os.stat(name)
+        key = name, state.st_mtime_ns, state.st_size, Loader.__name__
+        if key not in kept:
+            kept[key] = pickle.dumps(parse(stream, Loader))
+        return pickle.loads(kept[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml, "load", load)
         yield
 
 

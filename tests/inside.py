@@ -48,7 +48,7 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
         patch.chdir(cwd)
         for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:
             patch.delenv(name)
-        for name, value in ({"HYDRA_FULL_ERROR": ""} | environment).items():
+        for name, value in ({"HYDRA_FULL_ERROR": "", "NEURO_CURVES": "0"} | environment).items():
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["neuro", *arguments])
         patch.setattr(sys, "path", sys.path[:])

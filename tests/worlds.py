@@ -42,7 +42,7 @@ def clean_environment() -> dict[str, str]:
     """This environment without what a launcher or a debugging user set, and one thread an operator."""
     prefixes = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "NEURO_", "HYDRA_FULL_ERROR")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "NEURO_SHARE_CORES": "1"}
+    return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "NEURO_SHARE_CORES": "1", "NEURO_CURVES": "0"}
 
 
 def _mpiexec(python: str) -> str | None:

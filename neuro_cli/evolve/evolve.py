@@ -59,6 +59,8 @@ def check(config: dict[str, Any]) -> None:
             raise ConfigError("cluster.force_new", True, "a new cluster joins none: leave cluster.join null")
     if cluster["from_run"] is not None and cluster["join"] is None and not cluster["force_new"]:
         allowed = "its cluster may live on: join it, or found a new one of what this peer had by cluster.force_new=true"
+        if not (Path(str(cluster["from_run"])) / ".hydra" / "config.yaml").is_file():
+            allowed = "no run of neuro evolve is there"
         raise ConfigError("cluster.from_run", cluster["from_run"], allowed)
     if cluster["force_new"] and cluster["from_run"] is None:
         raise ConfigError("cluster.force_new", True, "needs cluster.from_run=RUN, the folder of a surviving peer")

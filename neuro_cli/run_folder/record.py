@@ -15,6 +15,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger
 from neuro_cli.logger.several import with_csv
+from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
@@ -110,11 +111,6 @@ class RunRecord:
 
     def finish(self, work: Recorded, generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
         """Write network, plot and summary; return the summary. ``digest``: of the parameters."""
-        from neuro_cli.run_folder.plot import (
-            plot_run,
-            title_of,
-        )  # here: matplotlib is for the rank that draws, and only at its end
-
         summary = {
             **metrics,
             "generations": generation,
@@ -134,7 +130,10 @@ class RunRecord:
         facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics)
         write_model(self.run / MODEL, work.trained(generation), {**facts, "parameters_sha256": digest})
         write_summary(self.run / "summary.json", summary)
-        plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline, title_of(self._config))
+        if curves.wanted():
+            from neuro_cli.run_folder.plot import plot_run, title_of  # here: matplotlib is for the rank that draws, at its end
+
+            plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline, title_of(self._config))
         for logger in self._loggers:
             logger.finish(summary)
         return summary

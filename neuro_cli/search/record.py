@@ -12,6 +12,7 @@ from neuro_cli.core.errors import UserError, headline
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.logger.base import Row
 from neuro_cli.logger.several import with_csv
+from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
@@ -131,14 +132,15 @@ class SearchRecord:
 
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
         """Write the best architectures, the plot and the summary; return the summary."""
-        from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
-
         best = engine.best(self.config["best"])
         self.candidates(engine, tested=True)
         self._export(engine, best)
         summary = self._summary(engine, best, seconds, workers)
         write_summary(self.run / "summary.json", summary)
-        plot_search(self.run / CANDIDATES, self.run / "curves.png")
+        if curves.wanted():
+            from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
+
+            plot_search(self.run / CANDIDATES, self.run / "curves.png")
         for logger in self._loggers:
             logger.finish(summary)
         return summary

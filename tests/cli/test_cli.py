@@ -178,7 +178,9 @@ def test_evaluate_gives_the_accuracy_of_the_summary(folder, own_network):
 def test_every_logger_serves_a_run(folder, logger):
     """Those of Lightning: tests/logger/test_lightning_logger.py."""
     run = folder / f"logged-{re.sub('[^a-z]+', '-', logger)}"
-    done = neuro_inside("train", *SMALL, f"logger={logger}", f"hydra.run.dir={run.name}", cwd=folder, WANDB_MODE="offline")
+    done = neuro_inside(
+        "train", *SMALL, f"logger={logger}", f"hydra.run.dir={run.name}", cwd=folder, WANDB_MODE="offline", NEURO_CURVES="1"
+    )
     assert done.returncode == 0, done.stderr
     for name in ("metrics.csv", "summary.json", "log.txt", "curves.png", ".hydra/config.yaml", "checkpoints/state.json"):
         assert (run / name).stat().st_size > 0

@@ -88,7 +88,7 @@ sys.argv = ["neuro", "train", *{SMALL}]
 from neuro_cli.cli.main import main
 main()
 """
-    environment = clean_environment() | {"PYTHONPATH": os.pathsep.join((str(bare), str(ROOT)))}
+    environment = clean_environment() | {"PYTHONPATH": os.pathsep.join((str(bare), str(ROOT))), "NEURO_CURVES": "1"}
     done = subprocess.run(
         [sys.executable, "-S", "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )

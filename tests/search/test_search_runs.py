@@ -26,8 +26,8 @@ TINY = (
 )
 
 
-def search(run: Path, *overrides: str):
-    done = neuro_inside("search", *TINY, *overrides, f"hydra.run.dir={run}", cwd=run.parent)
+def search(run: Path, *overrides: str, **environment: str):
+    done = neuro_inside("search", *TINY, *overrides, f"hydra.run.dir={run}", cwd=run.parent, **environment)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -58,7 +58,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def finished(folder) -> Path:
     """A search by two workers."""
-    search(folder / "two", "pool.workers=2")  # of the cluster that it has by default
+    search(folder / "two", "pool.workers=2", NEURO_CURVES="1")  # of the cluster that it has by default
     return folder / "two"
 
 

@@ -1,0 +1,11 @@
+"""Whether a finished run draws ``curves.png``: matplotlib costs a second of the processor, much for each of many short jobs."""
+
+import os
+
+VARIABLE = "NEURO_CURVES"
+OFF = "0"
+
+
+def wanted() -> bool:
+    """Tell whether the plot is drawn: always, unless the environment says ``NEURO_CURVES=0``."""
+    return os.environ.get(VARIABLE) != OFF

@@ -20,7 +20,7 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
         (("cluster.local_peers=0",), "cluster.local_peers=0: must be an integer from 1 to 256"),
         (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
-        (("cluster.from_run=there",), "cluster.from_run=there: its cluster may live on: join it, or found a new one"),
+        (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is there"),
         (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
         (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
         (("algo=snes",), "algo=snes: neuro evolve takes none: see election, selection and cluster"),
@@ -49,6 +49,13 @@ def test_bad_input_is_one_line(arguments, line, tmp_path):
     # before anything was shown, and nothing is left
     assert done.stdout == ""
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_run_that_is_there_may_have_a_cluster_that_lives_on(tmp_path):
+    (tmp_path / "there/.hydra").mkdir(parents=True)
+    (tmp_path / "there/.hydra/config.yaml").touch()
+    done = neuro_inside("evolve", "cluster.from_run=there", cwd=tmp_path, **SECRET)
+    assert one_line(done).startswith("cluster.from_run=there: its cluster may live on: join it, or found a new one")
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

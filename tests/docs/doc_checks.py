@@ -178,9 +178,12 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
     texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text not in values]
     for job in jobs_of([text for text in texts if text != f"hydra.job.name={verb}"]):
         node = composition.compose_choices(tree, job)
-        config = OmegaConf.to_container(OmegaConf.masked_copy(node, [key for key in node if key != "hydra"]), resolve=True)
-        assert isinstance(config, dict)
-        check_config(verb, with_members({str(key): value for key, value in config.items()}))
+        parts = {str(key): node[key] for key in node if key != "hydra"}
+        check_config(verb, with_members({key: plain(part) for key, part in parts.items()}))
+
+
+def plain(part: Any) -> Any:
+    return OmegaConf.to_container(part, resolve=True) if OmegaConf.is_config(part) else part
 
 
 def without_outside(arguments: list[str]) -> list[str]:

@@ -130,7 +130,12 @@ def test_snes_reaches_the_optimum_of_an_ellipsoid(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "shaping"), [(Iid, "centred_rank"), *((antithetic, name) for name in ("centred_rank", "nes_utilities", "z_score"))]
+    ("kind", "shaping"),
+    [
+        (Iid, "centred_rank"),
+        (antithetic, "nes_utilities"),
+        *(pytest.param(antithetic, name, marks=pytest.mark.slow) for name in ("centred_rank", "z_score")),
+    ],
 )
 def test_openai_es_reaches_the_optimum_of_an_ellipsoid(kind, shaping):
     algo = OpenAIES(
@@ -208,7 +213,7 @@ def test_pgpe_reaches_the_optimum_of_an_ellipsoid():
     assert ellipsoid(centre[None])[0] > -1e-3
 
 
-@pytest.mark.parametrize("top", [None, 10])
+@pytest.mark.parametrize("top", [pytest.param(None, marks=pytest.mark.slow), 10])
 def test_ars_nears_the_optimum_of_an_ellipsoid(top):
     """Without momentum the long axes take their time."""
     schedule = Schedule("algo.lr_schedule", "exponential", 1e-4, 1000)

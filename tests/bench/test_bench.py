@@ -12,6 +12,7 @@ from neuro_cli.bench.generation import SPLIT
 from neuro_cli.core.errors import ConfigError
 
 
+@pytest.mark.slow  # three processes compile their passes: by default other kinds write their tables
 def test_bench_generation_times_both_systems_and_writes_csv(tmp_path):
     setting = ("model=MNIST_10K", "population=4", "batch_size=16", "repeats=2", "threads=1", "hydra.run.dir=bench")
     done = neuro_inside("bench", "generation", *setting, cwd=tmp_path)

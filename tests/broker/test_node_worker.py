@@ -37,6 +37,7 @@ def node_worker(cluster):
     process.wait()
 
 
+@pytest.mark.slow  # by default a model in JavaScript has such workers too
 def test_workers_in_two_languages_share_a_run(cluster, pool, node_worker):
     cluster.start_broker("broker")
     cluster.start_worker("python")

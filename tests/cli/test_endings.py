@@ -97,7 +97,9 @@ def test_refused_before_anything_is_written(overrides, tmp_path):
     assert left == []
 
 
-@pytest.mark.parametrize("verb", ["train", "bench", "scale", "search", "evolve"])
+@pytest.mark.parametrize(
+    "verb", ["train", "evolve", *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("bench", "scale", "search"))]
+)
 def test_the_value_that_a_group_has_by_default(verb, tmp_path):
     groups = {"search": (), "evolve": ("experiment=null", "algo=null", "+algo=null")}.get(
         verb, ("experiment=null", "+experiment=null")

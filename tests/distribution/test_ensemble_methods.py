@@ -76,7 +76,7 @@ def test_one_process_gives_the_losses_of_a_plain_loop(distribution):
     assert losses(1, f"distribution={distribution}") == pytest.approx(reference(), abs=1e-10)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("distribution", ["logits_allreduce", "logits_tree", "logits_microbatches"])
 def test_ranks_give_the_losses_of_a_plain_loop(distribution, encoding, ranks):

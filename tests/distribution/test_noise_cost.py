@@ -73,7 +73,7 @@ def numbers_a_rank(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *over
     return counter.numbers
 
 
-@pytest.mark.parametrize("sampler", ["iid", "antithetic"])
+@pytest.mark.parametrize("sampler", [pytest.param("iid", marks=pytest.mark.slow), "antithetic"])
 @pytest.mark.parametrize(
     "method", [["chromosome_updates"], ["chromosome_updates", "distribution.overlap=true"], ["semi_updates"]], ids=" ".join
 )

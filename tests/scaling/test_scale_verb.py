@@ -27,6 +27,7 @@ def lines(run: Path) -> list[dict[str, str]]:
 
 
 @emulates
+@pytest.mark.slow  # by default tests/fabric train over that network, and worlds are timed, stopped and projected below
 def test_a_method_is_measured_on_a_network_and_projected(tmp_path):
     """Weak scaling alone: a world of two ranks."""
     setting = (*SMALL[:2], "strong=[]", *SMALL[3:], "methods=[chromosome_updates]", "fabrics=[ethernet_1g]")

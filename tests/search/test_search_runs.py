@@ -78,6 +78,7 @@ def test_a_finished_search_has_all_that_was_found(finished):
     assert CheckpointStore(finished, 1).generations()[-1] == 7
 
 
+@pytest.mark.slow  # by default a killed search and one in sessions find what an undisturbed one does
 def test_one_worker_finds_the_same_as_two(finished, folder):
     search(folder / "one", "pool=local", "pool.workers=1")
     assert result(folder / "one") == result(finished)

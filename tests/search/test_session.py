@@ -62,7 +62,9 @@ def test_the_order_of_results_changes_no_file_but_in_clocks(tmp_path, strategy):
     assert best[0] == best[1]
 
 
-@pytest.mark.parametrize("strategy", ["generational", "steady_state", pytest.param("random", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "strategy", ["steady_state", *(pytest.param(name, marks=pytest.mark.slow) for name in ("generational", "random"))]
+)
 def test_a_search_in_many_sessions_is_the_search_in_one(tmp_path, strategy):
     """Each of the sessions has time for a candidate at most; with one order of results all strategies are reproducible."""
     assert search(tmp_path, "whole", f"strategy={strategy}", "trainings=12", "strategy.population=4").returncode == 0

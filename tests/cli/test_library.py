@@ -51,6 +51,7 @@ class Rows(Logger):
 
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
         assert config["seed"] == 1
+        assert self.evaluated == ("test_accuracy",)
 
     def log(self, row: dict[str, Any]) -> None:
         self.rows.append(row)

@@ -268,13 +268,15 @@ reinforcement() {
 }
 
 library() {
-  python - "$checkout/README.md" << 'PROGRAM'
-import pathlib, sys
+  step python "$checkout/docs/examples/digits.py"
+  cp state.pt alone.pt
+  step mpiexec -n 2 python "$checkout/docs/examples/digits.py"
+  python - << 'PROGRAM'
+import torch
 
-text = pathlib.Path(sys.argv[1]).read_text().split("```python\n")[1].split("```")[0]
-pathlib.Path("library.py").write_text(text + 'print(f"[fitness {report.fitness_mean:.3f} after {generation + 1} generations]")\n')
+alone, shared = (torch.load(name, weights_only=True)["tensors"]["parameters"] for name in ("alone.pt", "state.pt"))
+assert torch.equal(alone, shared)
 PROGRAM
-  step python library.py
 }
 
 tab() {
@@ -312,7 +314,7 @@ checks "an ensemble on one rank and on two" ensemble
 if has grpc cryptography; then checks "a search by two workers that goes on, and its best network trained" search; fi
 if has cryptography msgpack; then checks "two peers that train one model by passing seeds" evolve; fi
 if has gymnasium; then checks "reinforcement learning by the id of an environment" reinforcement; fi
-checks "the library: the README's first program" library
+checks "the library: the README's loop, alone and with the same bits on two ranks" library
 checks "Tab in bash" tab
 checks "wrong commands: one line, exit code 2, nothing written" wrong_commands
 

@@ -294,9 +294,9 @@ wrong_commands() {
   wrong "needs -m" neuro train seed=1,2
   wrong "Interpolation key" neuro train 'seed=${nothing}'
   wrong "_target_=os.system" neuro train model._target_=os.system "+model.command='touch made'"
-  wrong "a run is there already" neuro train hydra.run.dir=outputs/first
+  wrong "already contains a run" neuro train hydra.run.dir=outputs/first
   wrong "a resumed run keeps it" neuro resume outputs/first seed=5
-  wrong "no run of neuro" neuro evaluate nowhere
+  wrong "not a neuro run" neuro evaluate nowhere
   wrong "must end in" neuro export outputs/first file=net.h5
   wrong "there is no such file" neuro predict outputs/first nowhere.png
   wrong "no such option" neuro search strategy=guess

@@ -10,6 +10,8 @@ from configs import composed
 from doc_commands import PAGES, ROOT, section_of
 
 from neuro_cli.cli.groups import groups
+from neuro_cli.core.metric import ACCURACY
+from neuro_cli.logger.groups import grouped
 from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 
 TEXTS = {page.name: page.read_text() for page in PAGES}
@@ -173,6 +175,18 @@ def test_every_option_that_the_command_line_s_page_names_is_there():
         named = re.findall(r"`([a-zA-Z]\w*)`", rows[group])
         assert named, group
         assert set(named) <= set(options), group
+
+
+def test_the_sweep_of_wandb_is_one_of_commands_that_compose():
+    """What its agent would type for the ends of each parameter; the metric has the name that the logger gives it."""
+    (block,) = re.findall(r"^```yaml\n(program: neuro\n.*?)^```$", TEXTS["command_line.md"], re.DOTALL | re.MULTILINE)
+    sweep = yaml.safe_load(block)
+    assert grouped({ACCURACY.name: 0.5}) == {sweep["metric"]["name"]: 0.5}
+    assert (sweep["command"][0], sweep["command"][-1]) == ("${program}", "${args_no_hyphens}")
+    for end in (0, -1):
+        typed = [f"{key}={[*(given.get('values') or given.values())][end]}" for key, given in sweep["parameters"].items()]
+        config = composed(*sweep["command"][2:-1], *typed, verb=sweep["command"][1])
+        assert [f"{key}={value_at(config, key)}" for key in sweep["parameters"]] == typed
 
 
 def test_the_design_lists_what_may_change_on_resume():

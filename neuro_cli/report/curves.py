@@ -38,6 +38,18 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
     return found
 
 
+def mirrored(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
+    """The columns that are the negative of an earlier one in all rows of all runs, with that one: its figure is theirs too."""
+    runs = [run for group in groups for run in group.runs]
+    found: dict[str, str] = {}
+    for place, name in enumerate(columns):
+        for other in columns[:place]:
+            if other not in found and all(np.array_equal(run.metrics[name], -run.metrics[other], equal_nan=True) for run in runs):
+                found[name] = other
+                break
+    return found
+
+
 def pictures(groups: Sequence[Group], columns: Sequence[str]) -> list[Picture]:
     """A figure for each of ``columns``; those of an ensemble's members share one for each thing measured."""
     kinds = list(dict.fromkeys(_kind(name) for name in columns))

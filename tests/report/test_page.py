@@ -111,19 +111,33 @@ def test_a_sweep_on_a_page(sweep):
     assert [row["reason"] for row in table[2:]] == ["task.root=/x: gone", "stopped after generation 6 (SIGTERM)"]
     assert [row["generations"] for row in table] == ["10", "10", "4", "6"]
     assert "1 failed 1 stopped 2 finished" in page.text
-    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "candidates per second", "fitness mean", "bytes sent"]
-    assert [told.partition(" over ")[0] for told in page.plots()[:7]] == metrics
-    assert page.plots()[5].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
-    assert all("algo=openai_es (2 seeds)" in told and "algo=snes (2 seeds)" in told for told in page.plots()[:7])
-    assert [told.partition(" by ")[0] for told in page.plots()[7:]] == [
+    metrics = ["fitness mean", "fitness best", "seconds", "candidates per second", "fitness mean", "bytes sent"]
+    assert [told.partition(" over ")[0] for told in page.plots()[:6]] == metrics
+    assert page.plots()[4].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
+    assert all("algo=openai_es (2 seeds)" in told and "algo=snes (2 seeds)" in told for told in page.plots()[:6])
+    assert [told.partition(" by ")[0] for told in page.plots()[6:]] == [
         f"seconds of a generation of algo={name} (2 seeds)" for name in ("openai_es", "snes")
     ]
     assert "same in every generation of every run: bytes received 1,000." in page.text
+    assert "Without a figure: train loss is fitness mean with the other sign." in page.text
     assert [(row["key"], row["0"], row["3"]) for row in page.table("Configuration: what differs")] == [
         ("seed", "1", "2"),
         ("algo", "openai_es", "snes"),
     ]
     assert page.table("Device and versions")[0]["device"] == "cpu"
+
+
+def test_a_loss_of_its_own_has_a_figure_and_bytes_that_are_none_no_section(tmp_path):
+    path = made_run(tmp_path / "run", 10) / "metrics.csv"
+    head, *rows = (line.split(",") for line in path.read_text().splitlines())
+    for row in rows:
+        row[head.index("bytes_sent")] = row[head.index("bytes_received")] = "0"
+    rows[3][head.index("train_loss")] = "0.25"
+    path.write_text("\n".join(",".join(cells) for cells in (head, *rows)) + "\n")
+    page = reported(tmp_path / "run")
+    assert any(told.startswith("train loss over ") for told in page.plots())
+    assert "with the other sign" not in page.text
+    assert "Bytes on the wire" not in page.text
 
 
 def test_every_figure_has_its_data_and_every_link_its_file(sweep):

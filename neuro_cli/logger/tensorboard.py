@@ -38,7 +38,7 @@ class TensorBoardLogger(Logger):
         _, begin, self._end = hparams(flat(config), {})
         with self._writing():
             self._writer = SummaryWriter(str(self.folder), purge_step=purge, flush_secs=10)
-            self._writer.file_writer.add_summary(begin)
+            self._add(begin)
             self._add_text("config", config, resumed_at or 0)
 
     def log(self, row: Row) -> None:
@@ -48,9 +48,13 @@ class TensorBoardLogger(Logger):
 
     def finish(self, summary: dict[str, Any]) -> None:
         with self._writing():
-            self._writer.file_writer.add_summary(self._end)
+            self._add(self._end)
             self._add_text("summary", summary, int(summary.get("generations", 0)))
             self._writer.close()
+
+    def _add(self, summary: Any) -> None:
+        writer: Any = self._writer.file_writer
+        writer.add_summary(summary)
 
     def _add_text(self, tag: str, content: dict[str, Any], step: int) -> None:
         lines = json.dumps(content, indent=2, default=str).splitlines()

@@ -13,7 +13,7 @@ import pytest
 from inside import neuro_inside, one_line
 from made_runs import config, made_run, made_search, made_study
 
-from neuro_cli.report.curves import over_time
+from neuro_cli.report.curves import over_time, pictures
 from neuro_cli.report.downsample import LEAST, MOST, curve
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
@@ -327,6 +327,17 @@ def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
     groups = groups_of(runs_of(read_jobs(tmp_path)))
     assert [[run.name for run in group.runs] for group in groups] == [["0", "1"], ["2"]]
     assert [group.label for group in groups] == ["sigma=0.1 (2 seeds)", "sigma=0.5"]  # the first typed no sigma
+
+
+def test_one_test_alone_stands_on_axes_of_its_run(tmp_path):
+    made_run(tmp_path / "0", 50)  # tested once
+    groups = groups_of(runs_of(read_jobs(tmp_path)))
+    many, one = pictures(groups, ["fitness_mean", "test_accuracy"])
+    (tested,) = one.plot.renderers[0].data_source.data["y"]
+    assert (one.plot.x_range.start, one.plot.y_range.default_span) == (0, pytest.approx(tested))
+    assert many.plot.x_range.start is None or many.plot.x_range.start != many.plot.x_range.start
+    (timed,) = over_time(groups, ["test_accuracy"])
+    assert timed.plot.x_range.start == 0
 
 
 def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(tmp_path):

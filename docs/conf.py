@@ -11,7 +11,7 @@ from neuro_cli import __version__
 project, author, release = "neuro", "the authors of neuro", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**.md"]
 exclude_patterns = [".*", "build", "conf", "neuro_cli", "outputs", "scripts", "tests"]
 highlight_language = "none"  # an indented block is shell with columns of comments
 myst_heading_anchors = 3
@@ -34,8 +34,8 @@ NAVIGATION = {
         "docs/reinforcement_learning", "docs/ensembles", "docs/architecture_search", "docs/own_tasks", "docs/text",
         "docs/no_gradient",
     ],
-    "Results": ["docs/performance", "docs/records", "docs/reproduce", "docs/results/gpu"],
-    "Project": ["CONTRIBUTING", "CHANGELOG"],
+    "Results": ["docs/measured", "docs/performance", "docs/records", "docs/reproduce", "docs/results/gpu"],
+    "Project": ["CONTRIBUTING", "CHANGELOG", "SECURITY"],
 }  # fmt: skip
 RECORDS = ["/docs/results/full/*", "/docs/results/quick/*", "/docs/results/gpu/*"]  # below docs/reproduce, so from the root
 

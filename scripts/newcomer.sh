@@ -2,6 +2,7 @@
 # A newcomer's first hour in a fresh environment: all that the README promises, each step with what it checks.
 #
 #   scripts/newcomer.sh [--wheel | --env VENV] [FOLDER]      # default: a folder in TMPDIR; it must not exist yet
+#   scripts/newcomer.sh --from STEP [--env VENV] FOLDER      # a step's number and those after it, in the folder of an earlier try
 #
 # --wheel builds a wheel and installs that, without it the checkout is installed. --env takes an environment that is there, and
 # what it imports as neuro_cli. PYTHON (python3) makes the environment; GENERATIONS (400) is the length of the first run, below 400
@@ -9,22 +10,40 @@
 # that is not as promised. The folder is left; it has the environment (some GB) and the runs.
 set -euo pipefail
 checkout=$(cd "$(dirname "$0")/.." && pwd)
-wheel="" environment=""
-case ${1:-} in
-  --wheel) wheel=1 && shift ;;
-  --env) environment=$(cd "$2" && pwd) && shift 2 ;;
-esac
+wheel="" environment="" from=1
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --wheel) wheel=1 ;;
+    --env)
+      environment=$(cd "$2" && pwd)
+      shift
+      ;;
+    --from)
+      from=$2
+      [[ $from =~ ^[1-9][0-9]*$ ]] || { echo "--from $from: must be the number of a step" >&2 && exit 2; }
+      shift
+      ;;
+    *) echo "$1: must be --wheel, --env VENV or --from STEP" >&2 && exit 2 ;;
+  esac
+  shift
+done
 folder=${1:-$(mktemp -u "${TMPDIR:-/tmp}/newcomer-XXXXXX")}
-mkdir "$folder"
+[[ $from == 1 ]] && mkdir "$folder"
 folder=$(cd "$folder" && pwd)
 cd "$folder"
 generations=${GENERATIONS:-400}
 small=(population=8 batch_size=16 threads=1)
+few=("${small[@]}" generations=3)
 count=0
 
-checks() { # what the next commands show
+checks() { # what the function $2 shows
   count=$((count + 1))
-  printf '\n== %s. %s\n' "$count" "$*"
+  ((count >= from)) || return 0
+  printf '\n== %s. %s\n' "$count" "$1"
+  "$2"
+}
+anew() { # runs of this step: an earlier try's are removed
+  (cd outputs 2>/dev/null && rm -rf "$@") || true
 }
 say() { printf '\n$ %s\n' "$*"; }
 step() {
@@ -46,10 +65,7 @@ wrong() { # exit code 2, one line with the text $1, and nothing new below this f
 }
 has() { python -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@"; }
 
-if [[ -n $environment ]]; then
-  export PATH="$environment/bin:$PATH"
-else
-  checks "installation in a fresh environment"
+installed() {
   unset PYTHONPATH
   step "${PYTHON:-python3}" -m venv venv
   export PATH="$folder/venv/bin:$PATH"
@@ -59,6 +75,13 @@ else
   else
     step pip install --quiet "$checkout[all]"
   fi
+}
+
+if [[ -n $environment ]]; then
+  export PATH="$environment/bin:$PATH"
+else
+  checks "installation in a fresh environment" installed
+  [[ $from == 1 ]] || { unset PYTHONPATH && export PATH="$folder/venv/bin:$PATH"; }
 fi
 step neuro --version
 step neuro doctor
@@ -92,46 +115,53 @@ for run in runs:
 print(f"[the same bits: {', '.join(map(str, runs))}]")
 PROGRAM
 
-checks "a run that Ctrl-C stops and one that SIGKILL ends go on to the bits of one that nothing disturbed"
-first=(neuro train "generations=$generations" checkpoint.every=10)
-step "${first[@]}" hydra.run.dir=outputs/whole
-python stopped.py SIGINT outputs/first/metrics.csv $((generations / 4)) "${first[@]}" hydra.run.dir=outputs/first
-step neuro resume outputs/first
-python stopped.py SIGKILL outputs/killed/metrics.csv $((generations / 4)) "${first[@]}" hydra.run.dir=outputs/killed
-step neuro resume outputs/killed
-python bits.py outputs/whole outputs/first outputs/killed
-step neuro evaluate outputs/first output=scores.json
-python - "$generations" << 'PROGRAM'
+interrupted() {
+  anew whole first killed
+  first=(neuro train "generations=$generations" checkpoint.every=10)
+  step "${first[@]}" hydra.run.dir=outputs/whole
+  python stopped.py SIGINT outputs/first/metrics.csv $((generations / 4)) "${first[@]}" hydra.run.dir=outputs/first
+  step neuro resume outputs/first
+  python stopped.py SIGKILL outputs/killed/metrics.csv $((generations / 4)) "${first[@]}" hydra.run.dir=outputs/killed
+  step neuro resume outputs/killed
+  python bits.py outputs/whole outputs/first outputs/killed
+  step neuro evaluate outputs/first output=scores.json
+  python - "$generations" << 'PROGRAM'
 import json, sys
 
 found = json.load(open("scores.json"))["test_accuracy"]
 assert int(sys.argv[1]) < 400 or found > 0.9, found
 print(f"[test accuracy {found:.4f}]")
 PROGRAM
+}
 
-checks "a run on two ranks, started in both ways, has the bits of one rank"
-step neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/one
-step mpiexec -n 2 neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/two
-step neuro train "${small[@]}" generations=6 ranks=2 hydra.run.dir=outputs/ranks
-python bits.py outputs/one outputs/two outputs/ranks
+ranks() {
+  anew one two ranks
+  step neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/one
+  step mpiexec -n 2 neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/two
+  step neuro train "${small[@]}" generations=6 ranks=2 hydra.run.dir=outputs/ranks
+  python bits.py outputs/one outputs/two outputs/ranks
+}
 
-checks "a sweep that is killed goes on: each job trained once; its table and its page"
-sweep=(neuro train -m "${small[@]}" generations=40 checkpoint.every=5 algo=openai_es,snes seed=1,2)
-step "${sweep[@]}" hydra.sweep.dir=outputs/undisturbed
-python stopped.py SIGKILL outputs/sweep/1/metrics.csv 8 "${sweep[@]}" hydra.sweep.dir=outputs/sweep
-step neuro resume outputs/sweep
-for job in 0 1 2 3; do python bits.py "outputs/sweep/$job" "outputs/undisturbed/$job"; done
-step neuro report outputs/sweep
-python - << 'PROGRAM'
+sweep() {
+  anew undisturbed sweep
+  sweep=(neuro train -m "${small[@]}" generations=40 checkpoint.every=5 algo=openai_es,snes seed=1,2)
+  step "${sweep[@]}" hydra.sweep.dir=outputs/undisturbed
+  python stopped.py SIGKILL outputs/sweep/1/metrics.csv 8 "${sweep[@]}" hydra.sweep.dir=outputs/sweep
+  step neuro resume outputs/sweep
+  for job in 0 1 2 3; do python bits.py "outputs/sweep/$job" "outputs/undisturbed/$job"; done
+  step neuro report outputs/sweep
+  python - << 'PROGRAM'
 import csv
 
 states = [row["state"] for row in csv.DictReader(open("outputs/sweep/sweep.csv"))]
 assert states == ["finished"] * 4, states
 assert "<html" in open("outputs/sweep/report.html").read()
 PROGRAM
+}
 
-checks "a network, data and a loss of one's own, and a folder of options; another's code runs only when it is trusted"
-cat > my_package.py << 'PROGRAM'
+own() {
+  anew net mine table options
+  cat > my_package.py << 'PROGRAM'
 import logging
 
 import torch
@@ -158,26 +188,26 @@ def table():
     inputs = torch.linspace(-1, 1, 200).reshape(50, 4)
     return inputs, inputs.sum(1, keepdim=True)
 PROGRAM
-mkdir -p options/sampler options/experiment
-printf '_target_: neuro_cli.sampler.iid.Iid\nantithetic: true\n' > options/sampler/mine.yaml
-printf '# @package _global_\nalgo:\n  sigma: 0.1\n' > options/experiment/tuned.yaml
-few=("${small[@]}" generations=3)
-step neuro train "${few[@]}" model._target_=my_package.Net hydra.run.dir=outputs/net
-grep -q "WARNING my_package: a network of my own" outputs/net/log.txt
-wrong "it runs code of my_package" neuro evaluate outputs/net
-step neuro evaluate outputs/net trust=my_package
-step neuro train "${few[@]}" model._target_=my_package.Net task=dataset task.train._target_=my_package.Mine \
-  task.test._target_=my_package.Mine hydra.run.dir=outputs/mine
-step neuro train "${few[@]}" model=mlp_policy task=dataset task.train._target_=my_package.table \
-  task.test._target_=my_package.table task.loss._target_=torch.nn.MSELoss hydra.run.dir=outputs/table
-step neuro train "${few[@]}" --config-dir options sampler=mine +experiment=tuned hydra.run.dir=outputs/options
-grep -q "sigma: 0.1" outputs/options/.hydra/config.yaml
+  mkdir -p options/sampler options/experiment
+  printf '_target_: neuro_cli.sampler.iid.Iid\nantithetic: true\n' > options/sampler/mine.yaml
+  printf '# @package _global_\nalgo:\n  sigma: 0.1\n' > options/experiment/tuned.yaml
+  step neuro train "${few[@]}" model._target_=my_package.Net hydra.run.dir=outputs/net
+  grep -q "WARNING my_package: a network of my own" outputs/net/log.txt
+  wrong "it runs code of my_package" neuro evaluate outputs/net
+  step neuro evaluate outputs/net trust=my_package
+  step neuro train "${few[@]}" model._target_=my_package.Net task=dataset task.train._target_=my_package.Mine \
+    task.test._target_=my_package.Mine hydra.run.dir=outputs/mine
+  step neuro train "${few[@]}" model=mlp_policy task=dataset task.train._target_=my_package.table \
+    task.test._target_=my_package.table task.loss._target_=torch.nn.MSELoss hydra.run.dir=outputs/table
+  step neuro train "${few[@]}" --config-dir options sampler=mine +experiment=tuned hydra.run.dir=outputs/options
+  grep -q "sigma: 0.1" outputs/options/.hydra/config.yaml
+}
 
-checks "the trained network in other programs: safetensors, .pt, ONNX; classes of an image; load()"
-step neuro export outputs/first file=net.safetensors
-step neuro export outputs/first file=net.pt
-if has onnx onnxscript; then step neuro export outputs/first file=net.onnx; fi
-python - << 'PROGRAM'
+exported() {
+  step neuro export outputs/first file=net.safetensors
+  step neuro export outputs/first file=net.pt
+  if has onnx onnxscript; then step neuro export outputs/first file=net.onnx; fi
+  python - << 'PROGRAM'
 import torch
 from PIL import Image
 from safetensors.torch import load_file
@@ -192,76 +222,100 @@ for state in (load_file("net.safetensors"), torch.load("net.pt", weights_only=Tr
 assert not model.training
 Image.fromarray((load_digits().images[0] * 15).astype("uint8")).save("digit.png")
 PROGRAM
-step neuro predict outputs/first digit.png top=3 output=classes.json
+  step neuro predict outputs/first digit.png top=3 output=classes.json
+}
 
-checks "several loggers at once"
-loggers=csv
-if has tensorboard; then loggers+=,tensorboard; fi
-step neuro train "${few[@]}" "logger=[$loggers]" hydra.run.dir=outputs/logged
-step neuro train "${few[@]}" logger=wandb logger.mode=offline hydra.run.dir=outputs/wandb
-test -d outputs/wandb/wandb
+loggers() {
+  anew logged wandb
+  loggers=csv
+  if has tensorboard; then loggers+=,tensorboard; fi
+  step neuro train "${few[@]}" "logger=[$loggers]" hydra.run.dir=outputs/logged
+  step neuro train "${few[@]}" logger=wandb logger.mode=offline hydra.run.dir=outputs/wandb
+  test -d outputs/wandb/wandb
+}
 
-checks "an ensemble on one rank and on two"
-step neuro train algo=ensemble algo.size=2 generations=3 threads=1 hydra.run.dir=outputs/ensemble
-step neuro train algo=ensemble algo.size=2 generations=3 threads=1 ranks=2 hydra.run.dir=outputs/ensemble_2
-python - << 'PROGRAM'
+ensemble() {
+  anew ensemble ensemble_2
+  step neuro train algo=ensemble algo.size=2 generations=3 threads=1 hydra.run.dir=outputs/ensemble
+  step neuro train algo=ensemble algo.size=2 generations=3 threads=1 ranks=2 hydra.run.dir=outputs/ensemble_2
+  python - << 'PROGRAM'
 import json
 
 losses = [json.load(open(f"outputs/{name}/summary.json"))["test_loss"] for name in ("ensemble", "ensemble_2")]
 assert abs(losses[0] - losses[1]) < 1e-3, losses
 PROGRAM
-step neuro evaluate outputs/ensemble
+  step neuro evaluate outputs/ensemble
+}
 
-if has grpc cryptography; then
-  checks "a search by two workers that goes on, and its best network trained"
+search() {
+  anew search best
   search=(neuro search training.epochs=1 max_layers=2 pool.workers=2)
   step "${search[@]}" trainings=3 hydra.run.dir=outputs/search
   step neuro resume outputs/search trainings=4
   step neuro train "${few[@]}" model=outputs/search/best/best_1.yaml hydra.run.dir=outputs/best
-fi
+}
 
-if has cryptography msgpack; then
-  checks "two peers that train one model by passing seeds"
+evolve() {
+  anew evolve
   step neuro evolve cluster.local_peers=2 population=8 batch_size=16 threads=1 generations=5 hydra.run.dir=outputs/evolve
   step neuro evolve export outputs/evolve file=peer.safetensors
-fi
+}
 
-if has gymnasium; then
-  checks "reinforcement learning by the id of an environment"
+reinforcement() {
+  anew cartpole
   step neuro train task=gymnasium task.id=CartPole-v1 population=8 generations=2 threads=1 task.evaluation_episodes=4 \
     hydra.run.dir=outputs/cartpole
-fi
+}
 
-checks "the library: the README's first program"
-python - "$checkout/README.md" << 'PROGRAM'
-import pathlib, sys
+library() {
+  step python "$checkout/docs/examples/digits.py"
+  cp state.pt alone.pt
+  step mpiexec -n 2 python "$checkout/docs/examples/digits.py"
+  python - << 'PROGRAM'
+import torch
 
-text = pathlib.Path(sys.argv[1]).read_text().split("```python\n")[1].split("```")[0]
-pathlib.Path("library.py").write_text(text + 'print(f"[fitness {report.fitness_mean:.3f} after {generation + 1} generations]")\n')
+alone, shared = (torch.load(name, weights_only=True)["tensors"]["parameters"] for name in ("alone.pt", "state.pt"))
+assert torch.equal(alone, shared)
 PROGRAM
-step python library.py
+}
 
-checks "Tab in bash"
-# shellcheck disable=SC2016
-step bash -c 'eval "$(neuro completion bash)"; COMP_LINE="neuro res" COMP_POINT=9; _neuro; [[ ${COMPREPLY[*]} == resume ]]'
+tab() {
+  # shellcheck disable=SC2016
+  step bash -c 'eval "$(neuro completion bash)"; COMP_LINE="neuro res" COMP_POINT=9; _neuro; [[ ${COMPREPLY[*]} == resume ]]'
+}
 
-checks "wrong commands: one line, exit code 2, nothing written"
-wrong "did you mean train?" neuro trian
-wrong "did you mean population?" neuro train populaton=8
-wrong "+alg=snes: no such group or key" neuro train +alg=snes
-wrong "no such option; did you mean" neuro train algo=cma_es
-wrong "must be an integer" neuro train population=abc
-wrong "algo.sigma=nan" neuro train algo.sigma=nan
-wrong "needs -m" neuro train seed=1,2
-wrong "Interpolation key" neuro train 'seed=${nothing}'
-wrong "_target_=os.system" neuro train model._target_=os.system "+model.command='touch made'"
-wrong "a run is there already" neuro train hydra.run.dir=outputs/first
-wrong "a resumed run keeps it" neuro resume outputs/first seed=5
-wrong "no run of neuro" neuro evaluate nowhere
-wrong "must end in" neuro export outputs/first file=net.h5
-wrong "there is no such file" neuro predict outputs/first nowhere.png
-wrong "no such option" neuro search strategy=guess
-wrong "no such option" neuro evolve election=monarchy
-wrong "must be one of" neuro bench speed
+wrong_commands() {
+  wrong "did you mean train?" neuro trian
+  wrong "did you mean population?" neuro train populaton=8
+  wrong "+alg=snes: no such group or key" neuro train +alg=snes
+  wrong "no such option; did you mean" neuro train algo=cma_es
+  wrong "must be an integer" neuro train population=abc
+  wrong "algo.sigma=nan" neuro train algo.sigma=nan
+  wrong "needs -m" neuro train seed=1,2
+  wrong "Interpolation key" neuro train 'seed=${nothing}'
+  wrong "_target_=os.system" neuro train model._target_=os.system "+model.command='touch made'"
+  wrong "already contains a run" neuro train hydra.run.dir=outputs/first
+  wrong "a resumed run keeps it" neuro resume outputs/first seed=5
+  wrong "not a neuro run" neuro evaluate nowhere
+  wrong "must end in" neuro export outputs/first file=net.h5
+  wrong "there is no such file" neuro predict outputs/first nowhere.png
+  wrong "no such option" neuro search strategy=guess
+  wrong "no such option" neuro evolve election=monarchy
+  wrong "must be one of" neuro bench speed
+}
 
-printf '\n[all %s steps are as promised, after %s s]\n' "$count" "$SECONDS"
+checks "a run that Ctrl-C stops and one that SIGKILL ends go on to the bits of one that nothing disturbed" interrupted
+checks "a run on two ranks, started in both ways, has the bits of one rank" ranks
+checks "a sweep that is killed goes on: each job trained once; its table and its page" sweep
+checks "a network, data and a loss of one's own, and a folder of options; another's code runs only when it is trusted" own
+checks "the trained network in other programs: safetensors, .pt, ONNX; classes of an image; load()" exported
+checks "several loggers at once" loggers
+checks "an ensemble on one rank and on two" ensemble
+if has grpc cryptography; then checks "a search by two workers that goes on, and its best network trained" search; fi
+if has cryptography msgpack; then checks "two peers that train one model by passing seeds" evolve; fi
+if has gymnasium; then checks "reinforcement learning by the id of an environment" reinforcement; fi
+checks "the library: the README's loop, alone and with the same bits on two ranks" library
+checks "Tab in bash" tab
+checks "wrong commands: one line, exit code 2, nothing written" wrong_commands
+
+printf '\n[steps %s to %s are as promised, after %s s]\n' "$from" "$count" "$SECONDS"

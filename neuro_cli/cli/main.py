@@ -31,7 +31,7 @@ def help_text() -> str:
 
     verbs = "\n".join(f"  {name:10s} {text}" for name, text in listed().items())
     options = "\n".join(f"  {name:14s} {', '.join(values)}" for name, values in groups().items() if values)
-    return f"""neuro {__version__}: distributed neuroevolution, every choice a Hydra config
+    return f"""neuro {__version__}: distributed neuroevolution, configured with Hydra
 
 usage: neuro VERB [group=option ...] [key=value ...]
 

@@ -128,6 +128,6 @@ def _left(folder: Path, begin: list[str], trust: list[str]) -> list[str]:
         return ["resume", str(folder), *([f"trust=[{','.join(trust)}]"] if trust else [])]
     # what a message names is removed only where it was a run, or nothing
     if not (folder / ".hydra").is_dir() and any(path.name != LOCK for path in folder.iterdir()):
-        raise UserError(f"{folder}: it is there already, and no run of neuro")
+        raise UserError(f"{folder}: already there, and not a neuro run")
     shutil.rmtree(folder)
     return begin

@@ -33,7 +33,12 @@ Row = dict[str, int | float | None]
 
 
 class Logger(ABC):
-    """Called in the order start, log for every generation, finish. A killed run never reaches finish."""
+    """Called in the order start, log for every generation, finish. A killed run never reaches finish.
+
+    ``evaluated``: columns of its rows that evaluations on the test set fill, the headline first; the run sets it before start.
+    """
+
+    evaluated: tuple[str, ...] = ()
 
     @abstractmethod
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:

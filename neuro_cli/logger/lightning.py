@@ -13,6 +13,7 @@ from typing import Any
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import absent, install
 from neuro_cli.logger.base import Logger, Row
+from neuro_cli.logger.groups import grouped
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class LightningLogger(Logger):
         return {"tracking_uri": f"sqlite:///{(run / self.service).absolute()}/runs.db"}
 
     def log(self, row: Row) -> None:
-        metrics = {name: float(value) for name, value in row.items() if name != "generation" and value is not None}
+        metrics = {name: float(value) for name, value in grouped(row, self.evaluated).items()}
         self._call("log", lambda: self._logger.log_metrics(metrics, step=int(row["generation"] or 0)))
 
     def finish(self, summary: dict[str, Any]) -> None:

@@ -10,12 +10,16 @@ from typing import Any
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.install import install
 from neuro_cli.logger.base import Logger, Row
+from neuro_cli.logger.groups import grouped
 
 MISSING = f"logger=tensorboard: needs the extra: {install('tensorboard')}"
 
 
 class TensorBoardLogger(Logger):
-    """One scalar a metric, config and summary as text. Raises UserError when the package is not there."""
+    """A scalar for each metric, config and summary as text, and what the tab HPARAMS compares runs by.
+
+    Raises UserError when the package is not there.
+    """
 
     def __init__(self) -> None:
         if importlib.util.find_spec("tensorboard") is None:
@@ -24,25 +28,33 @@ class TensorBoardLogger(Logger):
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
+            from torch.utils.tensorboard.summary import hparams
         except ImportError as error:
             raise UserError(MISSING) from error
         self.folder = run / "tensorboard"
         # later generations of a killed session are hidden: they are made again
         purge = None if resumed_at is None else resumed_at + 1
+        # not the description of an experiment: without one the tab takes keys and metrics of all runs, those that differ first
+        _, begin, self._end = hparams(flat(config), {})
         with self._writing():
             self._writer = SummaryWriter(str(self.folder), purge_step=purge, flush_secs=10)
+            self._add(begin)
             self._add_text("config", config, resumed_at or 0)
 
     def log(self, row: Row) -> None:
         with self._writing():
-            for name, value in row.items():
-                if name != "generation" and value is not None:
-                    self._writer.add_scalar(name, value, row["generation"])
+            for name, value in grouped(row, self.evaluated).items():
+                self._writer.add_scalar(name, value, row["generation"])
 
     def finish(self, summary: dict[str, Any]) -> None:
         with self._writing():
+            self._add(self._end)
             self._add_text("summary", summary, int(summary.get("generations", 0)))
             self._writer.close()
+
+    def _add(self, summary: Any) -> None:
+        writer: Any = self._writer.file_writer
+        writer.add_summary(summary)
 
     def _add_text(self, tag: str, content: dict[str, Any], step: int) -> None:
         lines = json.dumps(content, indent=2, default=str).splitlines()
@@ -55,3 +67,14 @@ class TensorBoardLogger(Logger):
             yield
         except OSError as error:
             raise UserError(f"{self.folder}: cannot be written: {error.strerror}") from error
+
+
+def flat(config: Any, path: str = "") -> dict[str, int | float | str]:
+    """Values of ``config`` by their dotted keys, as the tab shows them: truth values and lists are texts, nulls are left out."""
+    if isinstance(config, dict):
+        parts = [flat(node, f"{path}.{name}" if path else str(name)) for name, node in config.items()]
+        return {key: value for part in parts for key, value in part.items()}
+    if config is None:
+        return {}
+    plain = isinstance(config, int | float | str) and not isinstance(config, bool)
+    return {path: config if plain else json.dumps(config, default=str)}

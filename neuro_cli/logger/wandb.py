@@ -18,6 +18,7 @@ from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.verbosity import say
 from neuro_cli.logger.base import Logger, Row
+from neuro_cli.logger.groups import grouped
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class WandbLogger(Logger):
         self._calls.put(("start", lambda: self._open(run, config, known)))
 
     def log(self, row: Row) -> None:
-        metrics = {name: value for name, value in row.items() if name != "generation" and value is not None}
+        metrics = grouped(row, self.evaluated)
         if not self._broken:
             self._calls.put(("log", lambda: self._run.log(metrics, step=row["generation"])))
 

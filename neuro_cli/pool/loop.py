@@ -11,7 +11,7 @@ T = TypeVar("T")
 class LoopThread:
     """Loop in a thread of its own, which begins with the first call and lasts until :meth:`close`.
 
-    Processes that are started on it end with that thread (``core.process.die_with_parent``).
+    Processes that are started on it end with that thread (``core.machine.process.die_with_parent``).
     """
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from neuro_cli.core.metric import LOWER, Metric
 from neuro_cli.report.downsample import Curve, Points, curve, points_of_each
-from neuro_cli.report.figure import MANY, Item, Picture, amount, draw, new_plot, tell, without_first
+from neuro_cli.report.figure import MANY, Item, Picture, amount, draw, fit_to_points, new_plot, tell, without_first
 from neuro_cli.report.runs import Group, ReportedRun
 
 LEGEND = "runs"
@@ -38,6 +38,18 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
     return found
 
 
+def mirrored(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
+    """The columns that are the negative of an earlier one in all rows of all runs, with that one: its figure is theirs too."""
+    runs = [run for group in groups for run in group.runs]
+    found: dict[str, str] = {}
+    for place, name in enumerate(columns):
+        for other in columns[:place]:
+            if other not in found and all(np.array_equal(run.metrics[name], -run.metrics[other], equal_nan=True) for run in runs):
+                found[name] = other
+                break
+    return found
+
+
 def pictures(groups: Sequence[Group], columns: Sequence[str]) -> list[Picture]:
     """A figure for each of ``columns``; those of an ensemble's members share one for each thing measured."""
     kinds = list(dict.fromkeys(_kind(name) for name in columns))
@@ -63,6 +75,7 @@ def over_time(groups: Sequence[Group], columns: Sequence[str]) -> list[Picture]:
                 last.append(f"{_last(group.label, data)} after {amount(float(data.x[-1]))} s")
         if lines:
             tell(plot, lines, "wall seconds")
+            fit_to_points(plot, [data for _, data in lines])
             title = f"{heading_of(groups, name)} over wall time"
             made.append(Picture(title, plot, f"{title}; last: {'; '.join(last)}"))
     return made
@@ -97,6 +110,7 @@ def _metric(groups: Sequence[Group], name: str, points: int) -> Picture:
             lines.append((draw(plot, LEGEND, Item(group.label, place), data, bare=len(groups) > MANY), data))
             last.append(_last(group.label, data))
     tell(plot, lines, "generation")
+    fit_to_points(plot, [data for _, data in lines])
     metric = metric_of(groups, name)
     note = "Lower is better." if metric is not None and metric.better == LOWER else ""
     if name == "seconds" and without_first([data.most for _, data in lines], plot):

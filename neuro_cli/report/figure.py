@@ -79,6 +79,13 @@ def draw(plot: Any, legend: str, item: Item, data: Curve, step: bool = False, ba
     return renderer
 
 
+def fit_to_points(plot: Any, data: Sequence[Curve]) -> None:
+    """Axes of curves of one point each: from 0 to its place, and about as high as its value. By itself Bokeh shows 2 of each."""
+    if data and all(len(each.x) == 1 for each in data):
+        plot.x_range.start = 0
+        plot.y_range.default_span = max(abs(float(each.mean[0])) for each in data) or 1.0
+
+
 def dots(plot: Any, legend: str, item: Item, source: ColumnDataSource, hollow: bool = False, **style: Any) -> GlyphRenderer:
     """A mark for every row of ``source``."""
     fill = None if hollow else colour(item.place)

@@ -68,9 +68,12 @@ def _curves(groups: Sequence[Group]) -> PageSection | None:
     if not columns:
         return PageSection("curves", "Curves", text=["No generation is on file yet."])
     same = curves.constants(groups, columns)
-    shown = [name for name in columns if name not in same]
+    mirrors = curves.mirrored(groups, [name for name in columns if name not in same])
+    shown = [name for name in columns if name not in same and name not in mirrors]
     section = PageSection("curves", "Curves", smooth=True, legends=_legends(groups, shown))
-    section.text = [*_reading(groups, shown), *_sentence(groups, same)]
+    heads = [[curves.heading_of(groups, name) for name in pair] for pair in mirrors.items()]
+    told = [f"Without a figure: {first} is {other} with the other sign." for first, other in heads]
+    section.text = [*_reading(groups, shown), *told, *_sentence(groups, same)]
     section.pictures = curves.pictures(groups, sorted(shown, key=lambda name: name in curves.TIME))
     return section
 
@@ -129,12 +132,12 @@ def _search(runs: Sequence[ReportedRun], groups: Sequence[Group]) -> PageSection
 
 def _bytes(groups: Sequence[Group]) -> PageSection | None:
     columns = [name for name in curves.columns_of(groups) if name in curves.BYTES]
-    if not columns:
+    same = curves.constants(groups, columns)
+    if all(same.get(name) == 0.0 for name in columns):
         return None
     section = PageSection(
         "bytes", "Bytes on the wire", text=["Payload of a generation, counted where collectives are called (rank 0)."]
     )
-    same = curves.constants(groups, columns)
     section.text += _sentence(groups, same)
     section.pictures = curves.pictures(groups, [name for name in columns if name not in same])
     totals = _totals(groups, columns)

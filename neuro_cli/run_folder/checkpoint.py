@@ -181,7 +181,7 @@ class CheckpointStore:
         """
         entries = self._entries()
         if not entries:
-            raise UserError(f"{self.run}: no run of neuro with a checkpoint (no checkpoints/{STATE})")
+            raise UserError(f"{self.run}: not a neuro run with a checkpoint (no checkpoints/{STATE})")
         if generation is None:
             generation = entries[-1]["generation"]
         if generation == BEST:

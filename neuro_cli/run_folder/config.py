@@ -52,7 +52,7 @@ def config_of(run: Path) -> dict[str, Any]:
     """
     path = _file(run)
     if not path.exists():
-        raise UserError(f"{run}: no run of neuro (no .hydra/config.yaml there)")
+        raise UserError(f"{run}: not a neuro run (no .hydra/config.yaml there)")
     config = saved_yaml.read(path)
     return {str(key): renamed(value) for key, value in config.items()} if isinstance(config, dict) else {}
 

@@ -74,6 +74,7 @@ class RunRecord:
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._loggers = with_csv(logger)
         for each in self._loggers:
+            each.evaluated = tuple(metric.name for metric in work.metrics if metric.column)
             each.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())
         remember(run)

@@ -178,7 +178,7 @@ def test_a_job_whose_worker_was_lost_goes_on_from_its_checkpoint(tmp_path):
 
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(UserError, match="it is there already, and no run of neuro"):
+    with pytest.raises(UserError, match="already there, and not a neuro run"):
         _left(tmp_path, ["train"], [])
     assert (tmp_path / "thesis.tex").exists()
 

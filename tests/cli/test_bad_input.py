@@ -227,14 +227,14 @@ def contents(run: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["resume", "no-such-folder"], ["no-such-folder: no run of neuro"]),
+        (["resume", "no-such-folder"], ["no-such-folder: not a neuro run"]),
         (["resume", "finished", "seed=5"], ["seed=5: a resumed run keeps it; what can change: "]),
         (["resume", "finished", "model=MNIST_3M"], ["model=MNIST_3M: a resumed run keeps it"]),
         (["resume", "finished", "generations=3"], ["generations=3: the checkpoint has 6 already"]),
         (["resume", "finished", "checkpoint=5"], ["5"]),
         (["resume", "finished", "distribution=locl"], ["distribution=locl: no such option; did you mean local?"]),
-        (["evaluate", "no-such-folder"], ["no-such-folder: no run of neuro"]),
-        (["train", *SMALL, "hydra.run.dir=finished"], ["hydra.run.dir=finished: a run is there already"]),
+        (["evaluate", "no-such-folder"], ["no-such-folder: not a neuro run"]),
+        (["train", *SMALL, "hydra.run.dir=finished"], ["hydra.run.dir=finished: already contains a run"]),
     ],
 )
 def test_a_finished_run_is_not_touched_by_a_refused_command(folder, finished, arguments, words):

@@ -48,7 +48,7 @@ def test_options_of_the_folder_are_chosen_like_ours(folder, way):
         (["algo=stepe"], "algo=stepe: no such option; did you mean steep"),
         (["populaton=8"], "populaton=8: no such key; did you mean population"),
         (["seed=1,2"], "seed=1,2: a sweep over several values needs -m"),
-        (["hydra.run.dir=there"], "hydra.run.dir=there: a run is there already"),
+        (["hydra.run.dir=there"], "hydra.run.dir=there: already contains a run"),
     ],
 )
 def test_every_check_is_on(folder, way, overrides, line):

@@ -125,7 +125,7 @@ def test_a_secret_is_kept_and_never_shown_and_a_damaged_ledger_is_refused(tmp_pa
 def test_export_of_what_is_no_peer_is_refused(tmp_path):
     assert (
         one_line(neuro_inside("evolve", "export", "nowhere", cwd=tmp_path))
-        == "nowhere: no run of neuro (no .hydra/config.yaml there)"
+        == "nowhere: not a neuro run (no .hydra/config.yaml there)"
     )
     assert one_line(neuro_inside("evolve", "export", "nowhere", "speed=1", cwd=tmp_path)).startswith(
         "speed=1: neuro evolve export takes"

@@ -51,6 +51,7 @@ class Rows(Logger):
 
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
         assert config["seed"] == 1
+        assert self.evaluated == ("test_accuracy",)
 
     def log(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
@@ -211,7 +212,7 @@ def test_objects_give_the_bits_of_names_and_are_asked_for_again(folder, capsys):
         ((), {"population": "12"}, r"population=12: must be an integer from 1"),
         ((), {"algo": {"optimizer": {"_target_": "torch.optim.SGD", "momentun": 1}}}, r"algo\.optimizer: SGD.*momentun"),
         ((), {"sampler": {"rnak": 1}}, r"sampler\.rnak=1: no such key"),
-        ((), {"folder": "command"}, r"hydra\.run\.dir=command: a run is there already"),
+        ((), {"folder": "command"}, r"hydra\.run\.dir=command: already contains a run"),
         ((), {"model": nn.Linear}, r"model=<class .*Linear'>: must be a name, a dict of keys or a torch\.nn\."),
         ((), {"seed": object()}, r"seed=<object .*>: must be a plain value, not a object"),
         (("model.outputs=3",), {"model": nn.Flatten()}, r"model\.outputs=3: the script gives the model as an object"),
@@ -284,7 +285,7 @@ def test_a_folder_at_work_is_refused(folder):
     other.start()
     try:
         assert started.wait(240)
-        with pytest.raises(UserError, match=r"busy: a run is there already"):
+        with pytest.raises(UserError, match=r"busy: already contains a run"):
             train(folder="busy", **SMALL)
         assert lock._held
     finally:

@@ -84,7 +84,7 @@ def test_a_mended_command_can_have_the_folder_of_the_refused_one(tmp_path):
     done = neuro_inside(*command, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "run" / "summary.json").exists()
-    assert "a run is there already" in one_line(neuro_inside(*command, cwd=tmp_path))
+    assert "already contains a run" in one_line(neuro_inside(*command, cwd=tmp_path))
 
 
 def test_the_users_files_in_the_folder_outlive_a_refused_run(tmp_path):
@@ -99,7 +99,7 @@ def test_the_users_files_in_the_folder_outlive_a_refused_run(tmp_path):
 def test_a_folder_that_a_run_has_written_to_is_not_written_to(name, flags, key, tmp_path):
     (tmp_path / "run" / name).mkdir(parents=True)
     text = one_line(neuro_inside("train", *flags, *SMALL, f"{key}=run", cwd=tmp_path))
-    assert text.startswith(f"{key}=run: a run ")
+    assert text.startswith(f"{key}=run: already contains a run")
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["run", f"run/{name}"]
 
 

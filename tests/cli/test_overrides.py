@@ -70,7 +70,7 @@ def test_a_misspelt_word_names_the_nearest(arguments, line):
 
 def test_an_output_folder_with_a_run_is_refused(tmp_path):
     (tmp_path / ".hydra").mkdir()
-    with pytest.raises(UserError, match=r"^hydra.run.dir=.*: a run is there already; go on with it by: neuro resume"):
+    with pytest.raises(UserError, match=r"^hydra.run.dir=.*: already contains a run; continue it with: neuro resume"):
         checked("train", [f"hydra.run.dir={tmp_path}"])
 
 

@@ -79,7 +79,7 @@ def test_the_same_command_goes_on_and_another_one_is_refused(sweep):
     assert "[2/3] seed=2\n" in done.stdout
     before = sorted(path.stat().st_mtime_ns for path in sweep.rglob("*") if path.name != ".lock")
     line = one_line(neuro_inside(*SEEDS[:-1], "seed=1,2", "hydra.sweep.dir=sweep", cwd=sweep.parent))
-    assert line.startswith("hydra.sweep.dir=sweep: a run or another sweep is there already")
+    assert line.startswith("hydra.sweep.dir=sweep: already contains a run or another sweep")
     assert "neuro resume sweep" in line
     assert sorted(path.stat().st_mtime_ns for path in sweep.rglob("*") if path.name != ".lock") == before
 
@@ -248,5 +248,5 @@ def test_a_sweep_of_searches_in_its_own_folder_is_refused(sweep):
     before = {path: path.read_bytes() for path in sweep.rglob("*") if path.is_file() and path.name != ".lock"}
     for verb in ("search", "scale", "bench"):
         text = one_line(neuro_inside(verb, "-m", "seed=1,2", "hydra.sweep.dir=sweep", cwd=sweep.parent))
-        assert text.startswith("hydra.sweep.dir=sweep: a run or another sweep is there already")
+        assert text.startswith("hydra.sweep.dir=sweep: already contains a run or another sweep")
     assert {path: path.read_bytes() for path in sweep.rglob("*") if path.is_file() and path.name != ".lock"} == before

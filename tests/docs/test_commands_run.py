@@ -1,4 +1,4 @@
-"""Commands of the pages run, at a small size: the README's examples and the first steps; slow: all others that can."""
+"""Commands of the pages run, at a small size: the five examples and the first steps; slow: all others that can."""
 
 import re
 import runpy
@@ -20,7 +20,6 @@ from worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 from neuro_cli.core.files import config_folder
 from neuro_cli.fabric.emulation.kernel import missing_rights
 
-README = (ROOT / "README.md").read_text()
 COMMAND_LINE = (ROOT / "docs" / "command_line.md").read_text()
 IMAGES = ("generations=2", "population=8", "batch_size=16", "threads=1", "evaluate.every=2")
 EPISODES = ("task.max_steps=20", "task.evaluation_episodes=2", "task.environments=4")
@@ -60,8 +59,8 @@ def smaller(words: tuple[str, ...], folder: str, data: Path | None) -> list[str]
     return [verb, *kept, *sizes]
 
 
-def neuro_commands(text: str, page: str = "README.md") -> list[Command]:
-    return [command for command in commands_of(page, text) if "neuro" in command.words]
+def neuro_commands(text: str) -> list[Command]:
+    return [command for command in commands_of("command_line.md", text) if "neuro" in command.words]
 
 
 def arguments_of(command: Command) -> tuple[str, ...]:
@@ -69,8 +68,7 @@ def arguments_of(command: Command) -> tuple[str, ...]:
     return command.words[command.words.index("neuro") + 1 :]
 
 
-EXAMPLES = neuro_commands(section_of(README, "The command line"))
-BLOCK = [command for command in EXAMPLES if command.place == EXAMPLES[0].place]  # without the spans of the text
+BLOCK = neuro_commands(section_of(COMMAND_LINE, "Five examples"))
 
 
 def test_there_are_five_examples():

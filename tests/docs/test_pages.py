@@ -1,7 +1,6 @@
-"""What the pages say besides commands: options and defaults, files, links, error texts, groups; citation and licence."""
+"""What the pages say besides commands: options and defaults, files, links, error texts, groups."""
 
 import ast
-import hashlib
 import re
 from functools import cache
 
@@ -10,8 +9,9 @@ import yaml
 from configs import composed
 from doc_commands import PAGES, ROOT, section_of
 
-from neuro_cli import __version__
 from neuro_cli.cli.options.groups import groups
+from neuro_cli.core.metric import ACCURACY
+from neuro_cli.logger.groups import grouped
 from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 
 TEXTS = {page.name: page.read_text() for page in PAGES}
@@ -84,30 +84,25 @@ def test_what_was_measured_says_machine_and_date(page):
     assert re.search(r"Machine: .*cores.*20\d\d-\d\d-\d\d", text)
 
 
-# ---- README
+# ---- results
 
-RESULT = re.compile(r"^\| (`.+?`.*?) \| (.+) \| \[.+\]\((docs/\S+)\) \|$", re.MULTILINE)
+RESULT = re.compile(r"^\| (`.+?`.*?) \| (.+) \| \[.+\]\((\S+)\) \|$", re.MULTILINE)
+RESULTS = RESULT.findall(TEXTS["measured.md"])
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 
 
 def pieces_of(page: str) -> list[str]:
     """Rows of tables, and paragraphs."""
-    apart = re.sub(r"^(?=\|)", "\n\n", (ROOT / page).read_text(), flags=re.MULTILINE)
+    apart = re.sub(r"^(?=\|)", "\n\n", (ROOT / "docs" / page).read_text(), flags=re.MULTILINE)
     return [piece.strip() for piece in re.split(r"\n{2,}", apart)]
 
 
-def test_the_readme_is_short():
-    text = TEXTS["README.md"]
-    assert 700 < len(text.split()) <= 950
-    assert len(RESULT.findall(section_of(text, "Results"))) <= 10
-    for heading in ("The library", "The command line"):
-        block = re.search(r"^```python\n(.*?)^```$|^(?: {4}.*\n)+", section_of(text, heading), re.DOTALL | re.MULTILINE)
-        assert block
-        assert len(block[0].splitlines()) <= 16
+def test_the_summary_of_results_has_rows():
+    assert 5 < len(RESULTS) <= 20
 
 
-@pytest.mark.parametrize(("command", "outcome", "page"), RESULT.findall(section_of(TEXTS["README.md"], "Results")))
-def test_the_readme_quotes_a_result_of_its_page(command, outcome, page):
+@pytest.mark.parametrize(("command", "outcome", "page"), RESULTS)
+def test_the_summary_quotes_a_result_of_its_page(command, outcome, page):
     """All numbers of a clause, and what it has in code, stand in one row or paragraph of the page, of the command's entry."""
     entry = re.findall(r"(?:table|size)=(\w+)", command)
     pieces = [piece for piece in pieces_of(page) if all(word in piece for word in entry)]
@@ -116,15 +111,6 @@ def test_the_readme_quotes_a_result_of_its_page(command, outcome, page):
         assert numbers
         near = [piece for piece in pieces if all(name in piece for name in names)]
         assert any(numbers <= set(NUMBER.findall(piece)) for piece in near), clause
-
-
-def test_the_readme_s_figures_of_the_figure_are_those_of_its_record():
-    text = section_of(TEXTS["README.md"].replace("# neuro\n", "## neuro\n"), "neuro")
-    said = re.findall(r"([\d.]+) times", text)
-    record = (ROOT / "docs" / "results" / "full" / "nes_table_1.md").read_text()
-    assert len(said) == 2
-    for value, method in zip(said, ("Sign flip", "IID"), strict=True):
-        assert re.search(rf"^\| 512, 512, {method} \|.*\| {re.escape(value)} \(", record, re.MULTILINE)
 
 
 # ---- layout
@@ -191,6 +177,18 @@ def test_every_option_that_the_command_line_s_page_names_is_there():
         assert set(named) <= set(options), group
 
 
+def test_the_sweep_of_wandb_is_one_of_commands_that_compose():
+    """What its agent would type for the ends of each parameter; the metric has the name that the logger gives it."""
+    (block,) = re.findall(r"^```yaml\n(program: neuro\n.*?)^```$", TEXTS["command_line.md"], re.DOTALL | re.MULTILINE)
+    sweep = yaml.safe_load(block)
+    assert grouped({ACCURACY.name: 0.5}) == {sweep["metric"]["name"]: 0.5}
+    assert (sweep["command"][0], sweep["command"][-1]) == ("${program}", "${args_no_hyphens}")
+    for end in (0, -1):
+        typed = [f"{key}={[*(given.get('values') or given.values())][end]}" for key, given in sweep["parameters"].items()]
+        config = composed(*sweep["command"][2:-1], *typed, verb=sweep["command"][1])
+        assert [f"{key}={value_at(config, key)}" for key in sweep["parameters"]] == typed
+
+
 def test_the_design_lists_what_may_change_on_resume():
     text = section_of(TEXTS["design.md"], "Run folder")
     assert [key for key in (*RESUME_KEYS, *RESUME_GROUPS) if f"`{key}`" not in text] == []
@@ -229,53 +227,3 @@ def test_an_error_text_of_troubleshooting_is_one_of_the_code(symptom):
 
 def test_troubleshooting_has_symptoms():
     assert len(SYMPTOMS) > 25
-
-
-# ---- citing, licence
-
-
-def test_the_citation_file_is_of_this_version():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["cff-version"] == "1.2.0"
-    assert citation["version"] == __version__
-    assert citation["license"] == "Apache-2.0"
-    assert {"message", "title", "authors", "type"} <= citation.keys()
-
-
-def test_the_citation_file_references_the_five_sources():
-    found = {}
-    for reference in yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]:
-        assert {"type", "title", "authors"} <= reference.keys()
-        found[reference["title"]] = [author.get("family-names", author.get("name")) for author in reference["authors"]]
-    assert found == {
-        "DarwiNN: Efficient Distributed Neuroevolution under Communication Constraints": ["Malik", "Petrica", "Kapre", "Blott"],
-        "An efficient GPU implementation of Natural Evolution Strategies for deep learning": ["Anonymous authors"],
-        "Distributed Evolution": ["Srouji", "Payne"],
-        "Distributed joint training of large ensembles with low communication overhead": ["Webb"],
-        "A Scalable Architecture for Parallel Deep Learning": ["Hajewski", "Oliveira"],
-    }
-
-
-@pytest.mark.parametrize("folder", ["neuro_cli", "conf", "docs"])
-def test_darwinn_is_not_credited_to_others(folder):
-    """Nor is its second author named as the first."""
-    files = [path for suffix in ("py", "yaml", "md") for path in (ROOT / folder).rglob(f"*.{suffix}")]
-    wrong = [path for path in files if re.search(r"Mohammadi|Petrica et al|DarwiNN, GECCO 2020", path.read_text())]
-    assert [path for path in wrong if "results" not in path.parts] == []  # what was kept of earlier runs says what they said
-
-
-def test_the_licence_is_the_whole_text():
-    text = " ".join((ROOT / "LICENSE").read_text().split())
-    assert hashlib.sha256(text.encode()).hexdigest() == LICENCE
-    assert text.startswith("Apache License Version 2.0, January 2004")
-    assert "END OF TERMS AND CONDITIONS" in text
-
-
-LICENCE = "0ffddef9e48f8a09aed5caf2d44f7ba1c1be2d9b8e0a6f693b1635b2d5566645"
-
-
-def test_hooks_need_no_network():
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
-    assert {repo["repo"] for repo in hooks["repos"]} == {"local"}
-    assert {hook["id"] for repo in hooks["repos"] for hook in repo["hooks"]} == {"ruff", "ruff-format", "mypy"}
-    assert {hook["language"] for repo in hooks["repos"] for hook in repo["hooks"]} == {"system"}

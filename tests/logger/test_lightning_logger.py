@@ -64,8 +64,8 @@ def test_the_service_gets_config_metrics_and_summary(stand_ins: None, tmp_path: 
     assert made.settings == {"experiment_name": "tries", "tracking_uri": f"sqlite:///{tmp_path}/mlflow/runs.db"}
     assert made.calls == [
         ("hyperparams", {"algo": {"sigma": 0.1}}),
-        ("metrics", {"fitness_mean": 0.5}, 1),
-        ("metrics", {"fitness_mean": 0.5}, 2),
+        ("metrics", {"train/fitness_mean": 0.5}, 1),
+        ("metrics", {"train/fitness_mean": 0.5}, 2),
         ("metrics", {"summary/generations": 2.0, "summary/test_accuracy": 0.75}, 2),
         ("finalize", "success"),
     ]
@@ -112,7 +112,7 @@ def test_mlflow_has_what_was_logged(tmp_path: Path) -> None:
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("tries")
     (run,) = client.search_runs([experiment.experiment_id])
-    points = client.get_metric_history(run.info.run_id, "fitness_mean")
+    points = client.get_metric_history(run.info.run_id, "train/fitness_mean")
     assert [(point.step, point.value) for point in points] == [(1, 0.5), (2, 0.5)]
     assert run.data.metrics["summary/test_accuracy"] == 0.75
     assert run.data.params["algo/sigma"] == "0.1"

@@ -55,7 +55,7 @@ def test_offline_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = tmp_path / "run"
     play(run)
     (folder,) = (run / "wandb").glob("offline-run-*")
-    content = recorded(folder, b"fitness_mean", b"0.0234", b"test_loss", b"0.0625")
+    content = recorded(folder, b"train/fitness_mean", b"0.0234", b"test_loss", b"0.0625")
     assert b"test_accuracy" not in content
     assert f"no key of wandb: recording offline; upload with: wandb sync {run}/wandb/offline-run-*" in caplog.text
     assert warnings(caplog) == []

@@ -13,7 +13,7 @@ import pytest
 from inside import neuro_inside, one_line
 from made_runs import config, made_run, made_search, made_study
 
-from neuro_cli.report.curves import over_time
+from neuro_cli.report.curves import over_time, pictures
 from neuro_cli.report.downsample import LEAST, MOST, curve
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
@@ -111,19 +111,33 @@ def test_a_sweep_on_a_page(sweep):
     assert [row["reason"] for row in table[2:]] == ["task.root=/x: gone", "stopped after generation 6 (SIGTERM)"]
     assert [row["generations"] for row in table] == ["10", "10", "4", "6"]
     assert "1 failed 1 stopped 2 finished" in page.text
-    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "candidates per second", "fitness mean", "bytes sent"]
-    assert [told.partition(" over ")[0] for told in page.plots()[:7]] == metrics
-    assert page.plots()[5].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
-    assert all("algo=openai_es (2 seeds)" in told and "algo=snes (2 seeds)" in told for told in page.plots()[:7])
-    assert [told.partition(" by ")[0] for told in page.plots()[7:]] == [
+    metrics = ["fitness mean", "fitness best", "seconds", "candidates per second", "fitness mean", "bytes sent"]
+    assert [told.partition(" over ")[0] for told in page.plots()[:6]] == metrics
+    assert page.plots()[4].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
+    assert all("algo=openai_es (2 seeds)" in told and "algo=snes (2 seeds)" in told for told in page.plots()[:6])
+    assert [told.partition(" by ")[0] for told in page.plots()[6:]] == [
         f"seconds of a generation of algo={name} (2 seeds)" for name in ("openai_es", "snes")
     ]
     assert "same in every generation of every run: bytes received 1,000." in page.text
+    assert "Without a figure: train loss is fitness mean with the other sign." in page.text
     assert [(row["key"], row["0"], row["3"]) for row in page.table("Configuration: what differs")] == [
         ("seed", "1", "2"),
         ("algo", "openai_es", "snes"),
     ]
     assert page.table("Device and versions")[0]["device"] == "cpu"
+
+
+def test_a_loss_of_its_own_has_a_figure_and_bytes_that_are_none_no_section(tmp_path):
+    path = made_run(tmp_path / "run", 10) / "metrics.csv"
+    head, *rows = (line.split(",") for line in path.read_text().splitlines())
+    for row in rows:
+        row[head.index("bytes_sent")] = row[head.index("bytes_received")] = "0"
+    rows[3][head.index("train_loss")] = "0.25"
+    path.write_text("\n".join(",".join(cells) for cells in (head, *rows)) + "\n")
+    page = reported(tmp_path / "run")
+    assert any(told.startswith("train loss over ") for told in page.plots())
+    assert "with the other sign" not in page.text
+    assert "Bytes on the wire" not in page.text
 
 
 def test_every_figure_has_its_data_and_every_link_its_file(sweep):
@@ -313,6 +327,17 @@ def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
     groups = groups_of(runs_of(read_jobs(tmp_path)))
     assert [[run.name for run in group.runs] for group in groups] == [["0", "1"], ["2"]]
     assert [group.label for group in groups] == ["sigma=0.1 (2 seeds)", "sigma=0.5"]  # the first typed no sigma
+
+
+def test_one_test_alone_stands_on_axes_of_its_run(tmp_path):
+    made_run(tmp_path / "0", 50)  # tested once
+    groups = groups_of(runs_of(read_jobs(tmp_path)))
+    many, one = pictures(groups, ["fitness_mean", "test_accuracy"])
+    (tested,) = one.plot.renderers[0].data_source.data["y"]
+    assert (one.plot.x_range.start, one.plot.y_range.default_span) == (0, pytest.approx(tested))
+    assert many.plot.x_range.start is None or many.plot.x_range.start != many.plot.x_range.start
+    (timed,) = over_time(groups, ["test_accuracy"])
+    assert timed.plot.x_range.start == 0
 
 
 def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(tmp_path):

@@ -57,6 +57,10 @@ def browser(tmp_path_factory) -> Iterator[Chromium]:
     chromium.close()
 
 
+WIDE = """return [...document.querySelectorAll(".scrolled")].filter((box) => box.scrollWidth > box.clientWidth)
+  .map((box) => getComputedStyle(box).backgroundAttachment)"""
+
+
 @pytest.fixture(scope="module")
 def opened(browser, page) -> Chromium:
     """The page on a desktop, for the tests that follow."""
@@ -86,6 +90,9 @@ def check(browser, size, dark, picture):
     assert browser.run("return document.documentElement.scrollWidth") == size[0]
     ground = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(20, 23, 28)" if dark else "rgb(255, 255, 255)")
+    hints = browser.run(WIDE)
+    assert hints or size == DESKTOP
+    assert set(hints) <= {"local, local, scroll, scroll"}  # shadows at the sides, which the ends of a table cover
     browser.picture(picture)
     assert picture.stat().st_size > 20_000
 

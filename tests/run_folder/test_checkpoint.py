@@ -146,7 +146,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         assert store.generations() == []
         with pytest.raises(UserError) as caught:
             store.load()
-        assert str(caught.value) == f"{run}: no run of neuro with a checkpoint (no checkpoints/state.json)"
+        assert str(caught.value) == f"{run}: not a neuro run with a checkpoint (no checkpoints/state.json)"
 
 
 def test_unknown_generation_lists_those_there(tmp_path: Path) -> None:

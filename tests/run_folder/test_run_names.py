@@ -34,7 +34,7 @@ def test_a_run_is_the_latest_and_its_name_is_short(tmp_path: Path) -> None:
     assert neuro_inside("resume", "latest", "generations=2", cwd=tmp_path).returncode == 0
     assert (tmp_path / "outputs" / "train" / second / "metrics.csv").read_text().count("\n") == 3
     into = neuro_inside("train", *TINY, "hydra.run.dir=outputs/train/latest", cwd=tmp_path)
-    assert one_line(into).startswith("hydra.run.dir=outputs/train/latest: a run is there already")
+    assert one_line(into).startswith("hydra.run.dir=outputs/train/latest: already contains a run")
     assert (tmp_path / "outputs" / "train" / second / "metrics.csv").read_text().count("\n") == 3
 
 

@@ -153,8 +153,8 @@ def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
         how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""
-        raise ConfigError("hydra.sweep.dir", folder, f"a run or another sweep is there already; choose a new folder{how}")
+        raise ConfigError("hydra.sweep.dir", folder, f"already contains a run or another sweep; choose a new folder{how}")
     if multirun:
         return
     if there & RUN_FILES:
-        raise ConfigError("hydra.run.dir", folder, f"a run is there already; go on with it by: neuro resume {folder}")
+        raise ConfigError("hydra.run.dir", folder, f"already contains a run; continue it with: neuro resume {folder}")

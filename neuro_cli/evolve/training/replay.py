@@ -108,7 +108,7 @@ class ReplayedPeer:
 def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[ReplayedPeer]:
     """Replay the peer of a run folder, also while it works. ``config``: read from there. Raises UserError."""
     if "cluster" not in config:
-        raise UserError(f"{run}: no run of neuro evolve")
+        raise UserError(f"{run}: not a run of neuro evolve")
     parts = build(Options(config), SingleProcess())
     try:
         check_model(parts)

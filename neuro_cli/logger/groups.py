@@ -1,0 +1,51 @@
+"""Names of metrics for trackers, which make a panel of each group: ``train/loss`` for the column ``train_loss``.
+
+``metrics.csv``, ``summary.json`` and loggers of a user's own keep the plain names.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+
+from neuro_cli.logger.base import RANK_COLUMNS, Row
+
+TRAIN, TEST, TIME, NETWORK, SCALING, CLUSTER = "train", "test", "time", "network", "scaling", "cluster"
+# beginnings of columns, which a group says as well
+PREFIXES = {"train_": TRAIN, "test_": TEST, "seconds_": TIME}
+KNOWN = {
+    "seconds": (TIME, "seconds"),
+    "elapsed_seconds": (TIME, "elapsed"),
+    **{name: (SCALING, name) for name in RANK_COLUMNS},
+    **{name: (NETWORK, name) for name in ("bytes_sent", "bytes_received")},
+    **{name: (CLUSTER, name) for name in ("peers", "term", "late", "leads")},
+}
+
+
+def grouped(row: Row, evaluated: Collection[str] = ()) -> dict[str, int | float]:
+    """``row`` by group and name, without its generation and what was not measured; names that have a group stay.
+
+    ``evaluated``: the columns that evaluations on the test set fill. Columns that would share a name keep their whole one.
+    """
+    columns = [name for name in row if name != "generation"]
+    short = {name: _short(name, evaluated) for name in columns}
+    shared = Counter(short.values())
+    found: dict[str, int | float] = {}
+    for name in columns:
+        group, own = short[name]
+        value = row[name]
+        if value is not None:
+            found[f"{group}/{name if shared[group, own] > 1 else own}" if group else name] = value
+    return found
+
+
+def _short(name: str, evaluated: Collection[str]) -> tuple[str, str]:
+    """Group and name within it; no group for a name that has one."""
+    if "/" in name:
+        return "", name
+    if name in KNOWN:
+        return KNOWN[name]
+    for prefix, group in PREFIXES.items():
+        if name.startswith(prefix) and name != prefix:
+            return group, name.removeprefix(prefix)
+    if name.endswith("_per_second"):
+        return TIME, name
+    return (TEST if name in evaluated else TRAIN), name

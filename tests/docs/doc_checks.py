@@ -95,6 +95,13 @@ OPTIONS = {
 }
 
 
+def folder_of_options(cwd: Path) -> None:
+    """A user's own options, as docs/extending.md shows them."""
+    for name, text in OPTIONS.items():
+        (cwd / "options" / name).parent.mkdir(parents=True, exist_ok=True)
+        (cwd / "options" / name).write_text(text)
+
+
 class StaleError(Exception):
     """A command that names something that is not there."""
 
@@ -171,9 +178,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
     arguments = without_outside(arguments)
     parsed = parsed_arguments(arguments)
     if "options" in "".join(arguments):
-        for name, text in OPTIONS.items():
-            (cwd / "options" / name).parent.mkdir(parents=True, exist_ok=True)
-            (cwd / "options" / name).write_text(text)
+        folder_of_options(cwd)
     tree, values = tree_of(verb, parsed), (parsed.config_dir, "job")
     texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text not in values]
     for job in jobs_of([text for text in texts if text != f"hydra.job.name={verb}"]):

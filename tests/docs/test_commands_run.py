@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from doc_checks import BEST, NET, placed
+from doc_checks import BEST, NET, folder_of_options, placed
 from doc_commands import ROOT, Command, all_commands, commands_of, section_of
 from inside import neuro_inside
 from PIL import Image
@@ -161,6 +161,7 @@ def test_a_command_runs(command, tmp_path, request):
     best = tmp_path / "outputs" / "search" / "stamp" / "best"
     best.mkdir(parents=True)
     (best / "best_1.yaml").write_text(BEST)
+    folder_of_options(tmp_path)
     if "task.root=FOLDER" in words:
         images(tmp_path / "FOLDER")
     if {"--help", "--cfg"} & set(words):

@@ -33,7 +33,7 @@ LONG = (
 ON_SHARED_RANKS = (
     "mpi/test_equality.py", "mpi/test_rounded_sums.py", "runner/test_resume_rounded.py", "runner/test_ensemble_runs.py",
     "runner/test_target.py", "distribution/test_efficiency.py", "cli/test_bad_input.py", "cli/test_cli.py",
-    "cli/test_resume_arguments.py",
+    "cli/test_resume_arguments.py", "cli/test_library.py",
 )  # fmt: skip
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

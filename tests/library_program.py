@@ -1,6 +1,6 @@
-"""Runs on every rank: a script that trains by ``neuro_cli.train``; each rank writes what it saw.
+"""Runs on every rank: a script that trains by ``neuro_cli.train``; each of three ranks writes what it saw.
 
-mpiexec -n 3 python library_program.py FOLDER
+mpiexec -n 3 python library_program.py FOLDER (or more ranks, which wait)
 """
 
 import json
@@ -36,8 +36,12 @@ def refused(call: Any) -> tuple[str, str]:
     return "nothing", ""
 
 
-folder, world, seen = Path(sys.argv[1]), mpi_world(), {}
-if world.size == 3:
+folder, world = Path(sys.argv[1]), mpi_world()
+
+
+def called_by_three() -> dict[str, Any]:
+    """What a rank of a world of three sees, then of one of two."""
+    seen: dict[str, Any] = {}
     names = train(folder=folder / "names-3", **SMALL)
     seen["names-3"] = names.summary["parameters_sha256"]
     seen["default folder"] = str(train(**SMALL).run)  # which rank 0 chooses
@@ -47,13 +51,18 @@ if world.size == 3:
     seen["another model"] = refused(lambda: train(**SMALL, model=Net(world.rank)))
     seen["other ranks"] = refused(lambda: train(**SMALL, ranks=2))
     seen["twice"] = refused(lambda: train(folder=folder / "names-3", **SMALL))
-for ranks in (3, 2):
-    with first_ranks(ranks) as takes_part:
-        if takes_part:
-            run = folder / f"object-{ranks}"
-            begun = train(folder=run, model=Net(7), **SMALL)
-            seen[run.name] = resume(run, generations=5, model=Net(8)).summary["parameters_sha256"]
-            seen[f"test of {run.name}"] = evaluate(run, model=Net(9))
-            seen[f"{run.name} without"] = refused(lambda run=run: resume(run))
-            assert begun.metrics["generation"] == [1, 2, 3, 4, 5]
-(folder / f"rank-{world.rank}.json").write_text(json.dumps(seen))
+    for ranks in (3, 2):
+        with first_ranks(ranks) as takes_part:
+            if takes_part:
+                run = folder / f"object-{ranks}"
+                begun = train(folder=run, model=Net(7), **SMALL)
+                seen[run.name] = resume(run, generations=5, model=Net(8)).summary["parameters_sha256"]
+                seen[f"test of {run.name}"] = evaluate(run, model=Net(9))
+                seen[f"{run.name} without"] = refused(lambda run=run: resume(run))
+                assert begun.metrics["generation"] == [1, 2, 3, 4, 5]
+    return seen
+
+
+with first_ranks(3) as takes_part:
+    if takes_part:
+        (folder / f"rank-{world.rank}.json").write_text(json.dumps(called_by_three()))

@@ -20,8 +20,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from inside import neuro_inside, one_line
 from omegaconf import OmegaConf
+from shared_world import program_in_world
 from torch import nn
-from worlds import needs_mpi, own_mpi, program
+from worlds import needs_mpi, own_mpi
 
 from neuro_cli import load
 from neuro_cli.algo.snes import SNES
@@ -334,8 +335,7 @@ def test_an_object_that_cannot_be_copied_is_refused():
 @needs_mpi
 def test_every_rank_of_a_world_calls_it_alike(folder):
     """Names and objects on 3 and 2 ranks, and refusals that all ranks raise."""
-    world = program(PROGRAM, str(folder), cwd=folder, ranks=3, mpi=own_mpi())
-    assert world.returncode == 0, world.stderr
+    program_in_world(PROGRAM, str(folder), cwd=folder, ranks=3, mpi=own_mpi())
     seen = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(3)]
     assert seen[0] == seen[1] == seen[2] | {name: seen[0][name] for name in seen[0].keys() - seen[2].keys()}
     setting = {"population": 8, "batch_size": 16, "threads": 1, "generations": 3}

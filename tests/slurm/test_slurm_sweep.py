@@ -178,6 +178,7 @@ def test_a_job_that_says_nothing_more_and_one_with_bad_input(folder, start, slur
     assert processes_left(folder) == []
 
 
+@pytest.mark.slow  # by default a job is killed, and one is queued again
 def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
     sweep = start(*LONG, *SLURM, "generations=1000", "seed=1,2", "hydra.sweep.dir=interrupted")
     wait_for_rows(folder / "interrupted" / "0", 2, sweep)
@@ -196,9 +197,9 @@ def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
     assert "stopped after generation" in out
 
 
-def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int) -> None:
-    """Each job of the sweep over the seeds 1 and 2 stopped, went on, and is what a run that never stopped is."""
-    for job, seed in ((0, 1), (1, 2)):
+def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int, seeds: tuple[int, ...] = (1, 2)) -> None:
+    """Each job of the sweep over ``seeds`` stopped, went on, and is what a run that never stopped is."""
+    for job, seed in enumerate(seeds):
         log = (folder / sweep / str(job) / "log.txt").read_text()
         assert "stopped after generation" in log
         assert "SLURM started this job again (1): it goes on after generation" in log
@@ -211,18 +212,19 @@ def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int) -> None
         assert sha256(folder / sweep / str(job)) == sha256(folder / name)
 
 
-def test_preempted_jobs_go_on_to_the_same_bits(folder, start, slurm):
-    """One gets the signal that announces its end; one is queued again by SLURM, which sends SIGTERM and SIGKILL."""
-    sweep = start(*LONG, *SLURM, "generations=60", "seed=1,2", "hydra.sweep.dir=preempted")
-    for job in (0, 1):
-        wait_for_rows(folder / "preempted" / str(job), 2, sweep)
-        name = next(name for name in jobs_of(slurm, folder / "preempted") if name.endswith(f"_{job}"))
-        command = (["scancel", "--signal=USR2"], ["scontrol", "requeue"])[job]
-        subprocess.run([*command, name], env=slurm, check=True)
+@pytest.mark.parametrize("seeds", [(1,), pytest.param((1, 2), marks=pytest.mark.slow)])
+def test_preempted_jobs_go_on_to_the_same_bits(folder, start, slurm, seeds):
+    """One is queued again by SLURM, which sends SIGTERM and SIGKILL; another gets the signal that announces its end."""
+    name = f"preempted-{len(seeds)}"
+    sweep = start(*LONG, *SLURM, "generations=60", "seed=" + ",".join(map(str, seeds)), f"hydra.sweep.dir={name}")
+    for job, command in zip(range(len(seeds)), (["scontrol", "requeue"], ["scancel", "--signal=USR2"]), strict=False):
+        wait_for_rows(folder / name / str(job), 2, sweep)
+        its = next(each for each in jobs_of(slurm, folder / name) if each.endswith(f"_{job}"))
+        subprocess.run([*command, its], env=slurm, check=True)
     out, err = sweep.communicate(timeout=500)
     assert sweep.returncode == 0, err
-    assert out.count("finished") == 2
-    went_on_to_the_same_bits(folder, "preempted", 60)
+    assert out.count("finished") == len(seeds)
+    went_on_to_the_same_bits(folder, name, 60, seeds)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import json
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -48,7 +49,9 @@ class SharedWorld:
         if at_once:
             self._process.kill()
         else:
-            self._process.stdin.close()  # type: ignore[union-attr]
+            with suppress(BrokenPipeError):  # an empty request: Open MPI's launcher passes no end of file on
+                self._process.stdin.write("\n")  # type: ignore[union-attr]
+                self._process.stdin.close()  # type: ignore[union-attr]
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:

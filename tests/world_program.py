@@ -1,4 +1,4 @@
-"""Runs on every rank of a shared world: one request after the other from rank 0's standard input, until that is closed.
+"""Runs on every rank of a shared world: one request after the other from rank 0's standard input, until an empty line or its end.
 
 A request is a line of JSON: {"cwd": FOLDER, "results": FILE} and either "lines": [[3, ["train", "population=8"]], ...],
 command lines of neuro, each by so many of the ranks, which are a world of their own; or "program": [PATH, ARGUMENT...].
@@ -76,7 +76,7 @@ def serve(request: dict[str, Any]) -> None:
 
 
 world = mpi_world()
-while request := world.broadcast(sys.stdin.readline().encode() if world.rank == 0 else b""):
+while request := world.broadcast(sys.stdin.readline().strip().encode() if world.rank == 0 else b""):
     try:
         serve(json.loads(request))
     except BaseException:

@@ -30,7 +30,7 @@ train: $(VENV)/training  ## install and run the main job: a small network on the
 	$(BIN)/neuro train
 
 test: $(OPENMPI)/installed  ## install and run the tests
-	$(BIN)/python -m pytest -n 4
+	$(BIN)/python -m pytest -n 3
 
 slow: $(OPENMPI)/installed  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow

@@ -35,6 +35,8 @@ ON_SHARED_RANKS = (
     "runner/test_target.py", "distribution/test_efficiency.py", "cli/test_bad_input.py", "cli/test_cli.py",
     "cli/test_resume_arguments.py", "cli/test_library.py",
 )  # fmt: skip
+# so has one worker these, which compose the same options
+ON_SAME_OPTIONS = ("conf/test_options.py", "factory/test_construct.py")
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -53,7 +55,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return "on shared ranks" if file.removeprefix("tests/") in ON_SHARED_RANKS else file
+            together = {"on shared ranks": ON_SHARED_RANKS, "on the same options": ON_SAME_OPTIONS}
+            return next((scope for scope, files in together.items() if file.removeprefix("tests/") in files), file)
 
     config.option.loadscopereorder = False
     return Files(config, log)

@@ -41,7 +41,7 @@ def test_alone_moves_nothing():
         raise UserError("as it was")
 
 
-@pytest.mark.parametrize(("ranks", "share"), [(2, "0"), (3, "1")])
+@pytest.mark.parametrize(("ranks", "share"), [pytest.param(2, "0", marks=pytest.mark.slow), (3, "1")])
 def test_collectives_of_real_ranks(mpi, ranks, share, tmp_path):
     path = Path(__file__).parent / "collectives_program.py"
     done = program(path, cwd=tmp_path, ranks=ranks, mpi=mpi, NEURO_SHARE_CORES=share)

@@ -1,6 +1,7 @@
 """TensorBoard reads back what was logged; a resumed run hides what it makes again; its tab HPARAMS compares runs."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def test_the_tab_of_hyper_parameters_compares_runs(tmp_path: Path) -> None:
 
     write(tmp_path / "0", range(1, 3), None, 0.0)
     write(tmp_path / "1", range(1, 3), None, 0.0, {"algo": {"sigma": 0.5, "rank": 4}})
+    time.sleep(1.1)  # TensorBoard reads a run's files in the order of the seconds in their names
     write(tmp_path / "1", range(2, 4), 1, 0.5, {"algo": {"sigma": 0.5, "rank": 4}})  # resumed
     events = plugin_event_multiplexer.EventMultiplexer()
     events.AddRunsFromDirectory(str(tmp_path))

@@ -56,7 +56,7 @@ def finished(tmp_path_factory):
     (folder / "tiny.yaml").write_text(TINY)
     (folder / "no data").mkdir()
     Image.new("L", (20, 30), 90).save(folder / "no data" / "a digit.png")
-    done = neuro_inside("reproduce", "table=tiny.yaml", "folder=out", "root=no data", cwd=folder)
+    done = neuro_inside("reproduce", "table=tiny.yaml", "folder=out", "root=no data", cwd=folder, NEURO_CURVES="1")
     return folder, done
 
 

@@ -56,6 +56,9 @@ def jobs_left(slurm: dict[str, str], sweep: Path) -> list[str]:
     return left
 
 
+ALONE = "_N/A"  # end of the name of a job that is no element of an array
+
+
 def jobs_of(slurm: dict[str, str], sweep: Path) -> list[str]:
     """SLURM's names of the sweep's jobs that wait or run."""
     asked = subprocess.run(["squeue", "-h", "-o", "%F_%K %k"], env=slurm, capture_output=True, text=True, check=True)
@@ -219,8 +222,8 @@ def test_preempted_jobs_go_on_to_the_same_bits(folder, start, slurm, seeds):
     sweep = start(*LONG, *SLURM, "generations=60", "seed=" + ",".join(map(str, seeds)), f"hydra.sweep.dir={name}")
     for job, command in zip(range(len(seeds)), (["scontrol", "requeue"], ["scancel", "--signal=USR2"]), strict=False):
         wait_for_rows(folder / name / str(job), 2, sweep)
-        its = next(each for each in jobs_of(slurm, folder / name) if each.endswith(f"_{job}"))
-        subprocess.run([*command, its], env=slurm, check=True)
+        its = next(each for each in jobs_of(slurm, folder / name) if each.endswith((f"_{job}", ALONE)))
+        subprocess.run([*command, its.removesuffix(ALONE)], env=slurm, check=True)
     out, err = sweep.communicate(timeout=500)
     assert sweep.returncode == 0, err
     assert out.count("finished") == len(seeds)

@@ -70,8 +70,20 @@ class FirstToFinish(LongestHistory):
 
     def propose(self, content: bytes) -> None:
         if self.can_commit:
+            self._settle()
             self._tell({"type": "commit", "term": self._term, "content": content}, {*self._members, *self._others})
             self._commit(content)
+
+    def _settle(self) -> None:
+        """Name in the log what this leader goes on without: its first iteration undoes those that only others have."""
+        here = self.host.position()[0]
+        if self._unheard or here < self._lacks:
+            silent, longest = len(self._unheard), max(self._lacks, here)
+            log.warning(
+                "leads after %g s without what others may have: %d said nothing, the longest history is %d, ours %d",
+                SETTLING, silent, longest, here,
+            )  # fmt: skip
+        self._unheard, self._lacks = set(), 0
 
     def _commit(self, content: bytes) -> None:
         """Commit; a record that does not follow, or came twice, ends no iteration of ours."""

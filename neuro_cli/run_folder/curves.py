@@ -1,4 +1,4 @@
-"""Whether a finished run draws ``curves.png``: matplotlib costs a second of the processor, much for each of many short jobs."""
+"""Choice to draw the plot ``curves.png`` of a run: matplotlib costs a second of the processor, much for each of many short jobs."""
 
 import os
 

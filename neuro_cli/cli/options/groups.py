@@ -45,7 +45,7 @@ def defaults_of(verb: str) -> dict[str, str | None]:
 
 @cache  # a check of arguments asks for it several times, and YAML takes ten milliseconds
 def _file_of(verb: str) -> dict[str, Any]:
-    """What a verb's own file says, not to be changed."""
+    """Content of a verb's own file, not to be changed."""
     node = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{verb}.yaml"))
     assert isinstance(node, dict)
     return {str(key): value for key, value in node.items()}

@@ -35,6 +35,7 @@ def check_packages() -> None:
 def check(config: dict[str, Any]) -> None:
     """Check the keys of ``cluster``. Raises ConfigError."""
     from neuro_cli.evolve.network.messages import MOST_LOCAL
+    from neuro_cli.run_folder.config import is_run
 
     cluster = config["cluster"]
     integer("cluster.local_peers", cluster["local_peers"], 1, 256)
@@ -59,7 +60,7 @@ def check(config: dict[str, Any]) -> None:
             raise ConfigError("cluster.force_new", True, "a new cluster joins none: leave cluster.join null")
     if cluster["from_run"] is not None and cluster["join"] is None and not cluster["force_new"]:
         allowed = "its cluster may live on: join it, or found a new one of what this peer had by cluster.force_new=true"
-        if not (Path(str(cluster["from_run"])) / ".hydra" / "config.yaml").is_file():
+        if not is_run(Path(str(cluster["from_run"]))):
             allowed = "no run of neuro evolve is there"
         raise ConfigError("cluster.from_run", cluster["from_run"], allowed)
     if cluster["force_new"] and cluster["from_run"] is None:

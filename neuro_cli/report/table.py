@@ -12,6 +12,7 @@ from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.core.metric import ACCURACY, RETURN, Metric
 from neuro_cli.launch.slurm_sweep import left_on_slurm
 from neuro_cli.report.run_state import RunState, read_job
+from neuro_cli.run_folder.config import is_run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,12 +32,12 @@ def report(folders: Sequence[Path]) -> list[RunState]:
         jobs = read_jobs(folder, left_on_slurm(folder))
         if not jobs:
             raise UserError(f"{folder}: no run and no sweep of neuro (no .hydra/config.yaml there or below)")
-        if not _is_run(folder):
+        if not is_run(folder):
             write(folder / CSV, jobs)
         found += [(folder, job) for job in jobs]
     if len(folders) > 1:
         for folder, job in found:
-            job.name = str(folder / job.name) if not _is_run(folder) else str(folder)
+            job.name = str(folder / job.name) if not is_run(folder) else str(folder)
     jobs = [job for _, job in found]
     show(jobs)
     return jobs
@@ -47,7 +48,7 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Run
 
     ``states``: the scheduler's word for jobs without a result, by number; a job that left no folder is in the table too.
     """
-    if _is_run(folder):
+    if is_run(folder):
         return [read_job(folder, folder.resolve().name)]
     runs = {path.parent.parent for path in folder.glob("**/.hydra/config.yaml")}
     jobs = {str(run.relative_to(folder)): _job_or_damaged(run, str(run.relative_to(folder))) for run in runs}
@@ -130,10 +131,6 @@ def headlines(jobs: Sequence[RunState]) -> list[Metric]:
     begun = [job for job in jobs if job.metrics]
     valued = [job for job in begun if job.metrics[0].name in job.values]
     return list({job.metrics[0].name: job.metrics[0] for job in valued or begun}.values())
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / ".hydra" / "config.yaml").exists()
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:

@@ -45,15 +45,19 @@ def saved_config(run: Path) -> dict[str, Any]:
     return config
 
 
+def is_run(folder: Path) -> bool:
+    """Tell whether a run of any verb is in ``folder``."""
+    return _file(folder).exists()
+
+
 def config_of(run: Path) -> dict[str, Any]:
     """The config in the folder of a run of any verb, as of its last session, to be shown: interpolations as they stand.
 
     Raises UserError for a folder that is no run.
     """
-    path = _file(run)
-    if not path.exists():
+    if not is_run(run):
         raise UserError(f"{run}: not a neuro run (no .hydra/config.yaml there)")
-    config = saved_yaml.read(path)
+    config = saved_yaml.read(_file(run))
     return {str(key): renamed(value) for key, value in config.items()} if isinstance(config, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Choice to draw the plot ``curves.png`` of a run: matplotlib costs a second of the processor, much for a short job."""
+"""Choice to draw the plot ``curves.png`` of a run: matplotlib costs most of a second, much for a short job."""
 
 import os
 

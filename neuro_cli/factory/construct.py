@@ -38,15 +38,20 @@ def located(path: str) -> Any:
     Raises what the import raises, and AttributeError, ModuleNotFoundError or ValueError where nothing lies there. (That order
     is the reason why this is not ``pkgutil.resolve_name``: torchvision.models.googlenet is a function and a module.)
     """
+    return _walk(path)[-1]
+
+
+def _walk(path: str) -> list[Any]:
+    """What lies at each step of a dotted path, from its first module to what it names."""
     first, *parts = path.split(".")
     if not all((first, *parts)):
         raise ValueError(f"{path!r} is no dotted path")
-    found: Any = import_module(first)
+    found: list[Any] = [import_module(first)]
     for place, part in enumerate(parts, 1):
-        if isinstance(found, ModuleType) and not hasattr(found, part):
-            found = import_module(".".join((first, *parts[:place])))
+        if isinstance(found[-1], ModuleType) and not hasattr(found[-1], part):
+            found.append(import_module(".".join((first, *parts[:place]))))
         else:
-            found = getattr(found, part)
+            found.append(getattr(found[-1], part))
     return found
 
 
@@ -85,13 +90,15 @@ def _called(node: dict[str, Any], key: str, recursive: bool) -> Any:
 
 def _target(name: Any) -> Callable[..., Any]:
     """The class or function of a ``_target_``, which runs no program and no text whatever its arguments are."""
-    found = located(name) if isinstance(name, str) else name
+    *passed, found = _walk(name) if isinstance(name, str) else [name]
     if not callable(found):
         raise TypeError(f"expected a class or a function, got {type(found).__name__}")
-    home = str(getattr(found, "__module__", None) or name).partition(".")[0]
-    makes_values = home in VALUES or (home == "builtins" and isinstance(found, type))
-    if home in sys.stdlib_module_names and not makes_values:
-        raise TypeError(f"of Python's own modules a config may name classes of {', '.join(VALUES)} only")
+    # by the way to it as well: wandb puts a function of its own in the place of sys.exit
+    modules = [module.__name__ for module in passed if isinstance(module, ModuleType)]
+    for home in {module.partition(".")[0] for module in (*modules, str(getattr(found, "__module__", None) or name))}:
+        makes_values = home in VALUES or (home == "builtins" and isinstance(found, type))
+        if home in sys.stdlib_module_names and not makes_values:
+            raise TypeError(f"of Python's own modules a config may name classes of {', '.join(VALUES)} only")
     return found
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from configs import composed
 from omegaconf import OmegaConf
 
@@ -225,6 +226,14 @@ def test_no_config_calls_a_function_of_pythons_own_modules(target, arguments, tm
         construct({"_target_": target, "_args_": arguments})
     assert "of Python's own modules" in str(caught.value.__cause__)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["sys.exit", "torch.sys.exit"])
+def test_a_library_that_puts_its_own_in_place_of_pythons_changes_nothing(target, monkeypatch):
+    monkeypatch.setattr("sys.exit", torch.zeros)  # as wandb does
+    with pytest.raises(ConstructionError) as caught:
+        construct({"_target_": target, "_args_": [1]})
+    assert "of Python's own modules" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("target", ["collections.OrderedDict", "datetime.timedelta", "pathlib.Path", "builtins.dict"])

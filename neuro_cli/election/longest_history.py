@@ -144,7 +144,7 @@ class LongestHistory(Election):
             if self._leader is not None and (term, position, self._leader) < (self._term, mine, peer):
                 self._send_on(peer)
                 return
-            log.info("follows %s in term %d", peer, term)
+            self._follow(peer, term)
         self._term, self._leader = max(term, self._term if peer != self._leader else term), peer
         self._postpone()
         self._replace_members(members | {self.me})
@@ -154,6 +154,10 @@ class LongestHistory(Election):
             self.host.fall_back(position, head, peer)
         elif position < mine:  # an outdated word; or this peer joined with a longer history, which is to stand
             self.host.send(peer, {"type": "ahead", "position": mine, "head": own_head})
+
+    def _follow(self, peer: str, term: int) -> None:
+        """Note that ``peer``, not the leader so far, leads this one from now on."""
+        log.info("follows %s in term %d", peer, term)
 
     @abstractmethod
     def _outlives(self, term: int, position: int, mine: int) -> bool:

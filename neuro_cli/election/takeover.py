@@ -31,6 +31,9 @@ class PortHost(Host, Protocol):
     def close_port(self) -> None:
         """Close the port, if it is open."""
 
+    def stop_fetching(self) -> None:
+        """End what :meth:`fall_back` began: nothing that it has asked for is taken any more."""
+
     def knock(self, port: int, peers: list[str], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
         """Try ``port`` on the hosts of ``peers`` and our own; ``answered`` takes name and word of each leader there."""
 
@@ -83,6 +86,7 @@ class FirstToFinish(LongestHistory):
                 "leads after %g s without what others may have: %d said nothing, the longest history is %d, ours %d",
                 SETTLING, silent, longest, here,
             )  # fmt: skip
+            self.host.stop_fetching()
         self._unheard, self._lacks = set(), 0
 
     def _commit(self, content: bytes) -> None:
@@ -158,6 +162,7 @@ class FirstToFinish(LongestHistory):
         trouble = self.host.open_port(self._port)
         if not trouble:
             self._term, self._leader, self._warned = self._term + 1, self.me, False
+            self.host.stop_fetching()  # it would undo what this leader commits
             self._unheard = set(self._connected)
             self._lacks, self._settled_at = 0, self.host.now() + SETTLING
             log.info("found nobody at the leader port %d: leads in term %d", self._port, self._term)
@@ -182,6 +187,11 @@ class FirstToFinish(LongestHistory):
             super()._receive(peer, message)
         if kind == "led" and self.leads:
             self.host.send(message["leader"], self._word())
+
+    def _follow(self, peer: str, term: int) -> None:
+        """Stop fetching: records under way, perhaps of a leader that died, would come after we have said how far we are."""
+        super()._follow(peer, term)
+        self.host.stop_fetching()
 
     def _hear(self, peer: str, term: int, position: int, head: bytes, members: set[str]) -> None:
         led = self.leads

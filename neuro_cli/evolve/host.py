@@ -8,6 +8,7 @@ from neuro_cli.evolve.members.removal import RemovalDetector
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.leader_port import LeaderPort, Words
 from neuro_cli.evolve.peer_ledger import PeerLedger
+from neuro_cli.evolve.state_transfer import StateTransfer
 
 
 class HostNode(Protocol):
@@ -19,6 +20,7 @@ class HostNode(Protocol):
     peer_ledger: PeerLedger
     removal: RemovalDetector
     leader_port: LeaderPort
+    state_transfer: StateTransfer
 
 
 class ElectionHost:
@@ -53,6 +55,9 @@ class ElectionHost:
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         self._node.peer_ledger.fall_back(position, head, source)
+
+    def stop_fetching(self) -> None:
+        self._node.state_transfer.stop()
 
     def open_port(self, port: int) -> str:
         return self._node.leader_port.open(port)

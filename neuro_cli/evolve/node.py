@@ -195,10 +195,10 @@ class Node:
         self.working = iteration
         self.leader.collector.progress(self.me, iteration)
 
-    def committed(self, record: LedgerRecord) -> None:
-        """Report a record that the ledger has taken."""
+    def committed(self, record: LedgerRecord, head: bytes) -> None:
+        """Report a record that the ledger has taken; ``head``: hash of everything up to it."""
         leads = self.current_leader() == self.me
-        self.events.put(Committed(record, self.ledger.head, leads, (self.traffic.sent, self.traffic.received)))
+        self.events.put(Committed(record, head, leads, (self.traffic.sent, self.traffic.received)))
         self.leader.collector.begin(self.ledger.next)
         if self.ledger.next >= self.settings.generations:
             self.heartbeat.send_to_all()

@@ -23,7 +23,7 @@ class LedgerNode(Protocol):
 
     def current_leader(self) -> str | None: ...
 
-    def committed(self, record: LedgerRecord) -> None: ...
+    def committed(self, record: LedgerRecord, head: bytes) -> None: ...
 
     def replaced(self, snapshot: Snapshot | None) -> None: ...
 
@@ -69,9 +69,12 @@ class PeerLedger:
         outcome, record = self.ledger.offer(content, self.limits.columns)
         if record is not None:
             self._append(content)
-            self.best = record.best if self.best is None else max(self.best, record.best)
-            self._node.committed(record)
+            self._committed(record, self.ledger.head)
         return outcome
+
+    def _committed(self, record: LedgerRecord, head: bytes) -> None:
+        self.best = record.best if self.best is None else max(self.best, record.best)
+        self._node.committed(record, head)
 
     def _append(self, content: bytes) -> None:
         """Write a record to the file. This peer ends where that fails: its file would have a gap."""
@@ -85,8 +88,8 @@ class PeerLedger:
         if not head or self.ledger.head_at(position) != head:
             self._node.state_transfer.begin(position, source)
 
-    def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None:
-        """Take another history; the worker begins again from ``snapshot``, or (None) from the initial model."""
+    def replace(self, ledger: Ledger, records: list[LedgerRecord], snapshot: Snapshot | None) -> None:
+        """Take another history and its ``records``; the worker begins again from ``snapshot``, or (None) the initial model."""
         if self.ledger.next <= ledger.base:
             log.info("the iterations before %d come as a snapshot", ledger.base)
         else:
@@ -94,6 +97,10 @@ class PeerLedger:
         self.ledger = ledger
         self._rewrite()
         self._node.replaced(snapshot)
+        for record in records:
+            head = ledger.head_at(record.iteration + 1)
+            assert head is not None
+            self._committed(record, head)
 
     def compact(self, iteration: int) -> None:
         """Drop the records before ``iteration``, which a snapshot replaces."""

@@ -14,6 +14,7 @@ from safetensors.torch import save as bytes_of
 from torch import Tensor
 
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
+from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import PART, Limits, MalformedError, checked
@@ -33,14 +34,14 @@ class Snapshot:
 
 
 class Keeper(Protocol):
-    """Owner of a ledger, which takes records and can replace it by another."""
+    """Owner of a ledger, which takes records and can replace it by another (``records``: those of ``ledger``, decoded)."""
 
     ledger: Ledger
     limits: Limits
 
     def take(self, content: bytes) -> Offered: ...
 
-    def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None: ...
+    def replace(self, ledger: Ledger, records: list[LedgerRecord], snapshot: Snapshot | None) -> None: ...
 
 
 async def serve(
@@ -90,7 +91,7 @@ async def fetch(channel: Channel, keeper: Keeper) -> None:
     Our history gives way to another only when that has arrived as a whole, and is at least as long as ours.
     """
     channel.most = keeper.limits.message
-    other: Ledger | None = None
+    other: Draft | None = None
     snapshot = None
     while True:
         message = await _next(channel, "records", "start", "snapshot", "none")
@@ -98,41 +99,35 @@ async def fetch(channel: Channel, keeper: Keeper) -> None:
         if kind == "records" and not message["records"]:
             break
         if kind == "records":
-            _take(message["records"], keeper if other is None else Draft(other, keeper.limits.columns))
+            _take(message["records"], other or keeper)
         elif kind == "none" or other is not None:
             raise ConnectionError("the peer has less than we have, or no snapshot yet for what it has dropped")
         elif kind == "start":
             if message["head"] != keeper.limits.origin:
                 raise MalformedError("a history of another run")
-            other = Ledger(message["head"])
+            other = Draft(Ledger(message["head"]), keeper.limits.columns)
         else:
             snapshot = await _snapshot(channel, message, keeper.limits)
-            other = Ledger(snapshot.head, snapshot.iteration)
+            other = Draft(Ledger(snapshot.head, snapshot.iteration), keeper.limits.columns)
     if other is not None:
-        await _replace(keeper, other, snapshot)
+        mine, theirs = keeper.ledger.next, other.ledger.next
+        if theirs < mine:
+            raise ConnectionError(f"the peer has less than we have: {theirs} of {mine} iterations, and others")
+        keeper.replace(other.ledger, other.records, snapshot)
 
 
-async def _replace(keeper: Keeper, other: Ledger, snapshot: Snapshot | None) -> None:
-    if other.next < keeper.ledger.next:
-        raise ConnectionError(f"the peer has less than we have: {other.next} of {keeper.ledger.next} iterations, and others")
-    first = other.head_at(other.base)
-    assert first is not None
-    keeper.replace(Ledger(first, other.base), snapshot)
-    for place in range(0, len(other.records), CHUNK):
-        for record in other.records[place : place + CHUNK]:
-            keeper.take(record)
-        await asyncio.sleep(0)  # an election does not wait
-
-
-@dataclass
 class Draft:
-    """History that is being fetched, and is not ours yet."""
+    """History that is being fetched, and is not ours yet; ``records``: its records, decoded."""
 
-    ledger: Ledger
-    columns: int
+    def __init__(self, ledger: Ledger, columns: int) -> None:
+        self.ledger, self._columns = ledger, columns
+        self.records: list[LedgerRecord] = []
 
     def take(self, content: bytes) -> Offered:
-        return self.ledger.offer(content, self.columns)[0]
+        outcome, record = self.ledger.offer(content, self._columns)
+        if record is not None:
+            self.records.append(record)
+        return outcome
 
 
 async def _next(channel: Channel, *kinds: str) -> dict[str, Any]:
@@ -217,6 +212,12 @@ class StateTransfer:
         """Start to fetch what we lack of the first ``position`` iterations, from ``source`` if that is known to have them."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._fetch(position, source), name="fetch")
+
+    def stop(self) -> None:
+        """End the fetch, if one is under way: nothing of it is taken any more."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     async def _fetch(self, position: int, source: str | None) -> None:
         node = self._node

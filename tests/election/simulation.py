@@ -78,6 +78,7 @@ class Peer:
         self.last_word: dict[str, float] = {}
         self.proposed = (-1, 0.0)
         self.fetching: str | None = None
+        self.fetches = 0  # begun or stopped so far
         self.committed = self.led = self.ticks = self.refusals = 0
         self.finished = -1  # iteration that its worker has finished
 
@@ -117,7 +118,13 @@ class Peer:
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         if self.fetching is None and not (head and self.has(position, head)):
             self.fetching = source or ""
-            self.world.later(self.world.delay() + self.world.delay(), lambda: self.world.fetch(self, source, position))
+            self.fetches += 1
+            number = self.fetches
+            self.world.later(self.world.delay() + self.world.delay(), lambda: self.world.fetch(self, source, position, number))
+
+    def stop_fetching(self) -> None:
+        self.fetching = None
+        self.fetches += 1
 
     def removed(self, leader: str) -> None:
         self.refusals += REFUSALS // 3
@@ -186,7 +193,7 @@ class Simulation:
         self.agreed: dict[int, tuple[int, int]] = {}  # committed index: term of the entry, of the replica that committed it
         self.records: list[bytes] = []  # committed contents by place
         self.steps = self.working = 0
-        self.calm = self.late = False  # late: a commit of the storm came in the calm
+        self.calm = self.late = False  # late: a commit of the storm, or a fetch, came in the calm
         names = [f"p{number}" for number in range(self.draw.randint(3, 7))]
         self._count = len(names)
         for name in names:
@@ -244,19 +251,28 @@ class Simulation:
         if peer.alive:
             answered(words)
 
-    def fetch(self, peer: Peer, source: str | None, position: int, attempt: int = 0) -> None:
+    def fetch(self, peer: Peer, source: str | None, position: int, number: int, attempt: int = 0) -> None:
         """What ``neuro_cli.evolve`` does: take the iterations that are lacked from the source, the leader, or any other."""
-        if not peer.alive or not peer.started:
+        if not peer.alive or not peer.started or peer.fetches != number:
             return
         others = [name for name in (source, peer.election.leader, *sorted(peer.there)) if name and name != peer.name]
         name = others[attempt % len(others)] if others else None
+
+        def end() -> None:
+            if len(peer.ledger.records) >= position or attempt >= 60:
+                peer.fetching = None
+            else:
+                self.later(0.2 + self.delay(), lambda: self.fetch(peer, source, position, number, attempt + 1))
+
         if name is not None and self._reaches(peer.name, name) and self.peers[name].paused_until <= self.now:
-            self.copy(self.peers[name].ledger, peer)
-        done = len(peer.ledger.records) >= position
-        if done or attempt >= 60:
-            peer.fetching = None
+            self.transfer(self.peers[name].ledger, peer, end)
         else:
-            self.later(0.2 + self.delay(), lambda: self.fetch(peer, source, position, attempt + 1))
+            end()
+
+    def transfer(self, theirs: Ledger, peer: Peer, end: Callable[[], None]) -> None:
+        """Copy at once. A subclass may let it take time, in which who sends it may die."""
+        self.copy(theirs, peer)
+        end()
 
     def copy(self, theirs: Ledger, peer: Peer) -> None:
         mine = peer.ledger

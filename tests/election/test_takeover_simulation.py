@@ -1,7 +1,7 @@
 """The published takeover under simulated faults, on one to three machines; and what it promises on one machine."""
 
 import pytest
-from simulation import Peer, Simulation, Violation, Weather
+from simulation import Ledger, Peer, Simulation, Violation, Weather
 
 from neuro_cli.election.takeover import FirstToFinish
 
@@ -54,6 +54,19 @@ class Trusted(Simulation):
         if self.peers[source].alive or self.draw.random() < 0.5:
             super()._deliver(source, target, message)
 
+    def transfer(self, theirs: Ledger, peer: Peer, end) -> None:
+        """What is on its way when its sender dies still arrives."""
+        sent, number = Ledger(list(theirs.records), list(theirs.heads)), peer.fetches
+
+        def arrive() -> None:
+            if peer.alive and peer.fetches == number:
+                before = peer.ledger.head
+                self.copy(sent, peer)
+                self.late |= self.calm and peer.ledger.head != before
+                end()
+
+        self.later(self.delay(), arrive)
+
     def copy(self, theirs, peer: Peer) -> None:
         count = len(peer.ledger.records)
         if peer.name in self.peers and count <= len(theirs.records) and theirs.heads[count] != peer.ledger.head:
@@ -87,6 +100,14 @@ class CommitsAtOnce(FirstToFinish):
         return self.leads
 
 
+class FetchesOn(FirstToFinish):
+    """Takes what it had asked another peer for after it has told the new leader how far it is, or leads itself."""
+
+    def start(self, host, *arguments):
+        host.stop_fetching = lambda: None
+        super().start(host, *arguments)
+
+
 class ForgetsWhomItRemoved(FirstToFinish):
     def _remember(self, peer):
         pass
@@ -105,7 +126,8 @@ class WaitsForCommitsThatCameTwice(FirstToFinish):
 
 
 @pytest.mark.parametrize(
-    ("broken", "schedules"), [(CommitsAtOnce, trusted), (ForgetsWhomItRemoved, run), (WaitsForCommitsThatCameTwice, run)]
+    ("broken", "schedules"),
+    [(CommitsAtOnce, trusted), (FetchesOn, trusted), (ForgetsWhomItRemoved, run), (WaitsForCommitsThatCameTwice, run)],
 )
 def test_a_broken_election_is_found(broken, schedules):
     with pytest.raises(AssertionError, match=r"schedule \d+: "):

@@ -45,7 +45,8 @@ class Keeper:
     def take(self, content: bytes) -> Offered:
         return self.ledger.offer(content, self.limits.columns)[0]
 
-    def replace(self, ledger: Ledger, snapshot: Snapshot | None) -> None:
+    def replace(self, ledger: Ledger, records: list[LedgerRecord], snapshot: Snapshot | None) -> None:
+        assert [encoded(record) for record in records] == ledger.records
         self.ledger = ledger
         self.snapshots.append(snapshot)
 

@@ -57,7 +57,8 @@ class FirstToFinish(LongestHistory):
         self._knocks = self._resigned = self._warned = False
         self._started = True
         self._unheard: set[str] = set()  # peers that have not said how far they are since we took the place
-        self._lacks, self._settled_at = 0, 0.0
+        self._ahead: dict[str, int] = {}  # how far those are that had more than we when we took the place
+        self._settled_at = 0.0
         super().start(host, me, members, term, newcomer)
         if self._members == {me}:
             trouble = self._open()
@@ -69,7 +70,11 @@ class FirstToFinish(LongestHistory):
         """Check that this peer leads, and has what those have that it could ask when it took the place."""
         if not self.leads:
             return False
-        return self.host.now() >= self._settled_at or (not self._unheard and self.host.position()[0] >= self._lacks)
+        return self.host.now() >= self._settled_at or (not self._unheard and self.host.position()[0] >= self._longest)
+
+    @property
+    def _longest(self) -> int:
+        return max(self._ahead.values(), default=0)
 
     def propose(self, content: bytes) -> None:
         if self.can_commit:
@@ -80,14 +85,14 @@ class FirstToFinish(LongestHistory):
     def _settle(self) -> None:
         """Name in the log what this leader goes on without: its first iteration undoes those that only others have."""
         here = self.host.position()[0]
-        if self._unheard or here < self._lacks:
-            silent, longest = len(self._unheard), max(self._lacks, here)
+        if self._unheard or here < self._longest:
+            silent, longest = len(self._unheard), max(self._longest, here)
             log.warning(
                 "leads after %g s without what others may have: %d said nothing, the longest history is %d, ours %d",
                 SETTLING, silent, longest, here,
             )  # fmt: skip
             self.host.stop_fetching()
-        self._unheard, self._lacks = set(), 0
+        self._unheard, self._ahead = set(), {}
 
     def _commit(self, content: bytes) -> None:
         """Commit; a record that does not follow, or came twice, ends no iteration of ours."""
@@ -110,6 +115,7 @@ class FirstToFinish(LongestHistory):
             self.host.send(peer, self._word())
         elif not there:
             self._unheard.discard(peer)
+            self._ahead.pop(peer, None)  # nobody can fetch that any more, or another is as far and says so
             if peer == self._leader and self._due < float("inf"):
                 self._due = self.host.now()
 
@@ -164,7 +170,7 @@ class FirstToFinish(LongestHistory):
             self._term, self._leader, self._warned = self._term + 1, self.me, False
             self.host.stop_fetching()  # it would undo what this leader commits
             self._unheard = set(self._connected)
-            self._lacks, self._settled_at = 0, self.host.now() + SETTLING
+            self._ahead, self._settled_at = {}, self.host.now() + SETTLING
             log.info("found nobody at the leader port %d: leads in term %d", self._port, self._term)
             self._speak()
         return trouble
@@ -178,7 +184,7 @@ class FirstToFinish(LongestHistory):
         kind = message["type"]
         if kind in ("level", "ahead"):
             self._unheard.discard(peer)
-            self._lacks = max(self._lacks, message.get("position", 0))
+            self._ahead[peer] = message.get("position", 0)
         if kind == "commit" and peer != self._leader:
             self._send_on(peer)  # it leads others, or has slept
         elif kind == "commit":  # of any term: the ledger knows whether it follows our history

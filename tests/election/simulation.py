@@ -569,8 +569,9 @@ class Simulation:
             raise Violation("the longer history gave way to a shorter one")
         self.working = 1
         count = len(histories[0].records)
-        # a peer that was paused ticks again within 5 s; one that fetches from a peer that has died gives up within 14 s
-        for _ in range(40 if any(peer.fetching is not None for peer in self._able()) else 12):
+        # a peer that was paused ticks again within 5 s; one that fetches from a peer that has died gives up within 14 s; a new
+        # leader waits 10 s for what a peer that has died said it had
+        for _ in range(40):
             self.run_until(self.now + 0.5)
             members = self._members()
             if members and all(len(peer.ledger.records) > count for peer in members):

@@ -70,6 +70,15 @@ def test_it_commits_when_all_have_said_how_far_they_are_and_what_it_lacks_is_the
     assert "without what others may have" not in caplog.text
 
 
+def test_nothing_is_waited_for_that_only_a_peer_had_which_died(leader):
+    election, _ = leader
+    election.receive("b", {"type": "level"})
+    election.receive("c", {"type": "ahead", "position": 2, "head": b"two"})
+    assert not election.can_commit
+    election.connected("c", False)
+    assert election.can_commit
+
+
 def test_what_it_goes_on_without_is_named_once(leader, caplog):
     election, host = leader
     election.receive("c", {"type": "ahead", "position": 3, "head": b"three"})

@@ -1,5 +1,6 @@
 """What all tests share: the composed config of a run, and the data beside the checkout when it is there."""
 
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,16 @@ ON_SHARED_RANKS = (
 # so has one worker these, which compose the same options
 ON_SAME_OPTIONS = ("conf/test_options.py", "factory/test_construct.py")
 DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what the whole session keeps, and count before it looks at the rest.
+
+    Composing configs makes objects by the ten thousand, and each full collection went through all of torch and of the tests.
+    """
+    gc.set_threshold(50_000, 20, 20)
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -75,6 +75,7 @@ def test_bench_correlation_sees_the_gradient(tmp_path, layout):
         assert min(many) > 0.1
 
 
+@pytest.mark.slow
 def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, monkeypatch):
     """One training a seed, and the noise of an estimate does not depend on the steps that are asked for."""
     (tmp_path / "tiny.py").write_text(TINY)

@@ -146,6 +146,7 @@ def kill(folder: Path, job: int, rank: bool) -> None:
     raise AssertionError(f"no process with {mark}")
 
 
+@pytest.mark.slow  # by default a job is queued again, and ranks are killed without SLURM
 def test_a_killed_job_is_reported_and_the_rest_finish(folder, start, slurm):
     sweep = start(*LONG, *SLURM, "generations=40", "population=8,10", "hydra.sweep.dir=killed")
     wait_for_rows(folder / "killed" / "0", 2, sweep)
@@ -181,7 +182,7 @@ def test_a_job_that_says_nothing_more_and_one_with_bad_input(folder, start, slur
     assert processes_left(folder) == []
 
 
-@pytest.mark.slow  # by default a job is killed, and one is queued again
+@pytest.mark.slow
 def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
     sweep = start(*LONG, *SLURM, "generations=1000", "seed=1,2", "hydra.sweep.dir=interrupted")
     wait_for_rows(folder / "interrupted" / "0", 2, sweep)

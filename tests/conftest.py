@@ -42,13 +42,15 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over what the whole session keeps, and count before it looks at the rest.
+    """Let the garbage collector pass over what the whole session keeps, and torch compute on the process's own thread.
 
     Composing configs makes objects by the ten thousand, and each full collection went through all of torch and of the tests.
     """
     gc.set_threshold(50_000, 20, 20)
     gc.collect()
     gc.freeze()
+    if "torch" in sys.modules:  # several processes share the cores: a pool of threads in each costs more than it does
+        sys.modules["torch"].set_num_threads(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

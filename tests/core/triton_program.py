@@ -1,6 +1,6 @@
 """Runs every Triton kernel and its definition on the CPU; prints {case: largest difference} as JSON.
 
-python triton_program.py cpu|cuda [few]       (cpu: with TRITON_INTERPRET=1; few: two of the layouts of rows)
+python triton_program.py cpu|cuda [few]       (cpu: with TRITON_INTERPRET=1; few: two of the layouts of rows, one convolution)
 """
 
 import json
@@ -74,18 +74,21 @@ def row_operations(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
             yield f"add_outer {kind} {rank} {groups}", triton_rows.add_outer(target(), *there_too), wanted
 
 
+CONVOLUTIONS = [  # channels, groups, rank, kernel, geometry
+    (5, 1, 2, (3, 3), Geometry(padding=(1, 1))),
+    (1, 1, 1, (5, 5), Geometry((2, 2), (2, 2))),
+    (33, 1, 1, (3, 2), Geometry((2, 1), (0, 1), (2, 3))),
+    (6, 3, 2, (3, 3), Geometry((2, 2), padding=(1, 1), groups=3)),
+]
+
+
 def projections(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
     rows = MemberBatch(SCALES, DIRECTIONS, EXAMPLES)
     for points, channels, rank in ((1, 1300, 1), (1, 50, 3), (20, 37, 2)):
         x, filters = normal(COUNT, points, channels), normal(DIRECTIONS, rank, channels)
         made = triton_rows.projected(x.to(device), filters.to(device), ROWS)
         yield f"projected {points} {channels}", made, rows.projected(x.double(), filters.double())
-    for channels, groups, rank, kernel, geometry in (
-        (5, 1, 2, (3, 3), Geometry(padding=(1, 1))),
-        (1, 1, 1, (5, 5), Geometry((2, 2), (2, 2))),
-        (33, 1, 1, (3, 2), Geometry((2, 1), (0, 1), (2, 3))),
-        (6, 3, 2, (3, 3), Geometry((2, 2), padding=(1, 1), groups=3)),
-    ):
+    for channels, groups, rank, kernel, geometry in CONVOLUTIONS:
         x, filters = normal(COUNT, channels, 7, 9), normal(DIRECTIONS, rank, channels // groups, *kernel)
         wanted = rows.filtered(x.double(), filters.double(), geometry)
         for kind in FILTERED if channels < 33 else FILTERED[-1:]:
@@ -192,4 +195,5 @@ if __name__ == "__main__":
         LAYOUTS.pop(kind)
     if sys.argv[2:] == ["few"]:
         FILTERED.pop(0)
+        del CONVOLUTIONS[:-1]
     main(sys.argv[1])

@@ -123,6 +123,7 @@ def test_exit_codes_are_a_shells():
 class TestTraining:
     pytestmark = emulates
 
+    @pytest.mark.slow  # by default without the network (tests/mpi), and the runner of one behind it is killed
     def test_a_run_over_the_network_has_the_bits_of_one_without(self, tmp_path, nothing_left):
         setting = (*SMALL, "generations=3")
         emulated = neuro("train", *EMULATED, *setting, "hydra.run.dir=emulated", cwd=tmp_path)

@@ -94,6 +94,7 @@ def test_without_a_cost_model_nothing_is_projected(tmp_path):
     assert done.stderr.splitlines() == [said]
 
 
+@pytest.mark.slow  # by default Ctrl-C ends a run (tests/docs/test_commands_run.py)
 def test_ctrl_c_ends_the_worlds_too(tmp_path):
     setting = [*SMALL, "repeats=100000", "hydra.run.dir=run"]
     environment = clean_environment() | {"NEURO_TEST_MARK": str(tmp_path)}

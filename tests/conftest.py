@@ -38,6 +38,11 @@ ON_SHARED_RANKS = (
 )  # fmt: skip
 # so has one worker these, which compose the same options
 ON_SAME_OPTIONS = ("conf/test_options.py", "factory/test_construct.py")
+# what mostly waits, for processes, time-outs and SLURM: with a worker more than cores it is the work of that one alone
+WAITING = (
+    "slurm/", "broker/", "evolve/", "launch/", "search/test_search_runs.py", "runner/test_resume.py", "cli/test_one_rank.py",
+    "bench/test_stopwatch.py", "report/test_page_in_chromium.py",
+)  # fmt: skip
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -70,6 +75,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = str(super()._split_scope(nodeid))
             together = {"on shared ranks": ON_SHARED_RANKS, "on the same options": ON_SAME_OPTIONS}
             return next((scope for scope, files in together.items() if file.removeprefix("tests/") in files), file)
+
+        waits: Any = None  # the worker of WAITING
+
+        def _assign_work_unit(self, node: Any) -> None:
+            """Leave as many workers as cores to what computes: one more costs each of them a tenth of its time."""
+            if self.waits is None and len(self.nodes) > len(os.sched_getaffinity(0)):
+                self.waits = node
+            own = [scope for scope in self.workqueue if scope.removeprefix("tests/").startswith(WAITING) == (node is self.waits)]
+            if own:
+                self.workqueue.move_to_end(own[0], last=False)
+            elif node is self.waits:
+                node.shutdown()
+                return
+            super()._assign_work_unit(node)
 
     config.option.loadscopereorder = False
     return Files(config, log)

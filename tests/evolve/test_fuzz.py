@@ -1,6 +1,7 @@
 """A member turned hostile says anything under its own name: the others go on, and hold no more than before."""
 
 import asyncio
+import gc
 import os
 import random
 import struct
@@ -147,6 +148,7 @@ def attacked(learning, folder: Path, what: str, seed: int, messages: int) -> Non
             sizes = [len(node.heartbeat.last_heard), len(node.heartbeat.progress), len(node.leader.collector._progress)]
             assert max(sizes) <= 8, sizes
             assert peer.scorer.is_alive()
+        gc.collect()  # sockets that the attacker's own loops left open
         # some connections are still being closed
         wait(lambda: descriptors() <= before[0] + 10, 30, f"descriptors: {before[0]}, now {descriptors()}")
         assert resident() - before[1] < 200 * 2**20

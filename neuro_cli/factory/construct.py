@@ -42,7 +42,7 @@ def located(path: str) -> Any:
 
 
 def _walk(path: str) -> list[Any]:
-    """What lies at each step of a dotted path, from its first module to what it names."""
+    """Follow a dotted path: what lies at each step, from its first module to what it names."""
     first, *parts = path.split(".")
     if not all((first, *parts)):
         raise ValueError(f"{path!r} is no dotted path")

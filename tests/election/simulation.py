@@ -570,13 +570,21 @@ class Simulation:
         self.working = 1
         count = len(histories[0].records)
         # a peer that was paused ticks again within 5 s; one that fetches from a peer that has died gives up within 14 s; a new
-        # leader waits 10 s for what a peer that has died said it had
-        for _ in range(40):
+        # leader of takeover waits 10 s for what a peer that has died said it had
+        fetches = any(peer.fetching is not None for peer in self._able())
+        for half_second in range(40):
+            if half_second == 12 and not fetches and not self._leader_waits():
+                break
             self.run_until(self.now + 0.5)
             members = self._members()
             if members and all(len(peer.ledger.records) > count for peer in members):
                 return self
         raise Violation(f"nothing is committed in calm weather: {self.state()}")
+
+    def _leader_waits(self) -> bool:
+        """Whether a leader that asks nobody to agree does not commit yet."""
+        leads = [peer.election for peer in self._able() if peer.election.leader == peer.name]
+        return not self.safe and any(not election.can_commit for election in leads)
 
     def _able(self) -> list[Peer]:
         return [peer for peer in self.peers.values() if peer.alive and peer.started]

@@ -6,7 +6,7 @@ from simulation import Simulation, Violation
 from neuro_cli.election.succession import Succession
 
 PARTS = 4
-DEFAULT, SLOW = 500, 100_000  # schedules
+DEFAULT, SLOW = 1_000, 100_000  # schedules
 
 
 def election() -> Succession:

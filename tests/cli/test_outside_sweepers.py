@@ -1,4 +1,4 @@
-"""Sweepers and launchers of other packages (the extra ``sweep``): the real ones, which a plain environment lacks."""
+"""Sweepers and launchers of other packages (the extras ``sweep`` and ``ray``): the real ones, which a plain environment lacks."""
 
 import csv
 import importlib.util
@@ -23,6 +23,13 @@ def sweep(cwd: Path, *arguments: str, folder: str = "sweep") -> Done:
 def table(folder: Path) -> list[dict[str, str]]:
     with (folder / "sweep.csv").open() as file:
         return list(csv.DictReader(file))
+
+
+def measured(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """A sweep's table of finished jobs, less what is of the machine: wall_seconds, candidates_per_second."""
+    assert {row["state"] for row in rows} == {"finished"}
+    assert {"run", "seed", "test_accuracy", "generations"} <= rows[0].keys()
+    return [{name: value for name, value in row.items() if "second" not in name} for row in rows]
 
 
 def left(folder: Path) -> dict[str, bytes]:
@@ -58,16 +65,25 @@ def test_jobs_of_joblib_leave_the_table_of_jobs_one_after_another(tmp_path):
     two = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
     sweep(tmp_path, "seed=1,2,3", *two, "logger=[csv,tensorboard]", "model=net.yaml", folder="beside")
     assert len(list((tmp_path / "beside").glob("*/tensorboard/*"))) == 3
-    alone, beside = table(tmp_path / "alone"), table(tmp_path / "beside")
-    assert [row["state"] for row in beside] == ["finished"] * 3
-    same = [name for name in alone[0] if "second" not in name]  # wall_seconds and candidates_per_second are of the machine
-    assert {"run", "seed", "test_accuracy", "generations"} <= set(same)
-    assert [[row[name] for name in same] for row in beside] == [[row[name] for name in same] for row in alone]
+    assert measured(table(tmp_path / "beside")) == measured(table(tmp_path / "alone"))
 
 
-@pytest.mark.parametrize(("kind", "option"), [(kind, option) for kind, options in IN_EXTRA.items() for option in options])
-def test_without_its_package_a_line_names_the_extra(kind, option, tmp_path):
+@pytest.mark.slow
+def test_jobs_of_ray_leave_the_table_of_jobs_one_after_another(tmp_path, monkeypatch):
+    pytest.importorskip("hydra_plugins.hydra_ray_launcher")
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray keeps the secret of its cluster there
+    sweep(tmp_path, "seed=1,2", folder="alone")
+    ray = ("hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2", "+hydra.launcher.ray.init.include_dashboard=false")
+    sweep(tmp_path, "seed=1,2", *ray, folder="beside")
+    assert measured(table(tmp_path / "beside")) == measured(table(tmp_path / "alone"))
+
+
+PAIRS = [(kind, option, extra) for kind, options in IN_EXTRA.items() for option, extra in options.items()]
+
+
+@pytest.mark.parametrize(("kind", "option", "extra"), PAIRS)
+def test_without_its_package_a_line_names_the_extra(kind, option, extra, tmp_path):
     if importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{kind}"):
         pytest.skip("the package is here")
     told = one_line(neuro_inside("train", "-m", f"hydra/{kind}={option}", "seed=1,2", cwd=tmp_path))
-    assert told == f"hydra/{kind}={option}: is not installed: pip install '.[sweep]'"
+    assert told == f"hydra/{kind}={option}: is not installed: pip install '.[{extra}]'"

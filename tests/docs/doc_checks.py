@@ -192,7 +192,7 @@ def plain(part: Any) -> Any:
 
 
 def without_outside(arguments: list[str]) -> list[str]:
-    """The arguments less those of sweepers and launchers that come with the extra ``sweep`` and are not here."""
+    """The arguments less those of sweepers and launchers that come with an extra and are not here."""
     for kind, options in composition.IN_EXTRA.items():
         for option in options:
             chosen = f"hydra/{kind}={option}"

@@ -27,6 +27,7 @@ NOT_RUN = {
     "hydra/launcher=slurm": "needs a cluster: tests/slurm run sweeps on a private SLURM",
     "hydra/sweeper=optuna": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
     "hydra/launcher=joblib": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
+    "hydra/launcher=ray": "needs the extra ray: tests/cli/test_outside_sweepers.py runs such a sweep",
     "srun ": "needs a cluster and GPUs",
     "mpiexec -n 64": "needs a cluster",
     "CUDA_VISIBLE_DEVICES": "needs several GPUs",

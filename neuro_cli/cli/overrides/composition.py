@@ -15,9 +15,9 @@ from neuro_cli.cli.overrides.words import choices_of, sweeps, without_plus
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.install import install
 
-# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring; some are in an extra of ours
-PLUGINS = {"launcher": ("ray", "rq", "submitit"), "sweeper": ("ax", "nevergrad")}
-IN_EXTRA, EXTRA = {"launcher": ("joblib",), "sweeper": ("optuna",)}, "sweep"
+# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring, and the extras of ours that some are in
+PLUGINS = {"launcher": ("rq", "submitit"), "sweeper": ("ax", "nevergrad")}
+IN_EXTRA = {"launcher": {"joblib": "sweep", "ray": "ray"}, "sweeper": {"optuna": "sweep"}}
 
 
 def compose_whole(
@@ -85,8 +85,8 @@ def with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
 def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
     """Error for a launcher or a sweeper that is not there, with the package that brings it where there is one."""
     valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
-    if name in IN_EXTRA[kind]:
-        return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(EXTRA)}")
+    if extra := IN_EXTRA[kind].get(name):
+        return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(extra)}")
     package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
     return ConfigError(f"hydra/{kind}", name, f"no such option; {nearest(name, valid)}{package}")
 

@@ -1,4 +1,4 @@
-"""A world of ranks that outlives a test: what needs ranks, and none of its own, runs there. A start costs seconds a rank."""
+"""A world of ranks that outlives a test: what needs ranks, and none of its own, runs there. A start costs seconds per rank."""
 
 import atexit
 import json

@@ -187,7 +187,7 @@ class MemberBatch:
         out = x.new_empty(self.count, *sizes, geometry.groups * rank)
         options = (geometry.stride, geometry.padding, geometry.dilation)
         if geometry.groups == 1 and inner > 1:
-            # all taps of all pixels by one matrix product a row, and then what each pixel of the result needs of them
+            # all taps of all pixels by one matrix product per row, and then what each pixel of the result needs of them
             bank = self.repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
             taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
             row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())

@@ -1,7 +1,7 @@
 """Weak and strong efficiency of a run on several ranks, generation by generation, against one rank.
 
-DarwiNN (section 5) defines weak E_w = t1 / tN with as many members a rank, strong E_s = t1 / (N tN) with as many in all. In a run
-that goes on only tN is measured whole; t1 is projected from this rank's parts of the same generation:
+DarwiNN (section 5) defines weak E_w = t1 / tN with as many members per rank, strong E_s = t1 / (N tN) with as many in all. In a
+run that goes on only tN is measured whole; t1 is projected from this rank's parts of the same generation:
 
 - ``scored`` and ``summed``: seconds of its own scores and of its sums. Methods share out both, so one rank with this rank's
   members would need as long for them, and one rank with all members N times as long. A method where every rank makes

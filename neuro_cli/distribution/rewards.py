@@ -1,4 +1,4 @@
-"""Rewards on the wire as int8: one byte a member instead of four for each of its scores.
+"""Rewards on the wire as int8: one byte per member instead of four for each of its scores.
 
 value = scale q with an integer q from -127 to 127; a scale for each group of layers, from the largest reward of all ranks. A
 reward is rounded up or down by chance, in proportion, so that its mean is itself; the chance is addressed by generation and

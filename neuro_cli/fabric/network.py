@@ -104,7 +104,7 @@ def _cost_model(cost: Mapping[str, Mapping[str, float]]) -> CostModel:
     def one(kind: str) -> Cost:
         entry: Any = cost.get(kind)
         if not isinstance(entry, Mapping) or set(entry) != {"latency", "bandwidth"}:
-            raise ConfigError(f"fabric.cost.{kind}", entry, "needs latency (seconds a message) and bandwidth (bytes a second)")
+            raise ConfigError(f"fabric.cost.{kind}", entry, "needs latency (seconds per message) and bandwidth (bytes a second)")
         return Cost(
             number(f"fabric.cost.{kind}.latency", entry["latency"], low=0.0),
             number(f"fabric.cost.{kind}.bandwidth", entry["bandwidth"], above=0.0),

@@ -51,7 +51,7 @@ class Point(nn.Module):
 class Evolution:
     """Evolution strategy that trains ``module`` (or a point, a vector (M,)) without back-propagation.
 
-    Under an MPI launcher the ``population`` (members a generation) is spread over the ranks, all of which run the same script;
+    Under an MPI launcher the ``population`` (members per generation) is spread over the ranks, all of which run the same script;
     rank 0's initial numbers count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command
     line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` change those of an
     ``algo`` by name. ``seed``: of the noise, in [0, 2**64). ``generations``: length of the algorithm's schedules, None: they

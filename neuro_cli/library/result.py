@@ -42,7 +42,7 @@ class Result:
 
     @property
     def metrics(self) -> dict[str, list[Any]]:
-        """Columns of ``metrics.csv`` by name, a value a generation; NaN where nothing was measured."""
+        """Columns of ``metrics.csv`` by name, a value per generation; NaN where nothing was measured."""
         columns = read_metrics(self.run / "metrics.csv").columns
         return {name: (column.astype(np.int64) if name == "generation" else column).tolist() for name, column in columns.items()}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from neuro_cli.core.metric import ACCURACY
 
-# one row a generation; scripts read these by name
+# one row per generation; scripts read these by name
 METRIC_COLUMNS = (
     "generation",
     "fitness_mean",

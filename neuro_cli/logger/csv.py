@@ -1,4 +1,4 @@
-"""``metrics.csv``: one row a generation, on file before the next begins. Every run has it."""
+"""``metrics.csv``: one row per generation, on file before the next begins. Every run has it."""
 
 import csv
 import logging

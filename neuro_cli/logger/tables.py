@@ -24,7 +24,7 @@ Point = tuple[int, str, float]
 
 
 def log_points(logger: Logger, run: Path, config: dict[str, Any], points: Iterable[Point]) -> None:
-    """Log ``points``, (step, metric, value) each, to loggers that have not started: a row a step, ascending."""
+    """Log ``points``, (step, metric, value) each, to loggers that have not started: a row per step, ascending."""
     rows: defaultdict[int, Row] = defaultdict(dict)
     for step, name, value in points:
         rows[step][name] = value

@@ -1,4 +1,4 @@
-"""Network of two strided convolutions and two linear layers for grey images, ours: few outputs a layer for its weights."""
+"""Network of two strided convolutions and two linear layers for grey images, ours: few outputs per layer for its weights."""
 
 from collections.abc import Sequence
 

@@ -113,7 +113,7 @@ def csv_cell(text: str) -> TableCell:
 
 
 def config_table(runs: Sequence[ReportedRun]) -> Table | None:
-    """The keys in which the configs differ: a column a run, or a row a run where there are more runs than keys."""
+    """The keys in which the configs differ: a column per run, or a row per run where there are more runs than keys."""
     keys = differences(runs)
     if not keys:
         return None
@@ -156,7 +156,7 @@ def machines(runs: Sequence[ReportedRun]) -> Table | None:
     if not told:
         return None
     rows = [[TableCell(_listed(names), names[0]), *map(cell, facts)] for facts, names in told.items()]
-    columns = ["runs", "device", "ranks", "threads a rank", "distribution", "git revision", *VERSIONS]
+    columns = ["runs", "device", "ranks", "threads per rank", "distribution", "git revision", *VERSIONS]
     return _without_empty(Table("Device and versions", columns, rows))
 
 

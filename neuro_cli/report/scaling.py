@@ -14,7 +14,7 @@ from neuro_cli.run_folder.rows import Rows
 FILE = "scaling.csv"
 IDEAL = {"weak": "weak scaling: t1 / tN, members grow with the ranks", "strong": "strong scaling: t1 / (N tN), the same members"}
 MEASURED = "measured"
-WHAT = {"efficiency": "efficiency", "seconds": "seconds a generation"}
+WHAT = {"efficiency": "efficiency", "seconds": "seconds per generation"}
 
 
 def legend(rows: Rows, name: str) -> Legend:
@@ -43,7 +43,7 @@ def pictures(rows: Rows, legend: Legend) -> list[Picture]:
 def _picture(rows: Rows, what: str, legend: Legend) -> Picture:
     first = rows[0]
     emulated = any(row.get("emulated") == "True" and row["source"] == MEASURED for row in rows)
-    members = f"{first['scale']} members {'a rank' if first['scaling'] == 'weak' else 'in all'}"
+    members = f"{first['scale']} members {'per rank' if first['scaling'] == 'weak' else 'in all'}"
     model = f"{first['model']}, " if first.get("model") else ""  # studies of earlier versions have no such column
     title = f"{model}{first['scaling']}, {members}, {first['fabric']}{' (emulated)' if emulated else ''}: {WHAT[what]}"
     plot = new_plot("ranks", x_axis_type="log", **({} if what == "efficiency" else {"y_axis_type": "log"}))

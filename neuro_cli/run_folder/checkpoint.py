@@ -1,4 +1,4 @@
-"""Checkpoints: tensors in one safetensors file a generation, everything else in ``state.json``, nothing pickled.
+"""Checkpoints: tensors in one safetensors file per generation, everything else in ``state.json``, nothing pickled.
 
 What is spread over ranks lies in shards beside that file, written and read by whoever has their content.
 

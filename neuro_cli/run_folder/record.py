@@ -84,7 +84,7 @@ class RunRecord:
         self._progress.say(f"neuro: folder {run}")
         self._progress.__enter__()
         log.info(
-            "%d parameters, population %d, %d ranks, %d threads a rank, %s, MPI: %s",
+            "%d parameters, population %d, %d ranks, %d threads per rank, %s, MPI: %s",
             work.parameters,
             work.candidates,
             work.world.size,

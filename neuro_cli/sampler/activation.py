@@ -59,7 +59,7 @@ class CleanPasses(Protocol):
 
 
 class Activation(BaseSampler):
-    """Noise of an example on the outputs of layers, in ``draws`` K >= 1 forward passes an example and group of layers.
+    """Noise of an example on the outputs of layers, in ``draws`` K >= 1 forward passes per example and group of layers.
 
     ``space`` of a layer's noise: outputs | weights | auto, the one with fewer numbers. ``scale`` of it, times ``algo.sigma``:
     relative to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.

@@ -34,7 +34,7 @@ def plot_scaling(rows: Sequence[ScalingRow], scaling: str, stem: Path) -> bool:
             _panel(axes, here, methods, scales)
         line_of_panels[0].set_ylabel(TITLES[scaling])
     panels[0, 0].set_ylim(bottom=0)  # shared by all panels; the top is where the highest point is
-    _legend(figure, methods, scales, "a rank" if scaling == "weak" else "in all", any(row.source != MEASURED for row in rows))
+    _legend(figure, methods, scales, "per rank" if scaling == "weak" else "in all", any(row.source != MEASURED for row in rows))
     # letters as text, and ids that depend on the content alone: small files that differ only where figures do
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})

@@ -47,7 +47,7 @@ def _cells(row: ScalingRow) -> list[str]:
 
 def _names(row: ScalingRow) -> list[str]:
     fabric = f"{row.fabric}{' emulated' if row.emulated and row.source == MEASURED else ''}"
-    return [row.scaling, fabric, row.method, f"{row.scale} {'a rank' if row.scaling == 'weak' else 'in all'}"]
+    return [row.scaling, fabric, row.method, f"{row.scale} {'per rank' if row.scaling == 'weak' else 'in all'}"]
 
 
 def _shown(spread: Spread, whole: bool = True) -> str:

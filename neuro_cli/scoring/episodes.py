@@ -39,7 +39,7 @@ class EpisodeScorer(Scorer):
         if self._chain is not None and not self._agrees(self._chain, centre):
             self._chain = None
         how = "one compiled call for all members" if self._chain is not None else "member by member, slower"
-        log.info("policies: %s; %d environments stepped together by one thread a rank", how, self._reinforcement.environments)
+        log.info("policies: %s; %d environments stepped together by one thread per rank", how, self._reinforcement.environments)
 
     def _agrees(self, chain: Chain, centre: Tensor) -> bool:
         """Tell whether the compiled chain answers as the module does, on made-up observations."""

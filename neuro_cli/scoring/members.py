@@ -1,4 +1,4 @@
-"""Scoring of members one by one, a member a thread.
+"""Scoring of members one by one, a member per thread.
 
 A thread's module has parameters that are views of the thread's own flat vector, into which the sampler writes centre and
 noise in one pass. Any ``nn.Module`` works as it is, nothing is swapped or restored, and what is held is the members in
@@ -36,7 +36,7 @@ class _Slot:
 
 
 class MemberScorer(Scorer):
-    """One forward pass a member."""
+    """One forward pass per member."""
 
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
         super().__init__(settings)
@@ -45,7 +45,7 @@ class MemberScorer(Scorer):
         self._slots: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         for _ in range(settings.threads.count):
             self._slots.put(_Slot(settings.candidate(self._blocked)))
-        kind = "one member a thread" if cpu else "one member after the other"
+        kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
         precision = str(settings.precision).removeprefix("torch.")
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, settings.device, settings.threads.count, precision, form)

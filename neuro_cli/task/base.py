@@ -5,7 +5,7 @@ address, and scores any module on them.
 
 A task may learn from what its population met (observation statistics, for example). Such side information travels as
 further score columns of every member: whoever runs the generation gathers all scores anyway, and gives the same mean
-scores to :meth:`Task.absorb` on every rank, once a generation. What was learnt is in :meth:`Task.state`, which checkpoints
+scores to :meth:`Task.absorb` on every rank, once per generation. What was learnt is in :meth:`Task.state`, which checkpoints
 hold, and :meth:`Task.deployed` puts it into the module that is saved.
 """
 
@@ -141,7 +141,7 @@ class Task(ABC):
     def absorb(self, generation: int, means: np.ndarray, members: int) -> None:  # noqa: B027 (most tasks learn nothing)
         """Learn from the mean scores (C,) float64 over the examples of all ``members`` of a generation.
 
-        Called once a generation after all were scored, with the same bits on every rank.
+        Called once per generation after all were scored, with the same bits on every rank.
         """
 
     def state(self) -> dict[str, Tensor]:

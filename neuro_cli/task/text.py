@@ -31,13 +31,13 @@ class Text(Task):
     """Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
 
     ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``: of
-    every file, its end, in (0, 1). ``fitness``: negative_cross_entropy (minus the mean nats a token) | accuracy.
+    every file, its end, in (0, 1). ``fitness``: negative_cross_entropy (minus the mean nats per token) | accuracy.
     ``evaluation_batch``: test examples in one evaluation chunk.
     """
 
     metrics = (
-        replace(LOSS, unit="nats a token", column=True),
-        Metric("bits_per_byte", "bits a byte", ".4f", better=LOWER),
+        replace(LOSS, unit="nats per token", column=True),
+        Metric("bits_per_byte", "bits per byte", ".4f", better=LOWER),
         ACCURACY,
     )
 

@@ -201,8 +201,8 @@ def test_a_run_at_work_and_damaged_lines(tmp_path):
 def test_a_study_a_search_and_a_cluster(tmp_path):
     study = reported(made_study(tmp_path / "study"))
     assert [told.partition(";")[0] for told in study.plots()] == [
-        "weak, 4 members a rank, native: efficiency",
-        "weak, 4 members a rank, native: seconds a generation",
+        "weak, 4 members per rank, native: efficiency",
+        "weak, 4 members per rank, native: seconds per generation",
     ]
     assert "semi_updates 0.5 at 4 ranks" in study.plots()[0]
     assert len(study.table("scaling.csv")) == 6

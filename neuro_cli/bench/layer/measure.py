@@ -47,7 +47,7 @@ def bench_layer(config: dict[str, Any], run: Path) -> None:
     write(run / "layer.csv", times, count)
     if memory:
         write(run / "memory.csv", memory, count)
-    title = f"one perturbation an example, {config['precision']}, medians of {config['repeats']}; (x): times the unperturbed pass"
+    title = f"one perturbation per example, {config['precision']}, medians of {config['repeats']}; (x): in unperturbed passes"
     columns = ("layer", "unperturbed ms", "method", *(f"{step} ms" for step in STEPS[:3]), "noise MB", "peak MB")
     show(title, columns, list(table(times, memory, list(config["samplers"]))), count, run / "layer.csv")
 

@@ -95,7 +95,7 @@ def add_vectors(y, vectors, examples, scales):
     for row in range(y.shape[0]):
         vector = vectors[(row // examples) % directions]
         scale = scales[row // (directions * examples)]
-        for c in range(channels):  # once a row, not once a pixel
+        for c in range(channels):  # once per row, not once per pixel
             step[c] = scale * vector[c]
         for pixel in range(y.shape[1]):
             target = y[row, pixel]

@@ -20,7 +20,7 @@ _CHANGING = ["scale0", "scale1"]  # no reason to compile anew
 
 @triton.jit
 def _element(lines, width, each, sided, examples, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr):
-    """Line, place in it, inside, direction and side of a block of lines of ``width`` values, ``each`` lines a row.
+    """Line, place in it, inside, direction and side of a block of lines of ``width`` values, ``each`` lines per row.
 
     A line is one pixel's channels where those lie side by side in memory, else one channel's pixels: so that whatever a direction
     has is looked up for a line or for a place, not for each value.

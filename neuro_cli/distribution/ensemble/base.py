@@ -69,7 +69,7 @@ class EnsembleMethod(Method):
         """Finish pending exchanges."""
 
     def logits(self, iteration: int, inputs: Tensor, members: Iterable[Member], piece: int = 0) -> list[Tensor]:
-        """Logits (B, K) of ``members``, one forward pass a thread."""
+        """Logits (B, K) of ``members``, one forward pass per thread."""
         found: dict[int, Tensor] = {}
 
         def run(member: Member) -> None:

@@ -1,6 +1,6 @@
 """Messages of an ensemble: for every minibatch the sum of a rank's members' logits, B x K numbers.
 
-``fixed`` (8 bytes a number) sends multiples of a power of two: integers add up to the same bits in any order, so a run does
+``fixed`` (8 bytes per number) sends multiples of a power of two: integers add up to the same bits in any order, so a run does
 not depend on how many ranks share the members or by which tree the library adds. ``float32`` and ``float64`` add in the
 library's order.
 

@@ -14,18 +14,23 @@ from torch import Tensor
 
 from neuro_cli.algo.adapt import NONE, STILL, Adaptation
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.layers import Layers
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory, with_rate
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
+
+SIGMA, RATE = 0.05, 0.02  # of networks of up to 11,274 parameters
+ADAM: OptimizerFactory = partial(torch.optim.Adam, lr=None)  # type: ignore[arg-type]  # its rate is by size
 
 
 class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     """Gradient estimate ``g = 1/(P sigma) sum_i u_i eps_i``, less ``weight_decay * centre``, ascended by ``optimizer``.
 
     ``sigma`` > 0: standard deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer.
+    None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.by_size.by_size`).
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
     pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``:
     factors on sigma and learning rate by pattern of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules
@@ -34,8 +39,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
 
     def __init__(
         self,
-        sigma: float = 0.05,
-        optimizer: OptimizerFactory = partial(torch.optim.Adam, lr=0.02),
+        sigma: float | None = None,
+        optimizer: OptimizerFactory = ADAM,
         shaping: str = "centred_rank",
         weight_decay: float = 0.0,
         sigma_schedule: Schedule = CONSTANT,
@@ -45,7 +50,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         adapt: Mapping[str, Any] = STILL,
     ) -> None:
         self.non_finite = non_finite_of(non_finite)
-        self.sigma = number("algo.sigma", sigma, above=0.0)
+        self._chosen = None if sigma is None else number("algo.sigma", sigma, above=0.0)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
         self._shape = shaping_of(shaping)
         self.needs_pairs = shaping in PAIR_SHAPINGS
@@ -56,7 +61,9 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._layers.start(layout)
         self._adapt.start(centre, population)
-        self._optimizer = CentreOptimizer(self._factory, self._lr_schedule, centre, layout, self._layers.rates)
+        self.sigma = by_size(SIGMA, layout.size) if self._chosen is None else self._chosen
+        factory = with_rate(self._factory, by_size(RATE, layout.size))
+        self._optimizer = CentreOptimizer(factory, self._lr_schedule, centre, layout, self._layers.rates)
 
     def sigma_at(self, generation: int) -> float:
         return self._sigma(generation) * self._adapt.sigma * self._layers.mean_sigma

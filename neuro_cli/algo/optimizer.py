@@ -32,6 +32,13 @@ def _fused(factory: OptimizerFactory) -> OptimizerFactory:
     return partial(factory, fused=True)
 
 
+def with_rate(factory: OptimizerFactory, rate: float) -> OptimizerFactory:
+    """Set the learning rate ``rate`` where ``factory`` leaves it open: lr=None."""
+    if not isinstance(factory, partial) or factory.keywords.get("lr", rate) is not None:
+        return factory
+    return partial(factory.func, *factory.args, **{**factory.keywords, "lr": rate})
+
+
 def _leave_compiler_out() -> None:
     """Keep ``torch.optim`` from importing torch's compiler, which costs 150 MB per rank and two seconds."""
     for method in vars(torch.optim.Optimizer).values():

@@ -22,7 +22,9 @@ IMAGE_BITS = 5  # pixels are taken as multiples of 2**-5, so that the sums of th
 
 def three_levels(x: Tensor, threshold: float) -> Tensor:
     """-1, 0 or 1 in the type of ``x``: the sign, 0 up to ``threshold`` away from 0."""
-    return (x / (2 * threshold)).round().clamp(-1, 1)  # a half rounds to the even number, which is 0
+    # a half rounds to the even number, which is 0; two steps alone, for noise on activations takes the derivative of each as 1,
+    # and where a clamp cut it off a weight far from 0 would stay there
+    return (x / (2 * threshold)).round().sign()
 
 
 class TernaryConv2d(nn.Conv2d):

@@ -21,6 +21,7 @@ from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.data_parallel import DataParallel
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.distribution.semi_updates import SemiUpdates
+from neuro_cli.model.ternary_cnn import THRESHOLD, TernaryLinear, three_levels
 
 
 def mlp() -> nn.Module:
@@ -226,6 +227,25 @@ def test_a_rounded_weight_learns_as_the_weight_that_it_is_rounded_to():
     x, weight = task.batch(0, 0, 6), parts.algo.centre.view(3, 5).round().requires_grad_()
     right = torch.autograd.grad(-(F.linear(x.inputs, weight) - x.targets).square().mean(), weight)[0].flatten()
     assert float(F.cosine_similarity(estimate(parts), right.double(), dim=0)) > 0.95
+
+
+def far_from_zero() -> TernaryLinear:
+    layer = TernaryLinear(5, 3)
+    with torch.no_grad():
+        layer.weight.mul_(8)  # most are levels of 1 by far: a derivative that a clamp cut off would be 0 there
+    return layer
+
+
+def test_a_weight_of_three_levels_learns_however_far_it_is_from_the_next_one():
+    task = Made((5,), 3, 6, same=True)
+    parts = bound(far_from_zero, task, draws=200)
+    layer, x = far_from_zero(), task.batch(0, 0, 6)
+    weight = parts.algo.centre[:15].view(3, 5)
+    levels = three_levels(weight, THRESHOLD / 5**0.5).requires_grad_()
+    assert float((weight.abs() > 4 * THRESHOLD / 5**0.5).float().mean()) > 0.5
+    made = F.linear(x.inputs, levels) * layer.factor
+    right = torch.autograd.grad(-(made - x.targets).square().mean(), levels)[0].flatten()
+    assert float(F.cosine_similarity(estimate(parts)[:15], right.double(), dim=0)) > 0.95
 
 
 def trained(method, world=None, threads=1, options=None, generations=3):

@@ -126,7 +126,7 @@ def test_a_sweep_by_pattern(tmp_path):
 def test_a_users_own_option_by_hydras_config_dir(tmp_path):
     (tmp_path / "mine" / "algo").mkdir(parents=True)
     text = (config_folder() / "algo" / "openai_es.yaml").read_text()
-    (tmp_path / "mine" / "algo" / "wide.yaml").write_text(text.replace("sigma: 0.05", "sigma: 0.4"))
+    (tmp_path / "mine" / "algo" / "wide.yaml").write_text(text.replace("sigma: null", "sigma: 0.4"))
     done = neuro_inside("train", "--config-dir", "mine", "+algo=wide", "--cfg", "job", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "sigma: 0.4" in done.stdout

@@ -176,12 +176,13 @@ def generation(config: dict[str, Any], parts: Parts) -> tuple[list[Kernel], Meas
     made = size * len(sampler.units(range(members)))
     inputs = parts.task.batch(0, 0, config["batch_size"]).inputs
     products, values = forward_work(make_model(config), inputs)
+    moved = PRECISIONS[config["precision"]].itemsize * (size + 2 * values)
     phases = {
         "sample": (
             "members: noise, centre + and - it",
             Work(integers=made * NORMAL, products=2 * size * members, memory=4 * (made + size * members)),
         ),
-        "forward": ("forward passes of the members", Work(products * members, memory=members * 4 * (size + 2 * values))),
+        "forward": ("forward passes of the members", Work(products * members, memory=members * moved)),
         "update": ("update: the noise again, its sum, Adam", Work(2 * made, made * NORMAL, ADAM_BYTES * size)),
     }
 
@@ -230,7 +231,7 @@ def layers(config: dict[str, Any], threads: int) -> list[tuple[list[Kernel], Mea
     groups = []
     for case in cases(options, "roofline"):
         subject = Subject(case, torch.device("cpu"), precision, threads)
-        whole = Work(*_layer_work(case, subject))
+        whole = _layer_work(case, subject)
         work: dict[str, tuple[Callable[[int], Any], int]] = {"unperturbed": (subject.unperturbed, 1)}
         for name in options["samplers"]:
             if name not in config["samplers"]:
@@ -238,7 +239,8 @@ def layers(config: dict[str, Any], threads: int) -> list[tuple[list[Kernel], Mea
             node = config["samplers"][name]
             work[name] = (SharedPass(subject, node).forward, _passes(name, subject.sampler(node, 2)))
         kernels = [
-            (f"{case.name}, {name}", Work(whole.products * passes, 0.0, whole.memory)) for name, (_, passes) in work.items()
+            (f"{case.name}, {name}", Work(products=whole.products * passes, memory=whole.memory))
+            for name, (_, passes) in work.items()
         ]
         groups.append((kernels, _timed([function for function, _ in work.values()])))
     return groups
@@ -256,12 +258,12 @@ def _timed(functions: Sequence[Callable[[int], Any]]) -> Measure:
     return measure
 
 
-def _layer_work(case: Case, subject: Subject) -> tuple[float, float, float]:
-    """Operations of products, none of integers, and bytes of inputs and outputs, of an unperturbed pass over all examples."""
+def _layer_work(case: Case, subject: Subject) -> Work:
+    """Work of an unperturbed pass over all examples; its bytes are those of inputs and outputs."""
     one = subject.x[:1].to(torch.float32)
     products, values = forward_work(case.module, one)
     moved = subject.x.element_size() * (one.numel() + values)
-    return products * case.examples, 0.0, float(moved * case.examples)
+    return Work(products=products * case.examples, memory=moved * case.examples)
 
 
 def _passes(name: str, sampler: Sampler) -> int:

@@ -153,7 +153,15 @@ def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: floa
             "workers": workers,
         }
         return ("neuro_cli.bench.workers.ddpg", json.dumps(setting))
-    common = (f"seed={seed}", f"task.evaluation_episodes={node['episodes']}", f"stop.metric={RETURN.name}", f"stop.at={goal:g}")
+    every = node["evaluate_every"]
+    looks = () if every is None else (f"evaluate.every={integer('reinforcement.evaluate_every', every, 1)}",)
+    common = (
+        *looks,
+        f"seed={seed}",
+        f"task.evaluation_episodes={node['episodes']}",
+        f"stop.metric={RETURN.name}",
+        f"stop.at={goal:g}",
+    )
     place = () if any(str(text).startswith(("task=", "experiment=")) for text in settings[column]) else (f"task={task}",)
     if column in SEED_PASSING:
         world: tuple[str, ...] = ("evolve", f"task={task}", f"cluster.local_peers={workers}")
@@ -178,7 +186,8 @@ def _play(cell: Trial, folder: Path) -> tuple[dict[str, str], list[Evaluation]]:
     last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
     best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
-    values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
+    fresh = _fresh(cell, folder) if seen.evaluations else math.nan  # without a look there is no checkpoint
+    values = (seen.ended, f"{_minutes(seen):.3f}", best, fresh, len(seen.evaluations), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False)), seen.evaluations
 
 

@@ -21,7 +21,7 @@ from neuro_cli.model.shapes import checked_pool, checked_shape, checked_widths, 
 
 LARGEST = 127  # of weights and activations, on both sides of 0
 VALUE_BITS = 5  # inputs and activations are multiples of 2**-5, from -3.97 to 3.97
-DEVIATION = 32  # of a layer's initial weights in units of int8, at most
+DEVIATION = 8  # of a layer's initial weights in units of int8, at most: they grow, and at 127 they would stay
 EXACT = 2**24  # whole numbers that float32 has too
 MOST_INPUTS = EXACT // (LARGEST + 1) ** 2  # of a layer
 

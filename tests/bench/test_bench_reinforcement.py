@@ -15,7 +15,7 @@ from worlds import neuro
 from neuro_cli.bench import reinforcement as bench
 from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, Trial, plan, table
 from neuro_cli.bench.reinforcement_curves import plot as draw_returns
-from neuro_cli.bench.stopwatch import Evaluation
+from neuro_cli.bench.stopwatch import Evaluation, Timed
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 
@@ -109,6 +109,14 @@ def test_a_row_without_a_look_says_so():
     (cell,) = plan(settings(columns=["evolve"], seeds=[1]))
     line = table([row_of(cell, "budget", 0.1, math.nan)], {})[0]
     assert line[2:6] == ("0 of 1", "not reached in 0.1", "no look in time", "no look in time")
+
+
+def test_a_trial_that_ends_before_its_first_look_is_a_row(tmp_path, monkeypatch):
+    (cell,) = plan(settings(columns=["evolve"], seeds=[1], evaluate_every=3))
+    assert "evaluate.every=3" in cell.program
+    monkeypatch.setattr(bench, "timed", lambda *_: Timed(minutes=0.1, ended="budget"))  # no checkpoint either
+    row, looks = bench._play(cell, tmp_path / "run")
+    assert (row["ended"], row["best_return"], row["fresh_return"], looks) == ("budget", "nan", "nan", [])
 
 
 def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypatch, capsys):

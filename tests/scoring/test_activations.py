@@ -123,11 +123,54 @@ class Normed(nn.Module):
         return self.b(torch.tanh(self.norm(self.a(x))).flatten(1))
 
 
+class Apart(nn.Module):
+    """Products, factors and biases that the module adds itself: three layers, one of them with outputs that two calls get."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (nn.Parameter(torch.randn(*shape)) for shape in ((4, 5), (4, 4), (3, 4)))
+        self.gain, self.shift, self.last = nn.Parameter(torch.rand(4)), nn.Parameter(torch.randn(4)), nn.Parameter(torch.randn(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(0.5 * F.linear(x, self.a) * self.gain + self.shift)
+        y = F.linear(x, self.b)  # what follows would not get all that noise behind the bias changes
+        y = torch.tanh(y + self.shift) + y
+        return self.last - F.linear(y, self.c) / 2
+
+
+class Early(nn.Module):
+    """A convolution with fewer weights than outputs, which are doubled first, and factors and biases of channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.last = nn.Parameter(torch.randn(2, 1, 3, 3)), nn.Linear(2, 3)
+        self.gain, self.shift = nn.Parameter(torch.rand(2, 1, 1)), nn.Parameter(torch.randn(1, 2, 1, 1))
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = (F.conv2d(x, self.weight * 2) * self.gain - self.shift) / self.scale
+        return self.last(torch.tanh(x).mean((2, 3)))
+
+
+class Twice(nn.Module):
+    """A weight that the layer's outputs meet again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(F.linear(x, self.weight) * self.weight.sum(1)) + 1
+
+
 NETWORKS = {
     "mlp": (mlp, Made((5,), 3, 6, same=True)),
     "cnn": (cnn, Made((2, 6, 6), 3, 4, same=True)),
     "residual": (Residual, Made((5,), 3, 6, same=True)),
     "sentence": (Sentence, Made((5,), 7, 4, words=7, same=True)),
+    "apart": (Apart, Made((5,), 3, 6, same=True)),
+    "early": (Early, Made((1, 8, 8), 3, 6, same=True)),
+    "twice": (Twice, Made((5,), 3, 6, same=True)),
     "torchs": (Torchs, Made((3, 4), 3, 4, same=True)),
     "overwriting": (Overwriting, Made((5,), 3, 6, same=True)),
     "reading": (Reading, Made((5,), 3, 6, same=True)),
@@ -207,6 +250,38 @@ def test_rewards_a_token_leave_out_only_what_goes_from_one_token_to_another():
         loss, _ = parts.distribution.job.scorer.gradient(parts.algo.centre, task.batch(0, 0, 4))
         assert parts.distribution.step(0).loss == pytest.approx(loss)
     assert found[True] < 0.6 * found[False]
+
+
+def test_what_is_added_and_multiplied_joins_the_layer_where_nothing_else_gets_its_outputs():
+    parts = bound(*NETWORKS["apart"])
+    layers = parts.distribution.job.scorer.layers_of(0)
+    assert [[place.name for place in layer.places] for layer in layers] == [
+        ["a", "gain", "shift"],
+        ["b"],
+        ["shift"],
+        ["c", "last"],
+    ]
+    x = parts.task.batch(0, 0, 6).inputs.double()
+    by_name = {place.name: place.view(parts.algo.centre.double()) for layer in layers for place in layer.places}
+    first = 0.5 * F.linear(x, by_name["a"]) * by_name["gain"] + by_name["shift"]
+    torch.testing.assert_close(layers[0].outputs, first, rtol=1e-6, atol=1e-6)
+    assert torch.equal(layers[0].delta(torch.ones(1, 6, 4), 1.0)[0] > 0, first > 0)  # a rectifier alone gets them
+
+
+def test_the_weights_of_a_joined_layer_have_noise_where_they_are_fewer_than_its_outputs():
+    parts = bound(*NETWORKS["early"])
+    layer, last = parts.distribution.job.scorer.layers_of(0)
+    assert [place.name for place in layer.places] == ["weight", "gain", "shift", "scale"]
+    assert layer.own is not None
+    assert layer.own.width == 18 + 2 + 2 + 1
+    assert last.own is None
+    noise = torch.randn(400, 6, 23, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    made = layer.own.delta(noise)  # the gain is that of a relative scale
+    assert float(made.square().mean().sqrt()) == pytest.approx(layer.own.gain, rel=0.1)
+
+
+def test_a_parameter_that_a_layer_meets_twice_keeps_two_layers():
+    assert len(bound(*NETWORKS["twice"]).distribution.job.scorer.layers_of(0)) == 2
 
 
 def ternary() -> nn.Module:
@@ -366,7 +441,9 @@ def test_a_network_without_a_layer_that_noise_could_enter_is_refused():
 
 
 def test_weights_of_an_example_are_refused_where_they_cannot_be():
-    with pytest.raises(ConfigError, match=r"sampler.space=weights: words.weight cannot have values of each example's own"):
+    with pytest.raises(
+        ConfigError, match=r"sampler.space=weights: words.weight, places cannot have values of each example's own"
+    ):
         bound(*NETWORKS["sentence"], space="weights")
 
 

@@ -4,6 +4,9 @@ A torch function mode meets the calls. One that gets parameters and what comes o
 off from autograd's graph, so that the graph of a layer goes from its outputs to its own parameters and no further. What is made
 of parameters alone (a transposed, masked or normalised weight) is part of the graph of the layers that use it; where it is
 rounded (ternary weights), the derivative by the weight counts as that by the rounded one (straight-through, Bengio et al. 2013).
+
+What is added to a layer's outputs or multiplied with them, number by number, joins the layer where nothing else gets the outputs:
+``F.linear(x, weight) * gain + bias`` is one, since noise behind it says what each of the three parameters should do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,11 +24,16 @@ from neuro_cli.scoring import recurrent
 from neuro_cli.scoring.bodies import body
 from neuro_cli.scoring.operators import Unsupported
 
-LAYER = "_neuro_layer"  # attribute of the outputs of a layer: its number
+LAYER = "_neuro_layer"  # attribute of the outputs of a step: its place among them
 DATA = "_neuro_data"  # attribute of tensors that depend on the examples
 # give nothing but zeros below zero, so that noise there changes no fitness
 RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
 ROUNDED = frozenset((torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil))
+# with what a layer's outputs are added to or multiplied with, number by number
+LINEAR = frozenset((
+    torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
+))  # fmt: skip
+DIVIDED = frozenset((torch.div, Tensor.div, torch.true_divide, Tensor.true_divide))
 IN_STEPS = {
     getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
@@ -85,16 +93,26 @@ class Call:
     apart: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class FoundLayer:
-    """A call that uses parameters. ``raw``: outputs with their graph."""
+    """A step of a layer: a call that uses parameters, or continues a layer. ``call``: its number.
+
+    ``raw``: outputs with their graph; ``data``: place of the one argument that comes of the examples, where the call does no more
+    than add to it or multiply it; ``before``: number of the step that this argument is the outputs of, None for none.
+    ``earlier``: steps that it is one layer with, in order. ``joined``: another step continues it, and is the layer in its place.
+    """
 
     func: Callable[..., Any]
     args: Sequence[Any]
     kwargs: dict[str, Any]
+    call: int
     raw: Tensor
     places: Sequence[Place]
     parameters: Sequence[Tensor]
+    data: int | None = None
+    before: int | None = None
+    joined: bool = False
+    earlier: "tuple[FoundLayer, ...]" = ()
     users: list[Callable[..., Any]] = field(default_factory=list)  # calls that get the outputs
 
     @property
@@ -108,7 +126,19 @@ class CleanCalls:
     """The calls of a pass in order, and the layers among them."""
 
     calls: list[Call] = field(default_factory=list)
+    steps: list[FoundLayer] = field(default_factory=list)
     layers: list[FoundLayer] = field(default_factory=list)
+
+    def join(self) -> None:
+        """Set the layers: a step that alone gets the outputs of another one is one layer with it."""
+        for step in self.steps:
+            before = None if step.before is None else self.steps[step.before]
+            if before is not None and len(before.users) == 1:
+                before.joined, step.earlier = True, (*before.earlier, before)
+                step.places, step.parameters = [*before.places, *step.places], [*before.parameters, *step.parameters]
+        self.layers = [step for step in self.steps if step.places and not step.joined]
+        for number, layer in enumerate(self.layers):
+            self.calls[layer.call].layer = number
 
     @property
     def overwritten(self) -> str | None:
@@ -152,53 +182,91 @@ class CleanMode(TorchFunctionMode):
         for tensor in tensors(given):
             number = getattr(tensor, LAYER, None)
             if number is not None:
-                self.noted.layers[number].users.append(func)
-        made = self._made(func, args, kwargs, call, of_data, of_weights)
+                self.noted.steps[number].users.append(func)
+        made = self._made(func, args, kwargs, of_data, of_weights)
         call.made, call.version = made, made._version if isinstance(made, Tensor) else 0
         return with_mark(made) if of_data else made
 
     def _made(
-        self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], call: Call, of_data: bool, of_weights: bool
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], of_data: bool, of_weights: bool
     ) -> Any:
-        if not of_weights:
-            return func(*args, **kwargs)
-        if not of_data:
+        if of_weights and not of_data:
             with torch.enable_grad():
                 made = func(*args, **kwargs)
                 rounded = func in ROUNDED and isinstance(made, Tensor)
                 return _Straight.apply(args[0], made.detach()) if rounded else made
+        found = [self._parameters[key] for key in _leaves([*args, *kwargs.values()]) if key in self._parameters]
+        data = _linear_in(func, args, kwargs)
+        before = None if data is None else self._continued(args[data], found)
+        if before is None and not of_weights:
+            return func(*args, **kwargs)
+        given = list(args)
+        if before is not None and data is not None:
+            given[data] = self.noted.steps[before].raw
         if self._keep:
-            args = [value.clone() if isinstance(value, Tensor) and hasattr(value, DATA) else value for value in args]
+            given = [value.clone() if isinstance(value, Tensor) and hasattr(value, DATA) else value for value in given]
         with torch.enable_grad():
-            made = func(*args, **kwargs)
+            made = func(*given, **kwargs)
         if not any(tensor.requires_grad for tensor in tensors([made])):
             return made  # a shape, a comparison
         if not isinstance(made, Tensor):
             raise Unsupported(f"{func.__name__} with parameters gives several tensors")
-        call.layer = len(self.noted.layers)
-        found = [self._parameters[key] for key in _leaves(made) if key in self._parameters]
-        found = _ordered(found, args, kwargs)
-        self.noted.layers.append(
-            FoundLayer(func, args, kwargs, made, [place for _, place in found], [parameter for parameter, _ in found])
-        )
         outputs = made.detach()
-        setattr(outputs, LAYER, call.layer)
+        if before is not None and made.shape != self.noted.steps[before].raw.shape:
+            before = None
+        if before is None and not of_weights:
+            return outputs
+        found = _ordered(found, args, kwargs)
+        setattr(outputs, LAYER, len(self.noted.steps))
+        places, parameters = [place for _, place in found], [parameter for parameter, _ in found]
+        last = len(self.noted.calls) - 1
+        self.noted.steps.append(FoundLayer(func, given, kwargs, last, made, places, parameters, data, before))
         return outputs
 
+    def _continued(self, outputs: Tensor, found: Sequence[tuple[Tensor, Place]]) -> int | None:
+        """Number of the step with ``outputs`` that a call with parameters ``found`` can be one layer with, None for none."""
+        number: int | None = getattr(outputs, LAYER, None)
+        if number is None:
+            return None
+        # with a parameter of both the graph of this step alone would be that of the one before too
+        shared = {place.name for place in self._places_up_to(number)}.intersection(place.name for _, place in found)
+        return None if shared else number
 
-def _leaves(made: Tensor) -> list[int]:
-    """Identities of the parameters in the graph of ``made``, each once."""
+    def _places_up_to(self, number: int | None) -> Iterator[Place]:
+        """Places of a step and of those that it continues."""
+        while number is not None:
+            step = self.noted.steps[number]
+            yield from step.places
+            number = step.before
+
+
+def _linear_in(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int | None:
+    """Place of the one argument that comes of the examples, if a call only adds to it or multiplies it; else None."""
+    if kwargs or (func not in LINEAR and func not in DIVIDED):
+        return None
+    data = [place for place, value in enumerate(args) if isinstance(value, Tensor) and hasattr(value, DATA)]
+    return data[0] if len(data) == 1 and (func in LINEAR or data == [0]) else None
+
+
+def _leaves(given: Iterable[Any]) -> list[int]:
+    """Identities of the parameters in the graphs of tensors among ``given``, each once."""
     found: dict[int, None] = {}
-    seen, todo = set(), [made.grad_fn]
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
+    seen: set[Any] = set()
+    for tensor in tensors(given):
+        if tensor.is_leaf:
+            if tensor.requires_grad:
+                found[id(tensor)] = None
             continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            found[id(variable)] = None
-        todo += [following for following, _ in node.next_functions]
+        todo = [tensor.grad_fn]
+        while todo:
+            node = todo.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            variable = getattr(node, "variable", None)
+            if variable is not None:
+                found[id(variable)] = None
+            todo += [following for following, _ in node.next_functions]
     return list(found)
 
 

@@ -88,10 +88,11 @@ class NoisyLayer:
     def add_gradient(self, total: Tensor, out: Tensor) -> None:
         """Add to ``out`` (M,) what ``total``, summed over draws, says of the parameters: the product of one layer, x^T g."""
         if self.own is not None:
-            parts: Sequence[Tensor | None] = self.own.split(total)
+            made: Sequence[Tensor] = self.own.used
+            gradients = [part.to(tensor.dtype) for tensor, part in zip(made, self.own.split(total), strict=True)]
         else:
-            gradient = self._on_outputs(total[None])[0].to(self._raw.dtype)
-            parts = torch.autograd.grad(self._raw, self._parameters, gradient, retain_graph=True, allow_unused=True)
+            made, gradients = [self._raw], [self._on_outputs(total[None])[0].to(self._raw.dtype)]
+        parts = torch.autograd.grad(made, self._parameters, gradients, retain_graph=True, allow_unused=True)
         for place, part in zip(self.places, parts, strict=True):
             if part is not None:
                 place.view(out).add_(part)

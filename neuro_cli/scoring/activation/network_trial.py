@@ -67,6 +67,7 @@ def clean_pass(module: nn.Module, settings: ScoringSettings, batch: Batch, keep:
     with_mark([batch.inputs, batch.targets])
     with torch.no_grad(), CleanMode(places, keep) as mode:
         scores = settings.task.rewards(module, batch)
+    mode.noted.join()
     return mode.noted, by_reward(scores)
 
 
@@ -81,7 +82,7 @@ def noisy_layers(calls: CleanCalls, found: Found) -> list[NoisyLayer]:
         raise UserError(f"model: a pass with {len(calls.layers)} layers after one with {len(found.layers)}")
     made = []
     for layer, form in zip(calls.layers, found.layers, strict=True):
-        own = own_weights(layer.func, layer.args, layer.kwargs, layer.raw, layer.parameters) if form.weights else None
+        own = own_weights(layer) if form.weights else None
         made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, layer.rectified))
     return made
 
@@ -121,7 +122,7 @@ def _forms(small: CleanCalls, large: CleanCalls, counts: tuple[int, int], reward
             name = getattr(b.func, "__name__", str(b.func))
             raise UserError(f"sampler=activation: outputs {shapes[1]} of {name} do not belong to {counts[1]} examples")
         simple = axes.examples == 0 and axes.fold == 1
-        own = own_weights(b.func, b.args, b.kwargs, b.raw, b.parameters) if simple and space != "outputs" else None
+        own = own_weights(b) if simple and space != "outputs" else None
         outputs = b.raw.numel() // counts[1]
         if space == "auto" and own is not None and own.width >= outputs // (rewards if axes.tokens else 1):
             own = None

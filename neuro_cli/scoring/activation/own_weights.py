@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.scoring.activation.clean_pass import FoundLayer
 from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 
@@ -20,10 +21,14 @@ def root_mean_square(x: Tensor) -> float:
 
 
 class OwnWeights(ABC):
-    """``width``: n. ``gain``: root mean square that noise of variance 1 adds to the outputs."""
+    """``width``: n. ``gain``: root mean square that noise of variance 1 adds to the outputs.
+
+    ``used``: the weights as the layer meets them. One that is made of a parameter (rounded, masked) gets the noise itself.
+    """
 
     width: int
     gain: float
+    used: list[Tensor]
 
     @abstractmethod
     def delta(self, noise: Tensor) -> Tensor:
@@ -31,7 +36,7 @@ class OwnWeights(ABC):
 
     @abstractmethod
     def split(self, total: Tensor) -> list[Tensor]:
-        """A vector (n,) as one tensor for each parameter: weight, and bias where there is one."""
+        """A vector (n,) as one tensor for each of ``used``."""
 
 
 class _Matrix(OwnWeights):
@@ -39,6 +44,7 @@ class _Matrix(OwnWeights):
 
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, shape: torch.Size) -> None:
         self._x, self._weight, self._bias, self._shape = x, weight, bias is not None, shape
+        self.used = [weight] if bias is None else [weight, bias]
         self.width = weight.numel() + (len(weight) if self._bias else 0)
         self.gain = math.sqrt(x.shape[1] * root_mean_square(x) ** 2 + self._bias)
 
@@ -73,6 +79,7 @@ class AffineWeights(OwnWeights):
 
     def __init__(self, normal: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> None:
         self._normal, self._given, self._shape = normal, [p for p in (weight, bias) if p is not None], shape
+        self.used = self._given
         self._scaled, self._shifted = weight is not None, bias is not None
         self.width = sum(parameter.numel() for parameter in self._given)
         self.gain = math.sqrt(self._scaled * root_mean_square(normal) ** 2 + self._shifted) or 1.0
@@ -85,6 +92,36 @@ class AffineWeights(OwnWeights):
     def split(self, total: Tensor) -> list[Tensor]:
         parts = total.split([parameter.numel() for parameter in self._given])
         return [part.view(parameter.shape) for part, parameter in zip(parts, self._given, strict=True)]
+
+
+class JoinedWeights(OwnWeights):
+    """A layer's weights, and what its outputs (B, ..) are then added to or multiplied with.
+
+    ``first``: weights of the layer itself, None where there are none; ``slope``: derivative of the outputs by its outcome;
+    ``terms``: each tensor that is added or multiplied, and the derivative of the outputs by it, number by number like ``slope``.
+    """
+
+    def __init__(self, first: OwnWeights | None, slope: Tensor, terms: Sequence[tuple[Tensor, Tensor]]) -> None:
+        self._first, self._slope, self._terms = first, slope, terms
+        self.used = [*([] if first is None else first.used), *(tensor for tensor, _ in terms)]
+        self._widths = [0 if first is None else first.width, *(tensor.numel() for tensor, _ in terms)]
+        self.width = sum(self._widths)
+        gains = [0.0 if first is None else first.gain * root_mean_square(slope), *(root_mean_square(by) for _, by in terms)]
+        self.gain = math.hypot(*gains) or 1.0
+
+    def delta(self, noise: Tensor) -> Tensor:
+        own, *others = noise.split(self._widths, dim=2)
+        made = self._slope.new_zeros(()) if self._first is None else self._slope * self._first.delta(own)
+        for part, (tensor, by) in zip(others, self._terms, strict=True):
+            each = tensor.shape[1:] if tensor.dim() == by.dim() else tensor.shape  # without the axis of examples
+            shape = (1,) * (by.dim() - 1 - len(each)) + tuple(each)
+            made = made + part.reshape(*part.shape[:2], *shape) * by
+        return made
+
+    def split(self, total: Tensor) -> list[Tensor]:
+        own, *others = total.split(self._widths)
+        parts = [] if self._first is None else self._first.split(own)
+        return [*parts, *(part.view(tensor.shape) for part, (tensor, _) in zip(others, self._terms, strict=True))]
 
 
 class _Call:
@@ -107,20 +144,51 @@ NAMES = {
 }
 
 
-def own_weights(
-    func: Any, args: Sequence[Any], kwargs: dict[str, Any], outputs: Tensor, parameters: Sequence[Tensor]
-) -> OwnWeights | None:
-    """Noise of an example's own weights in a call of ``func`` that gave ``outputs``; None where that is not done.
+def own_weights(layer: FoundLayer) -> OwnWeights | None:
+    """Noise of an example's own weights in a layer; None where that is not done."""
+    first, *rest = (*layer.earlier, layer)
+    own = None
+    if first.data is not None:  # it begins with what is added to, or multiplied with, outputs that others get too
+        rest = [first, *rest]
+    else:
+        own = _of_call(first)
+        if own is None or not rest:
+            return own
+    slope, terms = torch.ones_like(layer.raw.detach()), list[tuple[Tensor, Tensor]]()
+    for step in rest:
+        by_data, other, by_other = _slopes(step)
+        slope, terms = slope * by_data, [(tensor, by * by_data) for tensor, by in terms]
+        if other is not None and other.requires_grad:
+            if other.dim() == slope.dim() and len(other) != 1:
+                return None  # another number for each example
+            terms.append((other, by_other))
+    return JoinedWeights(own, slope, terms)
 
-    ``parameters``: all that the outputs depend on, which must be the weight and the bias of the call, in this order.
-    """
+
+def _slopes(step: FoundLayer) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Derivative of a step's outcome by what it continues, the other tensor (None for none), and the derivative by that."""
+    assert step.data is not None
+    given, other = list(step.args), None
+    for place, value in enumerate(given):
+        if isinstance(value, Tensor):
+            other = other if place == step.data else value
+            given[place] = value.detach().expand(step.raw.shape).clone().requires_grad_()
+    data = given[step.data]
+    with torch.enable_grad():
+        made = step.func(*given)
+    by_data, by_other = torch.autograd.grad(made.sum(), [data, data if other is None else given[1 - step.data]])
+    return by_data, other, by_other
+
+
+def _of_call(step: FoundLayer) -> OwnWeights | None:
+    """Noise of the weights of a single call of torch, with which it meets its input."""
+    func, args, kwargs, outputs = step.func, step.args, step.kwargs, step.raw
     if func not in NAMES:
         return None
     call = _Call(NAMES[func], args, kwargs)
-    given = [part for part in (call["weight"], call["bias"]) if part is not None]
-    if len(given) != len(parameters) or any(a is not b for a, b in zip(given, parameters, strict=True)):
-        return None
     x, weight, bias = call["input"], call["weight"], call["bias"]
+    if not all(part.requires_grad for part in (weight, bias) if part is not None):
+        return None
     if func is F.linear:
         return LinearWeights(x, weight, bias, outputs) if x.dim() > 1 else None
     if func is F.conv2d:

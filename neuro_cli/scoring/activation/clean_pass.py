@@ -195,8 +195,10 @@ class CleanMode(TorchFunctionMode):
                 made = func(*args, **kwargs)
                 rounded = func in ROUNDED and isinstance(made, Tensor)
                 return _Straight.apply(args[0], made.detach()) if rounded else made
-        found = [self._parameters[key] for key in _leaves([*args, *kwargs.values()]) if key in self._parameters]
         data = _linear_in(func, args, kwargs)
+        if data is None and not of_weights:
+            return func(*args, **kwargs)
+        found = [self._parameters[key] for key in _leaves([*args, *kwargs.values()]) if key in self._parameters]
         before = None if data is None else self._continued(args[data], found)
         if before is None and not of_weights:
             return func(*args, **kwargs)

@@ -78,20 +78,19 @@ class AffineWeights(OwnWeights):
     """Scale and shift of a norm: ``normal`` (B, ..) is its outcome without them, ``shape`` theirs against it."""
 
     def __init__(self, normal: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> None:
-        self._normal, self._given, self._shape = normal, [p for p in (weight, bias) if p is not None], shape
-        self.used = self._given
+        self._normal, self.used, self._shape = normal, [p for p in (weight, bias) if p is not None], shape
         self._scaled, self._shifted = weight is not None, bias is not None
-        self.width = sum(parameter.numel() for parameter in self._given)
+        self.width = sum(parameter.numel() for parameter in self.used)
         self.gain = math.sqrt(self._scaled * root_mean_square(normal) ** 2 + self._shifted) or 1.0
 
     def delta(self, noise: Tensor) -> Tensor:
-        parts = [part.unflatten(2, self._shape) for part in noise.split([p.numel() for p in self._given], dim=2)]
+        parts = [part.unflatten(2, self._shape) for part in noise.split([p.numel() for p in self.used], dim=2)]
         made = parts.pop(0) * self._normal if self._scaled else parts[0].new_zeros(())
         return made + parts[0] if self._shifted else made
 
     def split(self, total: Tensor) -> list[Tensor]:
-        parts = total.split([parameter.numel() for parameter in self._given])
-        return [part.view(parameter.shape) for part, parameter in zip(parts, self._given, strict=True)]
+        parts = total.split([parameter.numel() for parameter in self.used])
+        return [part.view(parameter.shape) for part, parameter in zip(parts, self.used, strict=True)]
 
 
 class JoinedWeights(OwnWeights):

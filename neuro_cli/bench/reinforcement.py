@@ -31,6 +31,7 @@ from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.metric import RETURN
+from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
 COLUMNS = ("dises", "evolve", "openai_es", "ars", "ddpg")
@@ -186,7 +187,7 @@ def _play(cell: Trial, folder: Path) -> tuple[dict[str, str], list[Evaluation]]:
     last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
     best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
-    fresh = _fresh(cell, folder) if seen.evaluations else math.nan  # without a look there is no checkpoint
+    fresh = _fresh(cell, folder) if seen.evaluations else math.nan
     values = (seen.ended, f"{_minutes(seen):.3f}", best, fresh, len(seen.evaluations), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False)), seen.evaluations
 
@@ -196,9 +197,12 @@ def _minutes(seen: Timed) -> float:
 
 
 def _fresh(cell: Trial, folder: Path) -> float:
-    """Mean return of the last policy over episodes that no evaluation of the run has used."""
+    """Mean return of the last policy over episodes that no evaluation of the run has used; nan where the run left no policy."""
     if cell.column == "ddpg":
-        return float(json.loads((folder / FRESH).read_text())["fresh_return"])
+        fresh = folder / FRESH
+        return float(json.loads(fresh.read_text())["fresh_return"]) if fresh.exists() else math.nan
+    if not CheckpointStore(folder, keep=1).generations():  # killed: its last iteration went on after the budget and the patience
+        return math.nan
     config = read_config(folder, trust=None)  # the folder was made by our own command
     model = load_model(folder, config, read_checkpoint(folder, config, None))
     return fresh_return(config["task"], model, cell.seed, cell.episodes)

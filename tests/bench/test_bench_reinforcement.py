@@ -119,6 +119,16 @@ def test_a_trial_that_ends_before_its_first_look_is_a_row(tmp_path, monkeypatch)
     assert (row["ended"], row["best_return"], row["fresh_return"], looks) == ("budget", "nan", "nan", [])
 
 
+@pytest.mark.parametrize("column", ["evolve", "ddpg"])
+def test_a_trial_that_was_killed_after_a_look_is_a_row(column, tmp_path, monkeypatch):
+    """It was in an iteration longer than the patience: evaluated, and nothing kept."""
+    seen = Timed([Evaluation(0.05, -21.0, 1000.0)], 2000.0, 0.1, "budget")
+    monkeypatch.setattr(bench, "timed", lambda *_: seen)
+    row, looks = bench._play(Trial("bipedal_walker", column, 1, 300.0, 0.1, 4, ()), tmp_path / "killed")
+    assert looks == seen.evaluations
+    assert (row["ended"], row["best_return"], row["fresh_return"], row["looks"]) == ("budget", "-21.0", "nan", "1")
+
+
 def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypatch, capsys):
     played, failing = [], True
 

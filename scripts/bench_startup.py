@@ -19,7 +19,8 @@ from dataclasses import dataclass
 BEGINNING = """
 import os, sys
 sys.argv = ["neuro", "train", f"hydra.run.dir={os.getpid()}"]
-from neuro_cli.core.machine.garbage import no_search
+from neuro_cli.core.machine.garbage import keep_modules, no_search
+keep_modules()
 with no_search():  # as the command imports them
     from neuro_cli.cli.main import main
     from neuro_cli.runner import options
@@ -50,9 +51,13 @@ class Cost:
 
 def cost(arguments: tuple[str, ...], folder: str) -> Cost:
     """Run one process in ``folder``. Raises SystemExit when it fails."""
+    # Bytecode is kept, as in any installation; else neuro alone would be compiled anew each time, and torch would not.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     begun = time.perf_counter()
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen([sys.executable, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=said)
+        process = subprocess.Popen(
+            [sys.executable, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said
+        )
         _, status, used = os.wait4(process.pid, 0)
         spent = time.perf_counter() - begun
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -4,11 +4,12 @@ import gc
 import sys
 
 from neuro_cli.cli import interrupts
-from neuro_cli.core.machine.garbage import no_search
+from neuro_cli.core.machine.garbage import keep_modules, no_search
 
 
 def main() -> None:
     interrupts.listen()
+    keep_modules()
     try:
         with no_search():
             from neuro_cli.cli.main import main as command

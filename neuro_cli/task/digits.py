@@ -17,6 +17,8 @@ from neuro_cli.core.noise import random_permutation
 from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.images import pixel_statistics, resizable_shape
 
+PART = 256  # images that are resized at a time
+
 
 class Digits(Classification):
     """1,437 training and 360 test examples, resized to the shape that the model declares (1x8x8 if none)."""
@@ -28,10 +30,8 @@ class Digits(Classification):
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
         channels, height, width = resizable_shape(self.name, input_shape or (1, 8, 8))
         images, targets = bundled_digits()
-        if (height, width) != (8, 8):
-            images = F.interpolate(images, (height, width), mode="bilinear", antialias=True)
-        # grey levels are 0 to 16
-        images = (images * (255 / 16)).round().clamp(0, 255).byte().expand(-1, channels, -1, -1)
+        # in parts, since a start's memory is most where all images are numbers of four bytes
+        images = torch.cat([_bytes(part, (height, width)) for part in images.split(PART)]).expand(-1, channels, -1, -1)
         # shuffled, then sorted by class: every fifth is a stratified fifth
         shuffled = random_permutation(0, 0, len(targets))
         order = shuffled[targets[shuffled].argsort(stable=True)]
@@ -40,6 +40,13 @@ class Digits(Classification):
         train, held_out = (Split(images[rows], targets[rows]) for rows in (order[~test], order[test]))
         mean, std = pixel_statistics(train.images)
         return Data(train, held_out, mean, std, classes=10)
+
+
+def _bytes(images: Tensor, size: tuple[int, int]) -> Tensor:
+    """Images (N, 1, 8, 8) of levels 0 to 16, resized to ``size``, as bytes."""
+    if size != (8, 8):
+        images = F.interpolate(images, size, mode="bilinear", antialias=True)
+    return (images * (255 / 16)).round_().clamp_(0, 255).byte()
 
 
 def bundled_digits() -> tuple[Tensor, Tensor]:

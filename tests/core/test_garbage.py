@@ -1,6 +1,8 @@
 """No search for cycles while modules load; afterwards as before, however the block ends."""
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -20,3 +22,20 @@ def test_the_search_is_as_before_when_the_block_has_failed(before):
         assert gc.isenabled() is before
     finally:
         (gc.enable if was else gc.disable)()
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_only_a_process_of_the_commands_own_keeps_what_loads(keeps):
+    program = f"""
+import gc
+import subprocess
+import sys
+from neuro_cli.core.machine.garbage import keep_modules, no_search
+if {keeps}:
+    keep_modules()
+with no_search():
+    pass
+print(gc.isenabled(), gc.get_freeze_count() > 0)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["True", str(keeps)]

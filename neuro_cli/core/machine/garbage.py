@@ -8,7 +8,7 @@ _keeps = False
 
 
 def keep_modules() -> None:
-    """Let ``no_search`` keep for good what there is at its end: for a process of the command's own, where modules alone are there.
+    """Let ``no_search`` keep for good what there is at its end, in a process of the command's own: modules alone.
 
     In a user's process, cycles of his own would never be freed.
     """

@@ -9,13 +9,16 @@ Legend: P members, n parameters; w weights of members, with sum 0.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.layers import SIGMA, Layers
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -38,15 +41,17 @@ class Moments:
 class CRFMNES(PopulationAlgorithm):
     """Moves the centre by ranks, or while its path is long by ranks and lengths of noise; sigma, D and v follow.
 
-    ``sigma`` > 0: initial step size. Members are in mirrored pairs, at least two of them; n >= 5. Raises ConfigError.
+    ``sigma`` > 0: initial step size. ``layers``: factors on it by pattern of parameter names. Members are in mirrored pairs, at
+    least two of them; n >= 5. Raises ConfigError.
     """
 
     needs_pairs = True
     sums_add_up = False  # squares of noise become variances, which a late correction would make negative
 
-    def __init__(self, sigma: float = 0.05, non_finite: str = "raise") -> None:
+    def __init__(self, sigma: float = 0.05, non_finite: str = "raise", layers: Mapping[str, Any] | None = None) -> None:
         self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
+        self._layers = Layers(layers, (SIGMA,))
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:
@@ -57,7 +62,13 @@ class CRFMNES(PopulationAlgorithm):
         self._centre, self._size = centre.clone(), self.sigma
         first = numbers_of(seed, FIRST_DIRECTION).standard_normal(n) / math.sqrt(n)
         self._v = torch.from_numpy(first).to(centre.device)
-        self._d, self._path, self._step_path = (make(self._v) for make in (torch.ones_like, torch.zeros_like, torch.zeros_like))
+        self._layers.start(layout)
+        spread = self._layers.spread(centre.device)
+        self._d = torch.ones_like(self._v)
+        if spread is not None:  # a determinant of 1, as after every step
+            mean = spread.double().log().mean().exp()
+            self._d, self._size = spread.double() / mean, self.sigma * float(mean)
+        self._path, self._step_path = torch.zeros_like(self._v), torch.zeros_like(self._v)
         self._lengths, self._products = np.zeros(population), np.zeros(population)
         self._constants(n, population)
 

@@ -4,11 +4,15 @@ Such, Madhavan, Conti, Lehman, Stanley, Clune, "Deep neuroevolution: genetic alg
 training deep neural networks for reinforcement learning", 2017, algorithm 1 and section 3.1 (seed chains).
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.layers import SIGMA, Layers
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -22,22 +26,30 @@ class Genetic(PopulationAlgorithm):
     """Truncation selection: the best ``parents`` members are the next generation's parents; member 0 is the best, unchanged.
 
     ``parents`` from 1 to below the population. ``sigma`` > 0: standard deviation of a mutation; ``sigma_schedule``: factor on it
-    by generation. Memory: T + K vectors of M, T = K = ``parents``. Raises ConfigError.
+    by generation. ``layers``: factors on sigma by pattern of parameter names. Memory: T + K vectors of M, T = K = ``parents``.
+    Raises ConfigError.
     """
 
     sums_add_up = False  # every row is another member
 
     def __init__(
-        self, sigma: float = 0.01, parents: int = 10, sigma_schedule: Schedule = CONSTANT, non_finite: str = "raise"
+        self,
+        sigma: float = 0.01,
+        parents: int = 10,
+        sigma_schedule: Schedule = CONSTANT,
+        non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
     ) -> None:
         self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.parents = integer("algo.parents", parents, 1)
         self._schedule = sigma_schedule
+        self._layers = Layers(layers, (SIGMA,))
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if self.parents >= population:
             raise ConfigError("algo.parents", self.parents, f"must be below population={population}")
+        self._layers.start(layout)
         self._population, self._seed = population, seed
         self._bases = centre.clone()[None]
         self._chains: list[Chain] = [()]
@@ -67,8 +79,8 @@ class Genetic(PopulationAlgorithm):
 
     def ask(self, generation: int) -> Proposal:
         self._parent = self.parent_of(generation)
-        scale = torch.tensor([self.sigma_at(generation)], dtype=torch.float32, device=self._bases.device)
-        return Proposal(self._bases, self._parent, scale, frozenset([0]))
+        scale, layers = self._layers.scale(self.sigma_at(generation), self._bases.device)
+        return Proposal(self._bases, self._parent, scale, frozenset([0]), layers)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._chosen = np.argsort(-fitness, kind="stable")[: self.parents]
@@ -78,7 +90,7 @@ class Genetic(PopulationAlgorithm):
         return Combination(weights, (1,) * len(self._chosen))
 
     def tell(self, generation: int, sums: Tensor) -> None:
-        scale = torch.tensor(self.sigma_at(generation), dtype=torch.float32, device=sums.device)
+        scale, _ = self._layers.scale(self.sigma_at(generation), sums.device)
         parents = [int(self._parent[member]) for member in self._chosen]
         self._bases = torch.stack([self._bases[p] + scale * row for p, row in zip(parents, sums, strict=True)])
         mutations = [() if member == 0 else ((generation, int(member)),) for member in self._chosen]

@@ -1,6 +1,6 @@
 """Factors on the step size and on the learning rate of single parameters, by patterns of their names (``algo.layers``)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -18,13 +18,14 @@ SIGMA, RATE = "sigma", "lr"
 class Layers:
     """Factors by pattern: ``{"head.*": {"sigma": 0.5, "lr": 2.0}}``; sigma > 0, lr >= 0. The last that fits a name counts.
 
-    Patterns are those of a shell (``*``, ``?``), for names as ``named_parameters`` has them. Raises ConfigError.
+    Patterns are those of a shell (``*``, ``?``), for names as ``named_parameters`` has them. ``kinds``: those that the
+    algorithm has. Raises ConfigError.
     """
 
-    def __init__(self, layers: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, layers: Mapping[str, Any] | None = None, kinds: Sequence[str] = (SIGMA, RATE)) -> None:
         if layers is not None and not isinstance(layers, Mapping):
             raise ConfigError("algo.layers", layers, "must be a mapping of patterns, such as {head.*:{sigma:0.5,lr:2}}")
-        self._patterns = {str(pattern): _checked(str(pattern), factors) for pattern, factors in (layers or {}).items()}
+        self._patterns = {str(pattern): _checked(str(pattern), factors, kinds) for pattern, factors in (layers or {}).items()}
 
     def start(self, layout: ParameterLayout) -> None:
         """Find the parameters of each pattern. Raises ConfigError for one that fits none."""
@@ -69,20 +70,25 @@ class Layers:
 
     def around(self, centre: Tensor, sigma: float) -> Proposal:
         """Members around one ``centre`` (M,), every parameter with ``sigma`` times its factor."""
-        spread = self.spread(centre.device)
-        if spread is None:
-            return Proposal.around(centre, sigma)
-        rounded = Proposal.around(centre, sigma).sigma  # to float32, as without factors
-        return Proposal(centre[None], None, rounded * spread, layers=LayerScale(rounded, self._sigmas))
+        scale, layers = self.scale(sigma, centre.device)
+        return Proposal(centre[None], None, scale, layers=layers)
+
+    def scale(self, sigma: float, device: torch.device) -> tuple[Tensor, LayerScale | None]:
+        """``sigma`` times the factors, (1,) where all are 1, else (M,), both float32; and the same by names for a proposal."""
+        one = torch.tensor([sigma], dtype=torch.float32, device=device)
+        spread = self.spread(device)
+        return (one, None) if spread is None else (one * spread, LayerScale(one.item(), self._sigmas))
 
 
-def _checked(pattern: str, factors: Any) -> dict[str, float]:
+def _checked(pattern: str, factors: Any, kinds: Sequence[str]) -> dict[str, float]:
     key = f"algo.layers.{pattern}"
     if not isinstance(factors, Mapping) or not factors:
-        raise ConfigError(key, factors, "must be {sigma: FACTOR, lr: FACTOR}, or one of them")
+        form = ", ".join(f"{kind}: FACTOR" for kind in kinds)
+        raise ConfigError(key, factors, f"must be {{{form}}}" + (", or one of them" if len(kinds) > 1 else ""))
     for name in factors:
-        if name not in (SIGMA, RATE):
-            raise ConfigError(f"{key}.{name}", factors[name], "must be sigma or lr, a factor on the algorithm's")
+        if name not in kinds:
+            allowed = f"must be {' or '.join(kinds)}, a factor on the algorithm's"
+            raise ConfigError(f"{key}.{name}", factors[name], allowed)
     made = {}
     if SIGMA in factors:
         made[SIGMA] = number(f"{key}.{SIGMA}", factors[SIGMA], above=0.0)

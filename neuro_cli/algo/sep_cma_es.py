@@ -6,12 +6,15 @@ tutorial", arXiv:1604.00772, table 1, with positive weights.
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.layers import SIGMA, Layers
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -21,23 +24,32 @@ class SepCMAES(PopulationAlgorithm):
     """Moves the centre to the weighted mean of the better half; a step size and a variance of every parameter follow.
 
     ``sigma`` > 0: initial step size. ``learning_rate`` in (0, 1]: share of the way to that mean. ``covariance_rate``
-    >= 0: factor on the rates of the covariance, 1: the published ones, 0: all variances stay equal. Raises ConfigError.
+    >= 0: factor on the rates of the covariance, 1: the published ones, 0: variances keep their ratios. ``layers``: factors on
+    the initial sigma by pattern of parameter names. Raises ConfigError.
     """
 
     sums_add_up = False  # squares of noise become variances, which a late correction would make negative
 
     def __init__(
-        self, sigma: float = 0.05, learning_rate: float = 1.0, covariance_rate: float = 1.0, non_finite: str = "raise"
+        self,
+        sigma: float = 0.05,
+        learning_rate: float = 1.0,
+        covariance_rate: float = 1.0,
+        non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
     ) -> None:
         self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0, high=1.0)
         self.covariance_rate = number("algo.covariance_rate", covariance_rate, low=0.0)
+        self._layers = Layers(layers, (SIGMA,))
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:
             raise ConfigError("population", population, "algo=sep_cma_es takes the mean of the better half: at least 4")
-        self._centre, self._variance = centre.clone(), torch.ones_like(centre)
+        self._layers.start(layout)
+        spread = self._layers.spread(centre.device)
+        self._centre, self._variance = centre.clone(), torch.ones_like(centre) if spread is None else spread.square()
         self._step_path, self._path = torch.zeros_like(centre), torch.zeros_like(centre)
         self._size = self.sigma
         self._constants(layout.size, population)

@@ -7,12 +7,15 @@ Legend: P members, M parameters.
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.layers import SIGMA, Layers
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -26,7 +29,7 @@ class XNES(PopulationAlgorithm):
 
     g and G are the sums of u_i z_i and u_i (z_i z_i^T - I) over the members, u the utilities by rank with sum 0. ``sigma`` > 0:
     initial step size. ``learning_rate`` > 0: lr. ``covariance_rate`` >= 0: rate, None: ``(9 + 3 ln M) / (5 M sqrt M)``.
-    For at most 1,024 parameters. Raises ConfigError.
+    ``layers``: factors on the initial sigma by pattern of parameter names. For at most 1,024 parameters. Raises ConfigError.
     """
 
     sums_add_up = False  # the sums are the noise of members, not an estimate
@@ -37,6 +40,7 @@ class XNES(PopulationAlgorithm):
         learning_rate: float = 1.0,
         covariance_rate: float | None = None,
         non_finite: str = "raise",
+        layers: Mapping[str, Any] | None = None,
     ) -> None:
         self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
@@ -44,6 +48,7 @@ class XNES(PopulationAlgorithm):
         if covariance_rate is not None:
             number("algo.covariance_rate", covariance_rate, low=0.0)
         self.covariance_rate = covariance_rate
+        self._layers = Layers(layers, (SIGMA,))
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         size = layout.size
@@ -51,7 +56,9 @@ class XNES(PopulationAlgorithm):
             allowed = f"its matrix serves at most {MOST:,} parameters, not {size:,}; cr_fm_nes, sep_cma_es and snes have none"
             raise ConfigError("algo", "xnes", allowed)
         self._centre, self._size = centre.clone(), self.sigma
-        self._form = torch.eye(size, dtype=torch.float64, device=centre.device)
+        self._layers.start(layout)
+        spread = self._layers.spread(centre.device)
+        self._form = torch.eye(size, dtype=torch.float64, device=centre.device) if spread is None else spread.double().diag()
         usual = (9 + 3 * math.log(size)) / (5 * size * math.sqrt(size))
         self._rate = usual if self.covariance_rate is None else self.covariance_rate
 

@@ -25,6 +25,8 @@ from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 
 FACTORS = {"*.weight": {"sigma": 2.0, "lr": 0.5}, "2.*": {"lr": 3.0}, "0.bias": {"sigma": 0.25}}
+SIGMAS = {"*.weight": {"sigma": 2.0}, "0.bias": {"sigma": 0.25}}
+WITH_RATES = ("openai_es", "snes", "pgpe", "ars")
 
 
 ONE_AT_A_TIME = Lock()  # ranks are threads here, and torch has one stream of random numbers for all of them
@@ -179,8 +181,53 @@ def test_a_mapped_pass_scores_members_as_single_ones(monkeypatch):
     np.testing.assert_allclose(together, scores(), rtol=1e-4, atol=1e-4)
 
 
+STEP_SIZES = ("genetic", "snes", "sep_cma_es", "cr_fm_nes", "xnes")
+
+
+def moved(algo: PopulationAlgorithm, unit: torch.Tensor) -> np.ndarray:
+    """Centre after four generations, in parameters x = ``unit`` * y of an algorithm that moves y, of ``f(x)``."""
+    layout, population = ParameterLayout(network()), 16
+    algo.start(layout.flatten(network()) / unit, layout, population, 3)
+    goal = torch.linspace(-1, 1, layout.size)
+    numbers = np.random.default_rng(0)
+    for generation in range(4):
+        half = torch.from_numpy(numbers.standard_normal((population // 2, layout.size))).float()
+        noise = torch.cat([half, -half], 1).view(population, layout.size)  # mirrored pairs
+        proposal = algo.ask(generation)
+        if (probe := getattr(algo, "probe", None)) is not None:
+            algo.probed(noise.double().norm(dim=1).numpy(), (noise.double() @ probe).numpy())
+        change = proposal.transform or (lambda one: one)
+        members = [
+            proposal.bases[proposal.parent_of(i)] + (proposal.scale * change(noise[i]) if i not in proposal.frozen else 0.0)
+            for i in range(population)
+        ]
+        fitness = np.array([-float(((unit * member - goal) ** 2).double().sum()) for member in members])
+        wanted = algo.combination(generation, fitness)
+        moments = {1: noise.double(), 2: noise.double().square() - 1}
+        sums = [torch.from_numpy(row) @ moments[kind] for row, kind in zip(wanted.weights, wanted.moments, strict=True)]
+        algo.tell(generation, torch.stack(sums).float())
+    return (unit * algo.centre).numpy()
+
+
+@pytest.mark.parametrize("name", STEP_SIZES)
+def test_a_factor_on_sigma_is_another_unit_of_the_parameter(name):
+    plain, with_factors = (option("algo", name, PopulationAlgorithm, 3, more) for more in ({}, {"layers": SIGMAS}))
+    one = torch.ones(26)
+    moves = moved(with_factors, one)
+    unit = started(SIGMAS).spread(torch.device("cpu"))
+    np.testing.assert_allclose(moves, moved(plain, unit), rtol=2e-4, atol=2e-5)
+    assert np.abs(moves - moved(option("algo", name, PopulationAlgorithm, 3, {}), one)).max() > 1e-3  # not that of equal sigmas
+
+
+@pytest.mark.parametrize("name", ["genetic", "sep_cma_es", "cr_fm_nes", "xnes"])
+def test_who_has_no_rate_of_parameters_refuses_one(name):
+    with pytest.raises(ConfigError, match=r"algo\.layers\.\*\.lr=2: must be sigma, a factor"):
+        option("algo", name, PopulationAlgorithm, 3, {"layers": {"*": {"lr": 2}}})
+
+
 def centre_of(world, algo: str, method: str) -> np.ndarray:
-    made = option("algo", algo, PopulationAlgorithm, 3, {"layers": FACTORS})
+    more = {"parents": 3} if algo == "genetic" else {}
+    made = option("algo", algo, PopulationAlgorithm, 3, more | {"layers": FACTORS if algo in WITH_RATES else SIGMAS})
     inputs = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
     with Evolution(network(), algo=made, distribution=method, population=10, world=world, threads=1) as es:
         for _ in range(3):
@@ -188,7 +235,7 @@ def centre_of(world, algo: str, method: str) -> np.ndarray:
         return es.centre.numpy()
 
 
-@pytest.mark.parametrize("algo", ["openai_es", "snes", "pgpe", "ars"])
+@pytest.mark.parametrize("algo", [*WITH_RATES, "genetic", "sep_cma_es"])
 def test_any_number_of_ranks_gives_the_same_bits(algo):
     [whole] = on_ranks(1, partial(centre_of, algo=algo, method="replicated"))
     start = ParameterLayout(network()).flatten(network()).numpy()

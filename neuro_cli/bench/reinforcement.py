@@ -187,8 +187,7 @@ def _play(cell: Trial, folder: Path) -> tuple[dict[str, str], list[Evaluation]]:
     last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
     best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
-    fresh = _fresh(cell, folder) if seen.evaluations else math.nan
-    values = (seen.ended, f"{_minutes(seen):.3f}", best, fresh, len(seen.evaluations), round(seen.steps))
+    values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False)), seen.evaluations
 
 
@@ -201,7 +200,7 @@ def _fresh(cell: Trial, folder: Path) -> float:
     if cell.column == "ddpg":
         fresh = folder / FRESH
         return float(json.loads(fresh.read_text())["fresh_return"]) if fresh.exists() else math.nan
-    if not CheckpointStore(folder, keep=1).generations():  # killed: its last iteration went on after the budget and the patience
+    if not CheckpointStore(folder, keep=1).generations():  # it was killed: an iteration was longer than the patience
         return math.nan
     config = read_config(folder, trust=None)  # the folder was made by our own command
     model = load_model(folder, config, read_checkpoint(folder, config, None))

@@ -28,8 +28,6 @@ def test_the_search_is_as_before_when_the_block_has_failed(before):
 def test_only_a_process_of_the_commands_own_keeps_what_loads(keeps):
     program = f"""
 import gc
-import subprocess
-import sys
 from neuro_cli.core.machine.garbage import keep_modules, no_search
 if {keeps}:
     keep_modules()

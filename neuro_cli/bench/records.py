@@ -50,19 +50,18 @@ def bench_records(config: dict[str, Any], run: Path) -> None:
     """Run the trials missing from ``records.results``, add a row for each at once, and print the table over all."""
     node = config["records"]
     results, planned = Path(node["results"]), plan(node)
-    threads = integer("threads", config["threads"] or 1, 1)
     done = finished_rows("records.results", results, FIELDS, IDENTITY)
     for place, trial in enumerate(planned, 1):
         if _key(trial.identity) in done:
             continue
         print(f"neuro: trial {place} of {len(planned)}: {trial.record}, {trial.setting}, seed {trial.seed}", flush=True)
-        row = _play(trial, run / f"{trial.record}_{trial.setting}_{trial.seed}") | {"machine": machine(threads)}
+        row = _play(trial, run / f"{trial.record}_{trial.setting}_{trial.seed}") | {"machine": machine(None)}
         append_row(results, row, FIELDS)
         done[_key(row)] = row
     lines = list(table(planned, [done[_key(trial.identity)] for trial in planned]))
-    write(run / TABLE, lines, threads)
+    write(run / TABLE, lines, None)
     title = "seconds to a goal, start included: median over seeds (least to most); p: against the setting before, one-sided"
-    show(title, HEAD, [_words(line) for line in lines], threads, results)
+    show(title, HEAD, [_words(line) for line in lines], None, results)
 
 
 def plan(node: dict[str, Any]) -> list[Trial]:

@@ -42,11 +42,11 @@ def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
     return [a / b for a, b in zip(seconds, reference, strict=True)]
 
 
-def machine(threads: int) -> str:
-    """Processor, threads in use, and versions of the libraries."""
-    return (
-        f"{processor()}, {len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}, {threads} threads, "
-        + ", ".join(f"{name} {version}" for name, version in versions(None).items() if version)
+def machine(threads: int | None) -> str:
+    """Processor, threads in use, and versions of the libraries. ``threads``: None, the commands that were run have their own."""
+    used = "" if threads is None else f"{threads} threads, "
+    return f"{processor()}, {len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}, {used}" + ", ".join(
+        f"{name} {version}" for name, version in versions(None).items() if version
     )
 
 
@@ -64,7 +64,7 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(width=150)
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int, path: Path) -> None:
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int | None, path: Path) -> None:
     """Print the table, the machine, and the path of the figures."""
     table = Table(*columns, title=title)
     for row in rows:
@@ -75,7 +75,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], thre
     print(f"neuro: results in {path}")
 
 
-def write(path: Path, rows: Sequence[Mapping[str, Any]], threads: int) -> None:
+def write(path: Path, rows: Sequence[Mapping[str, Any]], threads: int | None) -> None:
     """Write ``rows`` as CSV, the machine and the versions in every row."""
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, [*rows[0], "machine"])

@@ -26,8 +26,8 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
 
     ``top`` >= 1: b, None for all directions; a direction is as good as the better of its two sides. ``sigma`` > 0: standard
     deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer, with lr.
-    ``lr_schedule``: factor on lr by generation. ``layers``: factors on sigma and lr by pattern of parameter names. Raises
-    ConfigError.
+    ``lr_schedule``: factor on lr by generation. ``layers``: factors on sigma and lr by pattern of parameter names. ``average``
+    in [0, 1): share of the past in the average of centres that is evaluated and saved. Raises ConfigError.
     """
 
     needs_pairs = True
@@ -40,7 +40,9 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         lr_schedule: Schedule = CONSTANT,
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
+        average: float = 0.0,
     ) -> None:
+        self._average = average
         self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.top = None if top is None else integer("algo.top", top, 1)
@@ -51,7 +53,7 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         if self.top is not None and self.top > population // 2:
             raise ConfigError("algo.top", self.top, f"population={population} has {population // 2} directions")
         self._layers.start(layout)
-        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, self._layers.rates)
+        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, self._layers.rates, self._average)
 
     def sigma_at(self, generation: int) -> float:
         return self.sigma * self._layers.mean_sigma

@@ -110,7 +110,12 @@ class CentreAlgorithm(Algorithm):
     @property
     @abstractmethod
     def centre(self) -> Tensor:
-        """Present solution (M,) float32, which is evaluated, saved and returned."""
+        """Centre (M,) float32 of the next generation's candidates."""
+
+    @property
+    def solution(self) -> Tensor:
+        """Parameters (M,) float32 that are evaluated, saved and returned: the centre, or an average of centres."""
+        return self.centre
 
     def sigma_at(self, generation: int) -> float | None:
         """Standard deviation of the perturbations of a generation, before it; the mean where each parameter has its own."""

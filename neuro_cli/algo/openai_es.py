@@ -34,7 +34,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
     pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``:
     factors on sigma and learning rate by pattern of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules
-    by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. Raises ConfigError.
+    by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. ``average`` in [0, 1): share of the past in the
+    average of centres that is evaluated and saved. Raises ConfigError.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
         adapt: Mapping[str, Any] = STILL,
+        average: float = 0.0,
     ) -> None:
+        self._average = average
         self.non_finite = non_finite_of(non_finite)
         self._chosen = None if sigma is None else number("algo.sigma", sigma, above=0.0)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
@@ -63,7 +66,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         self._adapt.start(centre, population)
         self.sigma = by_size(SIGMA, layout.size) if self._chosen is None else self._chosen
         factory = with_rate(self._factory, by_size(RATE, layout.size))
-        self._optimizer = CentreOptimizer(factory, self._lr_schedule, centre, layout, self._layers.rates)
+        self._optimizer = CentreOptimizer(factory, self._lr_schedule, centre, layout, self._layers.rates, self._average)
 
     def sigma_at(self, generation: int) -> float:
         return self._sigma(generation) * self._adapt.sigma * self._layers.mean_sigma

@@ -118,7 +118,12 @@ class ScheduledOptimizer:
 
 
 class CentreOptimizer:
-    """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative."""
+    """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative.
+
+    ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: there is none. After step t = 0, 1, ...
+    the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
+    "Acceleration of stochastic approximation by averaging", 1992. Raises ConfigError.
+    """
 
     def __init__(
         self,
@@ -127,8 +132,11 @@ class CentreOptimizer:
         centre: Tensor,
         layout: ParameterLayout,
         factors: Sequence[float] | None = None,
+        average: float = 0.0,
     ) -> None:
         self.centre = centre.clone()
+        self._share = number("algo.average", average, low=0.0, below=1.0)
+        self.average = centre.clone() if self._share else None
         self._layout = layout
         self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
         self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors)
@@ -148,14 +156,20 @@ class CentreOptimizer:
         for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
             parameter.grad = view
         self._optimizer.step(generation, more)
+        if self.average is not None:  # each operation is rounded once, so that any processor and thread count has the same bits
+            self.average.sub_(self.centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(self.centre)
 
     def state(self) -> State:
         state = self._optimizer.state()
         state.tensors["centre"] = self.centre.clone()
+        if self.average is not None:
+            state.tensors["average"] = self.average.clone()
         return state
 
     def restore(self, state: State) -> None:
         self.centre.copy_(state.tensors["centre"])
+        if self.average is not None:
+            self.average.copy_(state.tensors["average"])
         self._optimizer.restore(state)
 
 
@@ -167,6 +181,11 @@ class OptimizedCentre(CentreAlgorithm):
     @property
     def centre(self) -> Tensor:
         return self._optimizer.centre
+
+    @property
+    def solution(self) -> Tensor:
+        average = self._optimizer.average
+        return self.centre if average is None else average
 
     def rate_at(self, generation: int) -> float:
         return self._optimizer.rate_at(generation)

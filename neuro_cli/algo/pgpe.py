@@ -30,8 +30,8 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
     utility, and by at most the share ``sigma_max_change`` in (0, 1] of itself. ``sigma_learning_rate`` 0: sigma stays, and one
     row of sums is needed instead of two. ``sigma`` > 0: initial step size of every parameter. ``shaping``: centred_rank |
     nes_utilities | z_score | centred | raw | pair_z_score | pair_rank. ``lr_schedule``: factor on the learning rate by
-    generation. ``layers``: factors on the initial sigma and on the learning rate by pattern of parameter names. Raises
-    ConfigError.
+    generation. ``layers``: factors on the initial sigma and on the learning rate by pattern of parameter names. ``average``
+    in [0, 1): share of the past in the average of centres that is evaluated and saved. Raises ConfigError.
     """
 
     needs_pairs = True
@@ -46,7 +46,9 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         lr_schedule: Schedule = CONSTANT,
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
+        average: float = 0.0,
     ) -> None:
+        self._average = average
         self.non_finite = non_finite_of(non_finite)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.sigma_learning_rate = number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
@@ -57,7 +59,7 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._layers.start(layout)
-        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, self._layers.rates)
+        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, self._layers.rates, self._average)
         spread = self._layers.spread(centre.device)
         every = len(centre) if self.sigma_learning_rate or spread is not None else 1
         self._scale = torch.full((every,), self.sigma, dtype=torch.float32, device=centre.device)

@@ -9,11 +9,13 @@ from neuro_cli.core.schedule import Schedule
 
 
 class SGD(OptimizedCentre, GradientAlgorithm):
-    def __init__(self, optimizer: OptimizerFactory, lr_schedule: Schedule) -> None:
-        self._factory, self._schedule = optimizer, lr_schedule
+    """``average`` in [0, 1): share of the past in the average of the weights that is evaluated and saved."""
+
+    def __init__(self, optimizer: OptimizerFactory, lr_schedule: Schedule, average: float = 0.0) -> None:
+        self._factory, self._schedule, self._average = optimizer, lr_schedule, average
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
-        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout)
+        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, average=self._average)
 
     def tell_gradient(self, generation: int, gradient: Tensor) -> None:
         self._optimizer.ascend(generation, -gradient)

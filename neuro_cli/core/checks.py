@@ -26,13 +26,28 @@ def thread_count(key: str, value: Any) -> int:
     return integer(key, value, 1)
 
 
-def number(key: str, value: Any, *, above: float | None = None, low: float | None = None, high: float | None = None) -> float:
-    """``value`` as a finite float, > above, >= low, <= high. Raises ConfigError."""
-    bounds = [f"{sign} {bound:g}" for sign, bound in ((">", above), (">=", low), ("<=", high)) if bound is not None]
+def number(
+    key: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    below: float | None = None,
+) -> float:
+    """``value`` as a finite float, > above, >= low, <= high, < below. Raises ConfigError."""
+    limits = ((">", above), (">=", low), ("<=", high), ("<", below))
+    bounds = [f"{sign} {bound:g}" for sign, bound in limits if bound is not None]
     allowed = "must be a number" + (" " + " and ".join(bounds) if bounds else "")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(key, value, allowed)
-    if (above is not None and value <= above) or (low is not None and value < low) or (high is not None and value > high):
+    outside = (
+        (above is not None and value <= above)
+        or (low is not None and value < low)
+        or (high is not None and value > high)
+        or (below is not None and value >= below)
+    )
+    if outside:
         raise ConfigError(key, value, allowed)
     return float(value)
 

@@ -216,7 +216,7 @@ class Evolution:
 
     def _load_centre(self) -> None:
         assert self._population is not None
-        self._population.layout.load(self._module, self._population.algo.centre)
+        self._population.layout.load(self._module, self._population.algo.solution)
 
     def _begin_for_fitness(self) -> None:
         """Bind the parts in the memory format that the module takes, by its fitness."""

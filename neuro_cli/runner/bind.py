@@ -38,7 +38,7 @@ class Population:
     size: int
 
     def state(self, everywhere: bool = False) -> State:
-        """State that the next generation depends on, on the CPU, with the centre as ``parameters``. Every rank calls this.
+        """State that the next generation depends on, on the CPU, with the solution as ``parameters``. Every rank calls this.
 
         Rank 0's is whole: it gathers what the ranks' methods keep for themselves. Others get an empty one, or, with
         ``everywhere``, all but that.
@@ -50,7 +50,7 @@ class Population:
         tensors = {f"algo.{name}": tensor.cpu() for name, tensor in algo.tensors.items()}
         tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
         tensors |= {f"task.{name}": tensor.cpu() for name, tensor in self.task.state().items()}
-        tensors["parameters"] = self.algo.centre.cpu()
+        tensors["parameters"] = self.algo.solution.cpu()
         channels_last = self.task.memory_format is torch.channels_last  # how the flat parameters lie
         return State(tensors, {"algo": algo.scalars, "distribution": method.scalars, "channels_last": channels_last})
 
@@ -61,8 +61,8 @@ class Population:
         # checkpoints of earlier versions have no such entry
         self.distribution.restore(State(state.part("distribution"), state.scalars.get("distribution", {})))
         self.task.restore(state.part("task"))
-        if not torch.equal(self.algo.centre.cpu(), state.tensors["parameters"]):
-            raise AssertionError("the restored centre differs from the checkpoint's")
+        if not torch.equal(self.algo.solution.cpu(), state.tensors["parameters"]):
+            raise AssertionError("the restored solution differs from the checkpoint's")
 
 
 @dataclass(frozen=True)

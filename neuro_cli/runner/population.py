@@ -68,13 +68,13 @@ class PopulationTraining(Trainable):
 
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
-        return evaluate_centre(parts, centre_module(parts, parts.algo.centre, max(generation - 1, 0)))
+        return evaluate_centre(parts, centre_module(parts, parts.algo.solution, max(generation - 1, 0)))
 
     def inputs(self) -> Inputs:
         return self.parts.task.inputs()
 
     def trained(self, generation: int) -> nn.Module:
-        return self.parts.task.deployed(centre_module(self.parts, self.parts.algo.centre, max(generation - 1, 0)))
+        return self.parts.task.deployed(centre_module(self.parts, self.parts.algo.solution, max(generation - 1, 0)))
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
         """Write a checkpoint on rank 0, after all ranks have compared their centres.
@@ -91,7 +91,7 @@ class PopulationTraining(Trainable):
             return
         tensors = state.tensors
         if any(True for _ in parts.model.buffers()):  # else no statistics, and no copy of the model
-            module = centre_module(parts, parts.algo.centre, max(generation - 1, 0))
+            module = centre_module(parts, parts.algo.solution, max(generation - 1, 0))
             tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
         record.save(generation, tensors, {**scalars, **state.scalars})
 
@@ -99,4 +99,4 @@ class PopulationTraining(Trainable):
         self.parts.restore(State(checkpoint.tensors, checkpoint.scalars))
 
     def parameters_sha256(self) -> str:
-        return parameters_sha256(self.parts.algo.centre)
+        return parameters_sha256(self.parts.algo.solution)

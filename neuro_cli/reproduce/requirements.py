@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,11 @@ def _packages(extras: Mapping[str, str], root: Path) -> str:
     return f"{lacking[0]} is not installed: {install(extras[lacking[0]])}" if lacking else ""
 
 
-def _data(folder: str, root: Path) -> str:
-    return "" if (root / folder).is_dir() else f"there is no {folder} in root={root}"
+def _data(folders: str | Sequence[str], root: Path) -> str:
+    """One of ``folders`` is enough; a task may also look where the system keeps data, an absolute path."""
+    listed = [folders] if isinstance(folders, str) else folders
+    found = any((root / folder).is_dir() for folder in listed)
+    return "" if found else f"there is no {' nor '.join(listed)} in root={root}"
 
 
 def _emulation(wanted: bool, root: Path) -> str:

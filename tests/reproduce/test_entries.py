@@ -69,7 +69,7 @@ def test_all_entries_are_there():
         *(f"nes_table_{number}" for number in (1, 2, 3, 4)),
         *("nes_memory", "nes_appendix_a", "darwinn_figure_2_weak", "darwinn_figure_2_strong", "darwinn_semi_updates"),
         *("darwinn_networks", "ensemble_figure", "distributed_evolution_table", "search_figure"),
-        *("records_mnist", "records_no_gradient"),
+        *("records_long", "records_mnist", "records_no_gradient"),
     }
 
 

@@ -9,7 +9,10 @@ from neuro_cli.core.schedule import Schedule
 
 
 class SGD(OptimizedCentre, GradientAlgorithm):
-    """``average`` in [0, 1): share of the past in the average of the weights that is evaluated and saved."""
+    """Steps against the gradient.
+
+    ``average`` in [0, 1): share of the past in the average of centres that is evaluated and saved.
+    """
 
     def __init__(self, optimizer: OptimizerFactory, lr_schedule: Schedule, average: float = 0.0) -> None:
         self._factory, self._schedule, self._average = optimizer, lr_schedule, average

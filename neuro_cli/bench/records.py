@@ -110,20 +110,23 @@ def _key(row: dict[str, str]) -> tuple[str, ...]:
 
 
 def table(planned: Sequence[Trial], rows: Sequence[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """Line of every setting. ``seconds`` is infinite where the median seed did not reach the goal; ``p_value``: see there."""
+    """Line of every setting. ``seconds`` is infinite where the median seed did not reach the goal, and where none did the limit
+    that each had; ``p_value``: see there.
+    """
     trials = {(trial.record, trial.setting): trial for trial in planned}
     before: dict[str, list[dict[str, str]]] = {}
     for (record, setting), trial in trials.items():
         own = [row for row in rows if (row["record"], row["setting"]) == (record, setting)]
         seconds, best = _seconds(own), [float(row["best"]) for row in own]
+        reached = sum(map(math.isfinite, seconds))
         yield {
             "record": record,
             "setting": setting,
             "goal": trial.goal,
             "limit_minutes": trial.minutes,
             "seeds": len(own),
-            "reached": sum(map(math.isfinite, seconds)),
-            "seconds": statistics.median_high(seconds),
+            "reached": reached,
+            "seconds": statistics.median_high(seconds) if reached else 60 * trial.minutes,
             "least_seconds": min(seconds),
             "most_seconds": max(seconds),
             "best_mean": statistics.fmean(best),
@@ -159,7 +162,7 @@ def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], be
 
 def _words(line: dict[str, Any]) -> tuple[str, ...]:
     """Cells of a line for the terminal."""
-    if math.isfinite(line["seconds"]):
+    if line["reached"] and math.isfinite(line["seconds"]):
         most = f"{line['most_seconds']:.0f}" if math.isfinite(line["most_seconds"]) else "not reached"
         seconds = f"{line['seconds']:.0f} ({line['least_seconds']:.0f} to {most})"
     else:

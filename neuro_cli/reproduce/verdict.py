@@ -65,9 +65,7 @@ def judge(
     An infinite value or reference is a goal that was never reached, so no order of the two is known; ``tried`` (in ``unit``) was
     spent on it, and a bound that lies within that is broken.
     """
-    spent = ""
-    if math.isinf(value) and tried is not None:
-        spent = f"not reached in {tried:.4g} {unit}".strip() if math.isfinite(tried) else "not reached"
+    spent = f"not reached in {tried:.4g} {unit}".strip() if math.isinf(value) and tried is not None else ""
     if not expectations:
         return Verdict(REFERENCE, spent)
     broken, skipped, held = [], [], []

@@ -72,6 +72,11 @@ def test_a_seed_that_did_not_reach_the_goal_is_slower_than_any_that_did():
     assert second["best_mean"] == pytest.approx(0.91)
 
 
+def test_where_no_seed_reached_the_goal_the_line_says_how_long_each_tried():
+    [line] = table(*rows_of("new", [math.inf] * 3))
+    assert (line["reached"], line["seconds"], line["least_seconds"]) == (0, 180.0, math.inf)
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [

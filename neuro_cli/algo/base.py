@@ -69,11 +69,12 @@ class Proposal:
 class Combination:
     """Weights (K, P) float64; row k asks for the sum over i of weights[k, i] * moment_k(eps_i).
 
-    ``moments`` (K,): 1 for eps, 2 for eps**2 - 1.
+    ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. ``unit``: weight of a fitness of 1 where weights are proportional to fitnesses.
     """
 
     weights: np.ndarray
     moments: tuple[int, ...]
+    unit: float | None = None
 
 
 @dataclass
@@ -137,12 +138,13 @@ class CentreAlgorithm(Algorithm):
 class PopulationAlgorithm(CentreAlgorithm):
     """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
 
-    ``sums_add_up``: a rounding error in one generation's sums may be added to those of the next. ``non_finite``: raise | worst,
-    what becomes of a member with a fitness that is not finite. ``mirrored``: members 2j and 2j + 1 are the sides of one
-    direction, as whoever binds the algorithm says.
+    ``proportional``: weights are fitnesses times the :class:`Combination`'s unit. ``sums_add_up``: a rounding error in one
+    generation's sums may be added to those of the next. ``non_finite``: raise | worst, what becomes of a member with a fitness
+    that is not finite. ``mirrored``: members 2j and 2j + 1 are the sides of one direction, as whoever binds the algorithm says.
     """
 
     needs_pairs = False
+    proportional = False
     sums_add_up = True
     non_finite = RAISE
     mirrored = False

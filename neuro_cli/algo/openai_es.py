@@ -20,7 +20,7 @@ from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, Optimizer
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
-from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
+from neuro_cli.core.shaping import PAIR_SHAPINGS, raw, shaping_of
 
 SIGMA, RATE = 0.05, 0.02  # of networks of up to 11,274 parameters
 ADAM: OptimizerFactory = partial(torch.optim.Adam, lr=None)  # type: ignore[arg-type]  # its rate is by size
@@ -56,7 +56,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         self._chosen = None if sigma is None else number("algo.sigma", sigma, above=0.0)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
         self._shape = shaping_of(shaping)
-        self.needs_pairs = shaping in PAIR_SHAPINGS
+        self.needs_pairs, self.proportional = shaping in PAIR_SHAPINGS, self._shape is raw
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
         self._layers, self._adapt = Layers(layers), Adaptation(adapt)
@@ -90,7 +90,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         utilities = self._shape(fitness)
         self._adapt.meet(fitness, utilities, self.mirrored)
         # in units of the planned sigma: where that adapts, steps of any optimizer go with it by the rate
-        return Combination(utilities[None] / (len(fitness) * self._sigma(generation)), (1,))
+        divisor = len(fitness) * self._sigma(generation)
+        return Combination(utilities[None] / divisor, (1,), 1 / divisor if self.proportional else None)
 
     def can_shape_parts(self) -> bool:
         return not self._adapt.is_used

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import ACTIVATION_STREAM, Noise
@@ -47,6 +47,9 @@ class PerturbedLayer(Protocol):
     def gathered(self, noise: Tensor, weights: Tensor) -> Tensor:
         """Sum over the examples or of each: what one draw's ``noise`` (B, n) with ``weights`` (B, T) adds to the estimate."""
 
+    def controlled(self, total: Tensor | None, unit: float) -> Tensor | None:
+        """The sum ``total`` of all draws, None for no draw, with the control variate, of ``unit`` times sigma."""
+
     def add_gradient(self, total: Tensor, out: Tensor) -> None:
         """Add to ``out`` (M,) what the sum ``total`` over :meth:`gathered` of all draws says of the parameters."""
 
@@ -64,7 +67,8 @@ class Activation(BaseSampler):
     ``space`` of a layer's noise: outputs | weights | auto, the one with fewer numbers. ``scale`` of it, times ``algo.sigma``:
     relative to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
     ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``wire``: float32 | int8,
-    of the fitnesses of ranks. Raises ConfigError.
+    of the fitnesses of ranks. ``control_variates``: fitnesses count by their difference to predictions that learn in the run.
+    Raises ConfigError.
     """
 
     perturbs = "activations"
@@ -77,6 +81,7 @@ class Activation(BaseSampler):
         schedule: str = "one",
         antithetic: bool = True,
         wire: str = "float32",
+        control_variates: bool = False,
     ) -> None:
         super().__init__(antithetic)
         self.draws = integer("sampler.draws", draws, 1)
@@ -84,6 +89,7 @@ class Activation(BaseSampler):
         self.scale = one_of("sampler.scale", scale, SCALES)
         self.schedule = one_of("sampler.schedule", schedule, SCHEDULES)
         self.wire = one_of("sampler.wire", wire, WIRES)
+        self.control_variates = boolean("sampler.control_variates", control_variates)
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         """Take the noise of the run; the population follows from the network, see :meth:`attend`."""
@@ -137,7 +143,9 @@ class Activation(BaseSampler):
         shape = (len(weights), self.draws, self.groups, self.form.examples, self.form.rewards)
         shared = torch.from_numpy(whole.astype(np.float32)).view(shape).to(device)
         wanted = [layer for layer in range(len(layers)) if _meets(layers[layer], start, stop)]
-        made: dict[int, list[Tensor]] = {}
+        made: dict[int, Sequence[Tensor | None]] = {}
+        # a fitness of one prediction e counts this often in a sum over draws, groups and sides
+        unit = (self.unit or 0.0) * self.draws * self.groups * self.passes
 
         def run(layer: int) -> None:
             made[layer] = self._layer_sums(layers[layer], layer, shared[:, :, layer % self.groups], generation)
@@ -145,8 +153,11 @@ class Activation(BaseSampler):
         self.noise.threads.map(run, wanted)
         columns = torch.zeros(len(weights), self.layout.size, device=device)
         for layer in wanted:  # in their order: a weight may be that of several
-            for row, total in zip(columns, made[layer], strict=False):  # none where all fitnesses are equal
-                layers[layer].add_gradient(total, row)
+            totals = made[layer] or [None] * len(weights)  # none where all fitnesses are equal
+            for row, total in zip(columns, totals, strict=True):
+                whole_total = layers[layer].controlled(total, unit) if self.control_variates else total
+                if whole_total is not None:
+                    layers[layer].add_gradient(whole_total, row)
         return columns[:, start:stop]
 
     def _layer_sums(self, layer: PerturbedLayer, number: int, weights: Tensor, generation: int) -> list[Tensor]:

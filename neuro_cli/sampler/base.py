@@ -98,6 +98,8 @@ class BaseSampler(ABC):
 
     perturbs = "parameters"
     wire = "float32"  # what fitnesses cross it as; int8: rounded without bias
+    control_variates = False  # fitnesses are differences to predictions, which learn from sums over all members and columns
+    unit: float | None = None  # weight of a fitness of 1 in the sums that are made, where weights are proportional to fitnesses
 
     def __init__(self, antithetic: bool = False) -> None:
         self.antithetic = boolean("sampler.antithetic", antithetic)

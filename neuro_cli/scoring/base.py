@@ -104,6 +104,14 @@ class Scorer(ABC):
         """
         return None
 
+    def state(self) -> dict[str, Tensor]:
+        """Tensors that the scores of the next generation depend on, the same on every rank."""
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Restore a :meth:`state`."""
+        assert not tensors
+
     def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
         """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss.
 

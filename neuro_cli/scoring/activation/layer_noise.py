@@ -28,6 +28,12 @@ class Axes:
         moved = y.movedim(self.examples, 0)
         return moved.unflatten(0, (-1, self.fold))
 
+    def forth(self, y: Tensor) -> Tensor:
+        """``y`` as (B, n), in the order of the noise."""
+        moved = y.movedim(self.examples, 0)
+        moved = moved.movedim(1, -1) if channels_last(y) else moved
+        return moved.reshape(len(moved) // self.fold, -1)
+
     def back(self, noise: Tensor, like: Tensor) -> Tensor:
         """Noise (R, B, n) as (R, *shape of ``like``), with numbers that are neighbours in memory as neighbours."""
         shape = list(like.movedim(self.examples, 0).shape)
@@ -48,6 +54,8 @@ class NoisyLayer:
     ``raw``: its outputs, with autograd's graph from them to the parameters and no further; ``places`` and ``parameters``: of all
     in that graph. ``own``: how noise of an example's own weights enters, None where only outputs are perturbed.
     ``rectified``: only a rectifier gets the outputs. ``scale``: of the noise in units of sigma. ``width``: n.
+    ``predicted`` (B, T, n / T): control variate, derivative of rewards by outputs, None for none; ``missed``: what the noise says
+    beyond it, in its units; ``sigma``: that of the noise.
     """
 
     def __init__(
@@ -59,7 +67,9 @@ class NoisyLayer:
         self.places, self._parameters, self.own = tuple(places), list(parameters), own
         self.examples = self.outputs.shape[axes.examples] // axes.fold
         self.width = own.width if own is not None else self.outputs.numel() // self.examples
-        self.scale = 1.0
+        self.scale = self.sigma = 1.0
+        self.predicted: Tensor | None = None
+        self.missed: Tensor | None = None
         # noise where a rectifier passes nothing on would only be noise in the estimate
         self._alive = (self.outputs > 0).to(self.outputs.dtype) if rectified and own is None else None
 
@@ -76,6 +86,32 @@ class NoisyLayer:
     def _on_outputs(self, noise: Tensor) -> Tensor:
         made = self.axes.back(noise, self.outputs)
         return made if self._alive is None else made * self._alive
+
+    @property
+    def size(self) -> int | None:
+        """Numbers of noise for one reward, None where it is not on outputs or an output belongs to several rewards."""
+        alone = self.rewards == 1 or self.axes.tokens
+        return self.width // self.rewards if self.own is None and alone else None
+
+    def predict(self, derivative: Tensor) -> None:
+        """Set the control variate (B, T, n / T); there is none where a rectifier passes nothing on."""
+        alive = None if self._alive is None else self.axes.forth(self._alive).to(derivative.dtype).view_as(derivative)
+        self.predicted = derivative if alive is None else derivative * alive
+
+    def expected(self, noise: Tensor, sigma: float) -> Tensor | float:
+        """Rewards (R, B, T) that the control variate expects of ``noise`` (R, B, n); 0 where there is none."""
+        if self.predicted is None:
+            return 0.0
+        return (noise.view(len(noise), *self.predicted.shape) * self.predicted).sum(-1).double() * (sigma * self.scale)
+
+    def controlled(self, total: Tensor | None, unit: float) -> Tensor | None:
+        """The sum over draws with the control variate, which weighs ``unit`` times sigma; None: of no draw."""
+        if self.predicted is None:
+            return total
+        weight = unit * self.sigma
+        self.missed = None if total is None else (total / weight).view_as(self.predicted)
+        expected = self.predicted.reshape(len(self.predicted), -1) * weight
+        return expected if total is None else total + expected
 
     def gathered(self, noise: Tensor, weights: Tensor) -> Tensor:
         """``noise`` (B, n) with ``weights`` (B, T): of each example, or of the weights' own noise the sum (n,)."""

@@ -19,6 +19,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.sampler.activation import Activation, Form, PerturbedLayer
 from neuro_cli.scoring.activation.clean_pass import CleanCalls
+from neuro_cli.scoring.activation.control import Controls
 from neuro_cli.scoring.activation.layer_noise import NoisyLayer
 from neuro_cli.scoring.activation.network_trial import Found, clean_pass, noisy_layers, tried
 from neuro_cli.scoring.activation.noisy_pass import scores_with
@@ -27,6 +28,8 @@ from neuro_cli.scoring.batched import chunk_rows
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
+
+STEP = 1e-2  # of the differences that measure derivatives by the last outputs, times the scale of their noise
 
 
 class _Pass:
@@ -55,6 +58,8 @@ class ActivationScorer(Scorer):
         sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
         rows = sampler.passes * settings.batch_size
         most = chunk_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
+        self._controls: Controls | None = None
+        self._restored: dict[str, Tensor] = {}
         self._block = min(sampler.draws, max(1, most))
         self._start = centre
         self._pass: _Pass | None = None
@@ -73,6 +78,13 @@ class ActivationScorer(Scorer):
     def population(self) -> int:
         return self._sampler.population
 
+    def state(self) -> dict[str, Tensor]:
+        self._settle()
+        return {} if self._controls is None else self._controls.state()
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        self._restored, self._controls, self._pass = tensors, None, None
+
     def layers_of(self, generation: int) -> Sequence[PerturbedLayer]:
         """The layers of a generation's clean pass, with the centre of its scores or, before there are any, the initial one."""
         if self._pass is None or self._pass.generation != generation:
@@ -88,6 +100,7 @@ class ActivationScorer(Scorer):
 
     def _clean(self, generation: int, centre: Tensor) -> _Pass:
         settings, found = self.settings, self._found
+        self._settle()
         self._pass = None  # its graph is as large as the new one's
         self._start = centre
         self._centre.flat.copy_(centre)
@@ -97,8 +110,38 @@ class ActivationScorer(Scorer):
         layers = noisy_layers(calls, found)
         if self._sampler.scale == "relative":
             settings.threads.map(NoisyLayer.set_relative, layers)
-        self._pass = _Pass(generation, batch, calls, layers, scores)
-        return self._pass
+        clean = _Pass(generation, batch, calls, layers, scores)
+        if self._sampler.control_variates:
+            self._predict(clean)
+        self._pass = clean
+        return clean
+
+    def _predict(self, clean: _Pass) -> None:
+        """Set the control variates of the layers; that of the last one takes a pass behind it for each output of a reward."""
+        if self._controls is None:
+            sizes = [layer.size for layer in clean.layers]
+            self._controls = Controls(sizes, self.settings.threads, self.settings.device)
+            log.info("scoring: control variates on %d of %d layers", 1 + len(self._controls.matrices), len(sizes))
+            self._controls.restore(self._restored)
+        number = self._controls.last
+        layer = clean.layers[number]
+        size, count = layer.width // layer.rewards, self._sampler.form.examples
+        parts: dict[int, Tensor] = {}
+        each = self._block * self._sampler.passes  # passes that fit side by side
+
+        def run(low: int) -> None:
+            outputs = torch.eye(size, device=self.settings.device)[low : low + each]
+            noise = outputs[:, None, None].expand(-1, count, layer.rewards, -1).reshape(len(outputs), count, -1)
+            gains = self._gains(clean, {number: layer.delta(noise, STEP)})[..., 0]
+            parts[low] = gains.movedim(0, -1) / (STEP * layer.scale)
+
+        self.settings.threads.map(run, range(0, size, each))
+        self._controls.predict(clean.layers, torch.cat([parts[low] for low in sorted(parts)], -1).float())
+
+    def _settle(self) -> None:
+        """Let the control variates learn from the last sums."""
+        if self._controls is not None and self._pass is not None:
+            self._controls.learn(self._pass.layers)
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         assert part is None  # data_parallel is refused
@@ -110,6 +153,8 @@ class ActivationScorer(Scorer):
         each = sides * sampler.rewards  # members of a draw of a group
         first, last = members.start // each, (members.stop - 1) // each
         sigmas = [self._sigma_of(layer, proposal) for layer in clean.layers]
+        for layer, sigma in zip(clean.layers, sigmas, strict=True):
+            layer.sigma = sigma
 
         def run(unit: tuple[int, int]) -> None:
             block, group = unit
@@ -139,27 +184,36 @@ class ActivationScorer(Scorer):
         """Differences (draws, R S, C) of the draws [low, high) of a group, sides of a draw side by side."""
         settings, sampler = self.settings, self._sampler
         begun = time.perf_counter()
-        deltas = {}
+        deltas, expected = {}, torch.zeros((), dtype=torch.float64)
         for number in sampler.layers_in(group):
             noise = sampler.numbers(clean.generation, number, low, high)
             delta = clean.layers[number].delta(noise, sigmas[number])
+            expected = expected + clean.layers[number].expected(noise, sigmas[number])
             deltas[number] = torch.stack([delta, -delta], 1).flatten(0, 1) if sampler.antithetic else delta
         drawn = time.perf_counter()
+        gains = self._gains(clean, deltas).view(high - low, sampler.passes, *clean.scores.shape)
+        if expected.dim():
+            gains[:, 0, ..., 0] -= expected
+            if sampler.antithetic:
+                gains[:, 1, ..., 0] += expected
+        gains = gains.flatten(2, 3).transpose(1, 2).flatten(1, 2)
+        settings.clock.add("sample", drawn - begun, settings.threads.count)
+        settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
+        result: np.ndarray = gains.cpu().numpy()
+        return result
+
+    def _gains(self, clean: _Pass, deltas: dict[int, Tensor]) -> Tensor:
+        """Differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
         module = self._modules.get()
         try:
             rewards = self._rewards(module, clean.batch)
             made = scores_with(clean.calls, deltas, rewards, self._found.mapped, self._found.whole)
         finally:
             self._modules.put(module)
-        sides = sampler.passes
         # a mapped pass has no score of its own where noise does not reach it
         times = clean.scores.shape[1]  # as by_reward does with those of the clean pass
-        gains = (made.double() * times).view(high - low, sides, *clean.scores.shape) - clean.scores
-        gains = gains.flatten(2, 3).transpose(1, 2).flatten(1, 2)
-        settings.clock.add("sample", drawn - begun, settings.threads.count)
-        settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
-        result: np.ndarray = gains.cpu().numpy()
-        return result
+        gains: Tensor = (made.double() * times).view(-1, *clean.scores.shape) - clean.scores
+        return gains
 
     def _rewards(self, module: nn.Module, batch: Batch) -> Callable[[], Tensor]:
         return lambda: self.task.rewards(module, batch)

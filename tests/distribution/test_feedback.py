@@ -25,7 +25,7 @@ WEIGHTS = np.random.default_rng(5).standard_normal((ROWS, POPULATION))
 class Given:
     """A sampler whose noise is a table."""
 
-    antithetic, perturbs = False, "parameters"
+    antithetic, perturbs, control_variates = False, "parameters", False
 
     def __init__(self, columns: int) -> None:
         self._noise = NOISE[:, :, :columns]

@@ -85,6 +85,8 @@ def trained(world: World, threads: int = 1, stop: int = 0) -> np.ndarray:
             state, parts = parts.state(), made()
             assert any(name.startswith("distribution.scores.control.") for name in state.tensors)
             parts.restore(state)
+            again = parts.state().tensors  # a run that ends before its next generation keeps what it had
+            assert all(torch.equal(again[name], tensor) for name, tensor in state.tensors.items())
         parts.distribution.step(generation)
     parts.threads.close()
     return parts.algo.centre.numpy()

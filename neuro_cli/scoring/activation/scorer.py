@@ -80,7 +80,7 @@ class ActivationScorer(Scorer):
 
     def state(self) -> dict[str, Tensor]:
         self._settle()
-        return {} if self._controls is None else self._controls.state()
+        return self._restored if self._controls is None else self._controls.state()  # no generation since a resume
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         self._restored, self._controls, self._pass = tensors, None, None
@@ -123,6 +123,7 @@ class ActivationScorer(Scorer):
             self._controls = Controls(sizes, self.settings.threads, self.settings.device)
             log.info("scoring: control variates on %d of %d layers", 1 + len(self._controls.matrices), len(sizes))
             self._controls.restore(self._restored)
+            self._restored = {}
         number = self._controls.last
         layer = clean.layers[number]
         size, count = layer.width // layer.rewards, self._sampler.form.examples

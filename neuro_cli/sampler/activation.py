@@ -27,6 +27,7 @@ from neuro_cli.sampler.base import BaseSampler
 
 SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
 WIRES = ("float32", "int8")
+CREDITS = ("own", "following", "all")
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class PerturbedLayer(Protocol):
     def gathered(self, noise: Tensor, weights: Tensor) -> Tensor:
         """Sum over the examples or of each: what one draw's ``noise`` (B, n) with ``weights`` (B, T) adds to the estimate."""
 
-    def controlled(self, total: Tensor | None, unit: float) -> Tensor | None:
-        """The sum ``total`` of all draws, None for no draw, with the control variate, of ``unit`` times sigma."""
+    def gradients(self, total: Tensor | None, unit: float) -> Sequence[Tensor | None]:
+        """What the sum ``total`` over :meth:`gathered` of all draws, None for no draw, says of the parameters at :attr:`places`.
 
-    def add_gradient(self, total: Tensor, out: Tensor) -> None:
-        """Add to ``out`` (M,) what the sum ``total`` over :meth:`gathered` of all draws says of the parameters."""
+        With the control variate, of ``unit`` times sigma; None for a parameter of which it says nothing.
+        """
 
 
 class CleanPasses(Protocol):
@@ -68,6 +69,7 @@ class Activation(BaseSampler):
     relative to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
     ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``wire``: float32 | int8,
     of the fitnesses of ranks. ``control_variates``: fitnesses count by their difference to predictions that learn in the run.
+    ``credit`` of a token's noise, where each has a reward: its own | those of the following tokens too | all of the example.
     Raises ConfigError.
     """
 
@@ -82,6 +84,7 @@ class Activation(BaseSampler):
         antithetic: bool = True,
         wire: str = "float32",
         control_variates: bool = False,
+        credit: str = "own",
     ) -> None:
         super().__init__(antithetic)
         self.draws = integer("sampler.draws", draws, 1)
@@ -90,6 +93,7 @@ class Activation(BaseSampler):
         self.schedule = one_of("sampler.schedule", schedule, SCHEDULES)
         self.wire = one_of("sampler.wire", wire, WIRES)
         self.control_variates = boolean("sampler.control_variates", control_variates)
+        self.credit = one_of("sampler.credit", credit, CREDITS)
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         """Take the noise of the run; the population follows from the network, see :meth:`attend`."""
@@ -142,22 +146,27 @@ class Activation(BaseSampler):
         whole[:, directions.start : directions.stop] = weights * self.groups
         shape = (len(weights), self.draws, self.groups, self.form.examples, self.form.rewards)
         shared = torch.from_numpy(whole.astype(np.float32)).view(shape).to(device)
+        if self.credit == "all":
+            shared = shared.sum(-1, keepdim=True).expand(shape)
+        elif self.credit == "following":
+            shared = shared.flip(-1).cumsum(-1).flip(-1)
         wanted = [layer for layer in range(len(layers)) if _meets(layers[layer], start, stop)]
-        made: dict[int, Sequence[Tensor | None]] = {}
+        made: dict[int, list[Sequence[Tensor | None]]] = {}
         # a fitness of one prediction e counts this often in a sum over draws, groups and sides
         unit = (self.unit or 0.0) * self.draws * self.groups * self.passes
 
         def run(layer: int) -> None:
-            made[layer] = self._layer_sums(layers[layer], layer, shared[:, :, layer % self.groups], generation)
+            totals = self._layer_sums(layers[layer], layer, shared[:, :, layer % self.groups], generation)
+            rows: Sequence[Tensor | None] = totals or [None] * len(weights)  # none where all fitnesses are equal
+            made[layer] = [layers[layer].gradients(total, unit) for total in rows]
 
         self.noise.threads.map(run, wanted)
         columns = torch.zeros(len(weights), self.layout.size, device=device)
         for layer in wanted:  # in their order: a weight may be that of several
-            totals = made[layer] or [None] * len(weights)  # none where all fitnesses are equal
-            for row, total in zip(columns, totals, strict=True):
-                whole_total = layers[layer].controlled(total, unit) if self.control_variates else total
-                if whole_total is not None:
-                    layers[layer].add_gradient(whole_total, row)
+            for row, parts in zip(columns, made[layer], strict=True):
+                for place, part in zip(layers[layer].places, parts, strict=True):
+                    if part is not None:
+                        place.view(row).add_(part)
         return columns[:, start:stop]
 
     def _layer_sums(self, layer: PerturbedLayer, number: int, weights: Tensor, generation: int) -> list[Tensor]:

@@ -119,8 +119,12 @@ class Text(Task):
     def _outcomes(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         """Of every token, 1 or 0 for right or wrong and the cross-entropy in nats, (B, T) each."""
         logits = self._logits(module, batch)
-        loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
+        loss = self._losses(logits, batch)
         return ((logits.argmax(-1) == batch.targets) & ~loss.isnan()).float(), loss
+
+    def _losses(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropies (B, T) in nats."""
+        return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -134,9 +138,9 @@ class Text(Task):
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         """Scores (B, T, C) of every token: a T-th of what it has by itself, so that their sum is the example's score."""
         with torch.no_grad():
-            right, loss = self._outcomes(module, batch)
-            columns = [right, loss] if self.fitness == "accuracy" else [-loss]
-            return torch.stack(columns, -1) / self.context
+            if self.fitness == "accuracy":
+                return torch.stack(self._outcomes(module, batch), -1) / self.context
+            return -self._losses(self._logits(module, batch), batch)[..., None] / self.context
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self._logits(module, batch).flatten(0, 1), batch.targets.flatten())

@@ -21,13 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring import recurrent
+from neuro_cli.scoring.activation.dependence import FIXED, FoundFixed, Use, fixed_call, note_step, note_use, passed_on
+from neuro_cli.scoring.activation.marks import DATA, LAYER, SOURCES, SUMMED, USE, marked, tensors, with_mark
 from neuro_cli.scoring.bodies import body
 from neuro_cli.scoring.operators import Unsupported
 
-LAYER = "_neuro_layer"  # attribute of the outputs of a step: its place among them
-DATA = "_neuro_data"  # attribute of tensors that depend on the examples
-# give nothing but zeros below zero, so that noise there changes no fitness
-RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
 ROUNDED = frozenset((torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil))
 # with what a layer's outputs are added to or multiplied with, number by number
 LINEAR = frozenset((
@@ -39,27 +37,6 @@ IN_STEPS = {
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
     for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
 }
-
-
-def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Tensors among arguments, those in lists included."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from tensors(value)
-
-
-def marked(values: Iterable[Any], mark: str = DATA) -> bool:
-    """Tell whether a tensor among ``values`` has a mark."""
-    return any(hasattr(tensor, mark) for tensor in tensors(values))
-
-
-def with_mark(made: Any, mark: str = DATA) -> Any:
-    """``made`` after its tensors have got a mark."""
-    for tensor in tensors([made]):
-        setattr(tensor, mark, True)
-    return made
 
 
 def parts_of(func: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -83,6 +60,7 @@ class _Straight(torch.autograd.Function):
 class Call:
     """One call of a pass. ``made``: what it gave; ``layer``: its number among the layers, None for no layer.
 
+    ``fixed``: its number behind the layers as a call without parameters that changes go through, None for another one.
     ``apart``: it was taken apart, and the calls that it consists of follow.
     """
 
@@ -90,6 +68,7 @@ class Call:
     made: Any = None
     version: int = 0
     layer: int | None = None
+    fixed: int | None = None
     apart: bool = False
 
 
@@ -100,6 +79,8 @@ class FoundLayer:
     ``raw``: outputs with their graph; ``data``: place of the one argument that comes of the examples, where the call does no more
     than add to it or multiply it; ``before``: number of the step that this argument is the outputs of, None for none.
     ``earlier``: steps that it is one layer with, in order. ``joined``: another step continues it, and is the layer in its place.
+    ``sources``: numbers of what it depends on without another one between; ``summed``: it gets the sum of their outputs.
+    ``users``: calls that get the outputs.
     """
 
     func: Callable[..., Any]
@@ -113,21 +94,19 @@ class FoundLayer:
     before: int | None = None
     joined: bool = False
     earlier: "tuple[FoundLayer, ...]" = ()
-    users: list[Callable[..., Any]] = field(default_factory=list)  # calls that get the outputs
-
-    @property
-    def rectified(self) -> bool:
-        """Tell whether rectifiers alone get the outputs."""
-        return bool(self.users) and all(user in RECTIFIERS for user in self.users)
+    users: list[Use] = field(default_factory=list)
+    sources: frozenset[int] = frozenset()
+    summed: bool = False
 
 
 @dataclass
 class CleanCalls:
-    """The calls of a pass in order, and the layers among them."""
+    """The calls of a pass in order, the layers among them, and by number the ``fixed`` ones of :mod:`dependence`."""
 
     calls: list[Call] = field(default_factory=list)
     steps: list[FoundLayer] = field(default_factory=list)
     layers: list[FoundLayer] = field(default_factory=list)
+    fixed: dict[int, FoundFixed] = field(default_factory=dict)
 
     def join(self) -> None:
         """Set the layers: a step that alone gets the outputs of another one is one layer with it."""
@@ -139,6 +118,28 @@ class CleanCalls:
         self.layers = [step for step in self.steps if step.places and not step.joined]
         for number, layer in enumerate(self.layers):
             self.calls[layer.call].layer = number
+        for number, found in enumerate(self.fixed.values()):
+            self.calls[found.call].fixed = len(self.layers) + number
+
+    def sources_of(self, number: int) -> list[int]:
+        """What a layer depends on without another one between: numbers of layers, and behind them of fixed calls."""
+        layer = self.layers[number]
+        return sorted(self.resolved({source for step in (layer, *layer.earlier) for source in step.sources}) - {number})
+
+    def resolved(self, sources: Iterable[int]) -> set[int]:
+        """Numbers of layers, and behind them of fixed calls, for ``sources`` among steps and fixed calls."""
+        own = {id(step): place for place, each in enumerate(self.layers) for step in (each, *each.earlier)}
+        behind = {number: len(self.layers) + place for place, number in enumerate(self.fixed)}
+        found, todo = set[int](), list(sources)
+        while todo:
+            source = todo.pop()
+            if source in behind:
+                found.add(behind[source])
+            elif id(self.steps[source]) in own:
+                found.add(own[id(self.steps[source])])
+            else:
+                todo += self.steps[source].sources  # no parameter is in it
+        return found
 
     @property
     def overwritten(self) -> str | None:
@@ -179,13 +180,26 @@ class CleanMode(TorchFunctionMode):
                 call.apart = True
                 with self:
                     return inner(*args, **kwargs)
-        for tensor in tensors(given):
-            number = getattr(tensor, LAYER, None)
-            if number is not None:
-                self.noted.steps[number].users.append(func)
+        use = note_use(self.noted.steps, func, args, kwargs)
+        known = len(self.noted.steps)
         made = self._made(func, args, kwargs, of_data, of_weights)
         call.made, call.version = made, made._version if isinstance(made, Tensor) else 0
-        return with_mark(made) if of_data else made
+        if not of_data:
+            return made
+        if len(self.noted.steps) > known:
+            note_step(self.noted.steps[known], given)
+            number: int | None = known
+        else:
+            found = fixed_call(self.noted.steps, len(self.noted.calls) - 1, func, args, kwargs)
+            number = None if found is None else FIXED + len(self.noted.fixed)
+            if found is not None and number is not None:
+                self.noted.fixed[number] = found
+        sources, summed = passed_on(func, args, kwargs, number)
+        for tensor in tensors([made]):
+            setattr(tensor, SOURCES, sources)
+            setattr(tensor, SUMMED, summed)
+            setattr(tensor, USE, use)
+        return with_mark(made)
 
     def _made(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], of_data: bool, of_weights: bool

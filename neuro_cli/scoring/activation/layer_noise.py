@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.layout import Place
+from neuro_cli.scoring.activation.gate import Gate
 from neuro_cli.scoring.activation.own_weights import OwnWeights, root_mean_square
+from neuro_cli.scoring.activation.response import ImageForm, Norm
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller steps of a loss
 
@@ -53,14 +55,16 @@ class NoisyLayer:
 
     ``raw``: its outputs, with autograd's graph from them to the parameters and no further; ``places`` and ``parameters``: of all
     in that graph. ``own``: how noise of an example's own weights enters, None where only outputs are perturbed.
-    ``rectified``: only a rectifier gets the outputs. ``scale``: of the noise in units of sigma. ``width``: n.
-    ``predicted`` (B, T, n / T): control variate, derivative of rewards by outputs, None for none; ``missed``: what the noise says
-    beyond it, in its units; ``sigma``: that of the noise.
+    ``gate``: what of the outputs reaches later calls, None for unknown. ``scale``: of the noise in units of sigma. ``width``: n.
+    ``sources``: numbers of what it depends on without another one between, ``summed``: as their sum; ``form``: of a convolution,
+    None for another layer; ``norm``: of a layer norm, None likewise. ``predicted``: control variate, derivative of rewards by
+    outputs in their form, None for none; ``sigma``: that of the noise.
     """
 
     def __init__(
         self, raw: Tensor, axes: Axes, places: Sequence[Place], parameters: Sequence[Tensor], own: OwnWeights | None,
-        rewards: int, rectified: bool = False,
+        rewards: int, gate: Gate | None = None, sources: Sequence[int] = (), summed: bool = False, form: ImageForm | None = None,
+        norm: Norm | None = None,
     ) -> None:  # fmt: skip
         self._raw, self.axes, self.rewards = raw, axes, rewards
         self.outputs = raw.detach()
@@ -68,10 +72,11 @@ class NoisyLayer:
         self.examples = self.outputs.shape[axes.examples] // axes.fold
         self.width = own.width if own is not None else self.outputs.numel() // self.examples
         self.scale = self.sigma = 1.0
+        self.sources, self.summed, self.form = tuple(sources), summed and len(sources) > 1, form
+        self.norm = norm
         self.predicted: Tensor | None = None
-        self.missed: Tensor | None = None
-        # noise where a rectifier passes nothing on would only be noise in the estimate
-        self._alive = (self.outputs > 0).to(self.outputs.dtype) if rectified and own is None else None
+        # noise where nothing is passed on would only be noise in the estimate
+        self._gate = gate
 
     def set_relative(self) -> None:
         """Set the scale with which noise adds the root mean square of the outputs to them."""
@@ -85,33 +90,60 @@ class NoisyLayer:
 
     def _on_outputs(self, noise: Tensor) -> Tensor:
         made = self.axes.back(noise, self.outputs)
-        return made if self._alive is None else made * self._alive
+        return made * self._gate.slope if self._gate is not None and self._gate.hard else made
 
     @property
     def size(self) -> int | None:
-        """Numbers of noise for one reward, None where it is not on outputs or an output belongs to several rewards."""
+        """Outputs for one reward, None where an output belongs to several rewards."""
         alone = self.rewards == 1 or self.axes.tokens
-        return self.width // self.rewards if self.own is None and alone else None
+        return self.outputs.numel() // (self.examples * self.rewards) if alone else None
 
-    def predict(self, derivative: Tensor) -> None:
-        """Set the control variate (B, T, n / T); there is none where a rectifier passes nothing on."""
-        alive = None if self._alive is None else self.axes.forth(self._alive).to(derivative.dtype).view_as(derivative)
-        self.predicted = derivative if alive is None else derivative * alive
+    def in_form(self, rows: Tensor) -> Tensor:
+        """Numbers (B T, :attr:`size`) in the order of the noise in the form of the outputs."""
+        return self.axes.back(rows.reshape(1, self.examples, -1), self.outputs)[0]
 
-    def expected(self, noise: Tensor, sigma: float) -> Tensor | float:
-        """Rewards (R, B, T) that the control variate expects of ``noise`` (R, B, n); 0 where there is none."""
+    def rows_of(self, change: Tensor) -> Tensor:
+        """A change of the outputs, or of what is passed on, as rows (B T, ..)."""
+        return change.movedim(self.axes.examples, 0).reshape(self.examples * self.rewards, -1)
+
+    def form_of(self, rows: Tensor) -> Tensor:
+        """Rows as of :meth:`rows_of`, of what is passed on, in its form."""
+        return self._shaped(rows, self.passed_shape)
+
+    def outputs_of(self, rows: Tensor) -> Tensor:
+        """Rows as of :meth:`rows_of`, of the outputs, in their form."""
+        return self._shaped(rows, self.outputs.shape)
+
+    def _shaped(self, rows: Tensor, shape: Sequence[int]) -> Tensor:
+        first = self.axes.examples
+        return rows.reshape(shape[first], *shape[:first], *shape[first + 1 :]).movedim(0, first)
+
+    @property
+    def passed_shape(self) -> tuple[int, ...]:
+        """Shape of what :meth:`passed_on` gives."""
+        return tuple(self.outputs.shape) if self._gate is None else self._gate.shape
+
+    @property
+    def image(self) -> bool:
+        """Tell whether the outputs are an image (B, channels, ..) of one reward for each example."""
+        return self.rewards == 1 and self.axes.examples == 0 and self.axes.fold == 1 and self.outputs.dim() == 4
+
+    def passed_on(self, change: Tensor) -> Tensor:
+        """The change that later calls get of one of the outputs, in their form; of another size behind a pool."""
+        return change if self._gate is None else self._gate.passed_on(change)
+
+    def predict(self, derivative: Tensor) -> Tensor:
+        """Set the control variate from the derivative by what :meth:`passed_on` gives; it is the derivative by the outputs."""
+        self.predicted = derivative if self._gate is None else self._gate.taken_back(derivative)
+        return self.predicted
+
+    def expected(self, delta: Tensor) -> Tensor | float:
+        """Rewards (R, B, T) that the control variate expects of ``delta`` (R, *shape of the outputs); 0 where there is none."""
         if self.predicted is None:
             return 0.0
-        return (noise.view(len(noise), *self.predicted.shape) * self.predicted).sum(-1).double() * (sigma * self.scale)
-
-    def controlled(self, total: Tensor | None, unit: float) -> Tensor | None:
-        """The sum over draws with the control variate, which weighs ``unit`` times sigma; None: of no draw."""
-        if self.predicted is None:
-            return total
-        weight = unit * self.sigma
-        self.missed = None if total is None else (total / weight).view_as(self.predicted)
-        expected = self.predicted.reshape(len(self.predicted), -1) * weight
-        return expected if total is None else total + expected
+        product = (delta * self.predicted).to(torch.float64)
+        rows = [self.axes.forth(each).view(self.examples, self.rewards, -1).sum(-1) for each in product]
+        return torch.stack(rows)
 
     def gathered(self, noise: Tensor, weights: Tensor) -> Tensor:
         """``noise`` (B, n) with ``weights`` (B, T): of each example, or of the weights' own noise the sum (n,)."""
@@ -121,17 +153,25 @@ class NoisyLayer:
             return noise * weights.sum(1, keepdim=True)
         return (noise.unflatten(1, (self.rewards, -1)) * weights[:, :, None]).flatten(1)
 
-    def add_gradient(self, total: Tensor, out: Tensor) -> None:
-        """Add to ``out`` (M,) what ``total``, summed over draws, says of the parameters: the product of one layer, x^T g."""
-        if self.own is not None:
-            made: Sequence[Tensor] = self.own.used
-            gradients = [part.to(tensor.dtype) for tensor, part in zip(made, self.own.split(total), strict=True)]
-        else:
-            made, gradients = [self._raw], [self._on_outputs(total[None])[0].to(self._raw.dtype)]
-        parts = torch.autograd.grad(made, self._parameters, gradients, retain_graph=True, allow_unused=True)
-        for place, part in zip(self.places, parts, strict=True):
-            if part is not None:
-                place.view(out).add_(part)
+    def gradients(self, total: Tensor | None, unit: float) -> list[Tensor | None]:
+        """What ``total``, the sum over :meth:`gathered` of all draws, says of each parameter: the product of one layer, x^T g.
+
+        With the control variate, which weighs ``unit`` times sigma. None for ``total``: of no draw.
+        """
+        made, gradients = list[Tensor](), list[Tensor]()
+        on_outputs = None if self.predicted is None else self.predicted * (unit * self.sigma)
+        if total is not None and self.own is not None:
+            made += self.own.used
+            gradients += [part.to(tensor.dtype) for tensor, part in zip(self.own.used, self.own.split(total), strict=True)]
+        elif total is not None:
+            on_noise = self._on_outputs(total[None])[0]
+            on_outputs = on_noise if on_outputs is None else on_outputs + on_noise
+        if on_outputs is not None:
+            made.append(self._raw)
+            gradients.append(on_outputs.to(self._raw.dtype))
+        if not made:
+            return [None] * len(self.places)
+        return list(torch.autograd.grad(made, self._parameters, gradients, retain_graph=True, allow_unused=True))
 
 
 def axes_of(small: tuple[int, ...], large: tuple[int, ...], examples: tuple[int, int], rewards: int) -> Axes | None:

@@ -4,19 +4,25 @@ In float64 where the module takes that: rounding alone may part two passes of fl
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
-from neuro_cli.scoring.activation.clean_pass import CleanCalls, CleanMode, with_mark
+from neuro_cli.scoring.activation.clean_pass import CleanCalls, CleanMode
+from neuro_cli.scoring.activation.control import Nodes
+from neuro_cli.scoring.activation.fixed import Attention, Fixed, OfSum
+from neuro_cli.scoring.activation.gate import gate_of
 from neuro_cli.scoring.activation.layer_noise import Axes, NoisyLayer, axes_of
+from neuro_cli.scoring.activation.marks import with_mark
 from neuro_cli.scoring.activation.noisy_pass import scores_with
 from neuro_cli.scoring.activation.own_weights import own_weights
+from neuro_cli.scoring.activation.response import image_form, norm_of
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate, brief
 from neuro_cli.scoring.operators import Unsupported
@@ -81,10 +87,29 @@ def noisy_layers(calls: CleanCalls, found: Found) -> list[NoisyLayer]:
     if len(calls.layers) != len(found.layers):
         raise UserError(f"model: a pass with {len(calls.layers)} layers after one with {len(found.layers)}")
     made = []
-    for layer, form in zip(calls.layers, found.layers, strict=True):
+    for number, (layer, form) in enumerate(zip(calls.layers, found.layers, strict=True)):
         own = own_weights(layer) if form.weights else None
-        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, layer.rectified))
+        first = (*layer.earlier, layer)[0]
+        links = (gate_of(layer), calls.sources_of(number), first.summed, image_form(layer), norm_of(layer))
+        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, *links))
     return made
+
+
+def nodes_of(calls: CleanCalls, layers: Sequence[NoisyLayer]) -> Nodes:
+    """What a change goes through in a pass with ``layers``."""
+    fixed: list[Fixed] = []
+    for found in calls.fixed.values():
+        made = calls.calls[found.call].made
+        numbers = [sorted(calls.resolved(sources)) for sources in found.sources]
+        if found.func is F.scaled_dot_product_attention:
+            single = [each[0] if len(each) == 1 and each[0] < len(layers) else None for each in numbers]
+            fixed.append(
+                Attention(found, made, single, [None if number is None else layers[number].outputs for number in single])
+            )
+        else:
+            fixed.append(OfSum(found, made, numbers[0]))
+    called = [layer.call for layer in calls.layers] + [found.call for found in calls.fixed.values()]
+    return Nodes(layers, fixed, sorted(range(len(called)), key=called.__getitem__))
 
 
 def tried(settings: ScoringSettings, centre: Tensor, space: str) -> Found:

@@ -6,7 +6,6 @@ module, or one after the other where the module does not let itself be mapped.
 Legend: R passes, B examples.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,7 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.scoring.activation.clean_pass import Call, CleanCalls, marked, parts_of, tensors, with_mark
+from neuro_cli.scoring.activation.clean_pass import Call, CleanCalls, parts_of
+from neuro_cli.scoring.activation.fixed import attention_weights
+from neuro_cli.scoring.activation.marks import marked, tensors, with_mark
 from neuro_cli.scoring.operators import Unsupported
 
 NOISE = "_neuro_noise"  # attribute of tensors that noise has reached
@@ -24,12 +25,14 @@ NOISE = "_neuro_noise"  # attribute of tensors that noise has reached
 class NoisyMode(TorchFunctionMode):
     """Context of a pass with ``deltas``, by number of the layer what is added to its outputs.
 
-    ``whole``: every call is done again.
+    ``whole``: every call is done again. ``outputs``: takes those of layers and fixed calls that noise reaches, by number.
     """
 
-    def __init__(self, clean: CleanCalls, deltas: dict[int, Tensor], whole: bool) -> None:
+    def __init__(
+        self, clean: CleanCalls, deltas: dict[int, Tensor], whole: bool, outputs: dict[int, Tensor] | None = None
+    ) -> None:
         super().__init__()
-        self._calls, self._deltas, self._whole = clean.calls, deltas, whole
+        self._calls, self._deltas, self._whole, self._outputs = clean.calls, deltas, whole, outputs
         self._next = 0
 
     def __torch_function__(
@@ -52,6 +55,9 @@ class NoisyMode(TorchFunctionMode):
         delta = None if call.layer is None else self._deltas.get(call.layer)
         if delta is not None:
             made, reached = made + delta, True
+        number = call.fixed if call.layer is None else call.layer
+        if self._outputs is not None and number is not None and reached:
+            self._outputs[number] = made
         return with_mark(made, NOISE) if reached else made
 
     def _following(self, func: Callable[..., Any]) -> Call:
@@ -70,14 +76,7 @@ def attention(
     """Attention as products: torch's own is mapped pass by pass. Raises Unsupported for heads that share keys."""
     if enable_gqa:
         raise Unsupported("attention with enable_gqa")
-    weights = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    if is_causal:
-        later = torch.ones(weights.shape[-2:], dtype=torch.bool, device=weights.device).triu(1)
-        weights = weights.masked_fill(later, -torch.inf)
-    if attn_mask is not None:
-        allowed = attn_mask.dtype == torch.bool
-        weights = weights.masked_fill(attn_mask.logical_not(), -torch.inf) if allowed else weights + attn_mask
-    return weights.softmax(-1) @ value
+    return attention_weights(query, key, attn_mask, is_causal, scale) @ value
 
 
 def batch_norm(
@@ -97,14 +96,24 @@ def scores_with(clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[
 
     ``mapped``: side by side. Raises Unsupported, and whatever the module raises.
     """
+    return scores_and_outputs(clean, deltas, rewards, mapped, whole)[0]
 
-    def one(noise: dict[int, Tensor]) -> Tensor:
-        with NoisyMode(clean, noise, whole):
-            return rewards()
+
+def scores_and_outputs(
+    clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, whole: bool, kept: bool = False
+) -> tuple[Tensor, dict[int, Tensor]]:
+    """Scores as of :func:`scores_with`; where they are ``kept``, outputs (R, ..) of layers and fixed calls that it reaches."""
+
+    def one(noise: dict[int, Tensor]) -> tuple[Tensor, dict[int, Tensor]]:
+        outputs = dict[int, Tensor]()
+        with NoisyMode(clean, noise, whole, outputs if kept else None):
+            return rewards(), outputs
 
     with torch.no_grad():
         if mapped:
-            made: Tensor = torch.func.vmap(one, randomness="same")(deltas)
+            made: tuple[Tensor, dict[int, Tensor]] = torch.func.vmap(one, randomness="same")(deltas)
             return made
         count = len(next(iter(deltas.values())))
-        return torch.stack([one({layer: delta[place] for layer, delta in deltas.items()}) for place in range(count)])
+        passes = [one({layer: delta[place] for layer, delta in deltas.items()}) for place in range(count)]
+        outputs = {layer: torch.stack([each[1][layer] for each in passes]) for layer in passes[0][1]}
+        return torch.stack([scores for scores, _ in passes]), outputs

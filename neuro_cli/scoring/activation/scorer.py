@@ -19,10 +19,10 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.sampler.activation import Activation, Form, PerturbedLayer
 from neuro_cli.scoring.activation.clean_pass import CleanCalls
-from neuro_cli.scoring.activation.control import Controls
+from neuro_cli.scoring.activation.control import OUTPUTS, Controls, Nodes
 from neuro_cli.scoring.activation.layer_noise import NoisyLayer
-from neuro_cli.scoring.activation.network_trial import Found, clean_pass, noisy_layers, tried
-from neuro_cli.scoring.activation.noisy_pass import scores_with
+from neuro_cli.scoring.activation.network_trial import Found, clean_pass, nodes_of, noisy_layers, tried
+from neuro_cli.scoring.activation.noisy_pass import scores_and_outputs
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import chunk_rows
 from neuro_cli.task.base import Batch
@@ -37,6 +37,7 @@ class _Pass:
 
     def __init__(self, generation: int, batch: Batch, calls: CleanCalls, layers: list[NoisyLayer], scores: Tensor) -> None:
         self.generation, self.batch, self.calls, self.layers, self.scores = generation, batch, calls, layers, scores
+        self.nodes: Nodes | None = None  # for control variates
 
 
 class ActivationScorer(Scorer):
@@ -58,8 +59,10 @@ class ActivationScorer(Scorer):
         sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
         rows = sampler.passes * settings.batch_size
         most = chunk_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
+        self._side_by_side = max(1, chunk_rows(self._found.widths[-1], settings.device, OUTPUTS * rows) // settings.batch_size)
         self._controls: Controls | None = None
         self._restored: dict[str, Tensor] = {}
+        self._told = False
         self._block = min(sampler.draws, max(1, most))
         self._start = centre
         self._pass: _Pass | None = None
@@ -79,7 +82,6 @@ class ActivationScorer(Scorer):
         return self._sampler.population
 
     def state(self) -> dict[str, Tensor]:
-        self._settle()
         return self._restored if self._controls is None else self._controls.state()  # no generation since a resume
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
@@ -100,7 +102,6 @@ class ActivationScorer(Scorer):
 
     def _clean(self, generation: int, centre: Tensor) -> _Pass:
         settings, found = self.settings, self._found
-        self._settle()
         self._pass = None  # its graph is as large as the new one's
         self._start = centre
         self._centre.flat.copy_(centre)
@@ -118,31 +119,42 @@ class ActivationScorer(Scorer):
 
     def _predict(self, clean: _Pass) -> None:
         """Set the control variates of the layers; that of the last one takes a pass behind it for each output of a reward."""
+        clean.nodes = nodes_of(clean.calls, clean.layers)
         if self._controls is None:
-            sizes = [layer.size for layer in clean.layers]
-            self._controls = Controls(sizes, self.settings.threads, self.settings.device)
-            log.info("scoring: control variates on %d of %d layers", 1 + len(self._controls.matrices), len(sizes))
+            self._controls = Controls(clean.nodes, self.settings.threads, self.settings.device)
             self._controls.restore(self._restored)
             self._restored = {}
         number = self._controls.last
         layer = clean.layers[number]
-        size, count = layer.width // layer.rewards, self._sampler.form.examples
+        size, count = layer.size, self._sampler.form.examples
+        assert size is not None
         parts: dict[int, Tensor] = {}
-        each = self._block * self._sampler.passes  # passes that fit side by side
+        each = self._side_by_side  # passes
 
         def run(low: int) -> None:
             outputs = torch.eye(size, device=self.settings.device)[low : low + each]
             noise = outputs[:, None, None].expand(-1, count, layer.rewards, -1).reshape(len(outputs), count, -1)
-            gains = self._gains(clean, {number: layer.delta(noise, STEP)})[..., 0]
+            step = layer.axes.back(noise * (STEP * layer.scale), layer.outputs).to(layer.outputs.dtype)
+            gains = self._gains(clean, {number: step})[..., 0]
             parts[low] = gains.movedim(0, -1) / (STEP * layer.scale)
 
         self.settings.threads.map(run, range(0, size, each))
-        self._controls.predict(clean.layers, torch.cat([parts[low] for low in sorted(parts)], -1).float())
+        derivatives = torch.cat([parts[low] for low in sorted(parts)], -1).float()
+        predicted = self._controls.predict(clean.nodes, derivatives.flatten(0, 1))
+        if not self._told:
+            self._told = True
+            log.info("scoring: control variates on %d of %d layers", predicted, len(clean.layers))
 
-    def _settle(self) -> None:
-        """Let the control variates learn from the last sums."""
-        if self._controls is not None and self._pass is not None:
-            self._controls.learn(self._pass.layers)
+    def _shown(self, clean: _Pass) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """What a pass with the first draw's noise in all layers adds to outputs, and their changes in it; every rank makes it."""
+        assert clean.nodes is not None
+        deltas = {}
+        for number, layer in enumerate(clean.layers):
+            noise = self._sampler.numbers(clean.generation, number, 0, 1)
+            deltas[number] = layer.delta(noise, layer.sigma)
+        _, outputs = self._passes(clean, deltas, kept=True)
+        changes = {number: made[0] - clean.nodes[number].outputs for number, made in outputs.items()}
+        return {number: delta[0] for number, delta in deltas.items()}, changes
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         assert part is None  # data_parallel is refused
@@ -156,8 +168,12 @@ class ActivationScorer(Scorer):
         sigmas = [self._sigma_of(layer, proposal) for layer in clean.layers]
         for layer, sigma in zip(clean.layers, sigmas, strict=True):
             layer.sigma = sigma
+        shown: list[tuple[dict[int, Tensor], dict[int, Tensor]]] = []
 
-        def run(unit: tuple[int, int]) -> None:
+        def run(unit: tuple[int, int] | None) -> None:
+            if unit is None:
+                shown.append(self._shown(clean))
+                return
             block, group = unit
             low, high = block * self._block, min((block + 1) * self._block, sampler.draws)
             made = self._scored(clean, low, high, group, sigmas)
@@ -168,7 +184,9 @@ class ActivationScorer(Scorer):
                     out[a - members.start : b - members.start] = rows[a - start : b - start]
 
         pairs = {(place // sampler.groups // self._block, place % sampler.groups) for place in range(first, last + 1)}
-        self.settings.threads.map(run, sorted(pairs))
+        self.settings.threads.map(run, [*([None] if self._controls is not None else []), *sorted(pairs)])
+        if self._controls is not None and clean.nodes is not None:
+            self._controls.learn(clean.nodes, *shown[0])
         return out
 
     def _sigma_of(self, layer: NoisyLayer, proposal: Proposal) -> float:
@@ -185,12 +203,20 @@ class ActivationScorer(Scorer):
         """Differences (draws, R S, C) of the draws [low, high) of a group, sides of a draw side by side."""
         settings, sampler = self.settings, self._sampler
         begun = time.perf_counter()
-        deltas, expected = {}, torch.zeros((), dtype=torch.float64)
+        deltas, plain, expected = dict[int, Tensor](), dict[int, Tensor](), torch.zeros((), dtype=torch.float64)
+        tokens = sampler.control_variates and sampler.form.rewards > 1
         for number in sampler.layers_in(group):
             noise = sampler.numbers(clean.generation, number, low, high)
             delta = clean.layers[number].delta(noise, sigmas[number])
-            expected = expected + clean.layers[number].expected(noise, sigmas[number])
+            if not tokens:
+                expected = expected + clean.layers[number].expected(delta)
+            plain[number] = delta
             deltas[number] = torch.stack([delta, -delta], 1).flatten(0, 1) if sampler.antithetic else delta
+        if tokens:
+            assert self._controls is not None
+            assert clean.nodes is not None
+            each = [{number: delta[draw] for number, delta in plain.items()} for draw in range(high - low)]
+            expected = torch.stack([self._controls.foreseen(clean.nodes, part) for part in each])
         drawn = time.perf_counter()
         gains = self._gains(clean, deltas).view(high - low, sampler.passes, *clean.scores.shape)
         if expected.dim():
@@ -205,16 +231,20 @@ class ActivationScorer(Scorer):
 
     def _gains(self, clean: _Pass, deltas: dict[int, Tensor]) -> Tensor:
         """Differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
-        module = self._modules.get()
-        try:
-            rewards = self._rewards(module, clean.batch)
-            made = scores_with(clean.calls, deltas, rewards, self._found.mapped, self._found.whole)
-        finally:
-            self._modules.put(module)
+        made, _ = self._passes(clean, deltas)
         # a mapped pass has no score of its own where noise does not reach it
         times = clean.scores.shape[1]  # as by_reward does with those of the clean pass
         gains: Tensor = (made.double() * times).view(-1, *clean.scores.shape) - clean.scores
         return gains
+
+    def _passes(self, clean: _Pass, deltas: dict[int, Tensor], kept: bool = False) -> tuple[Tensor, dict[int, Tensor]]:
+        """Scores of passes with ``deltas`` (R, ..), and what the layers gave in them where that is ``kept``."""
+        module = self._modules.get()
+        try:
+            rewards = self._rewards(module, clean.batch)
+            return scores_and_outputs(clean.calls, deltas, rewards, self._found.mapped, self._found.whole, kept)
+        finally:
+            self._modules.put(module)
 
     def _rewards(self, module: nn.Module, batch: Batch) -> Callable[[], Tensor]:
         return lambda: self.task.rewards(module, batch)

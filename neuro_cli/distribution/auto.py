@@ -19,7 +19,6 @@ from neuro_cli.distribution.base import Distribution, PopulationContext, StepRep
 from neuro_cli.distribution.data_parallel import DataParallel
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.local import Local
-from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.cost import CostModel
 from neuro_cli.fabric.measure import measured_cost
 from neuro_cli.fabric.simulated import SimulatedWorld
@@ -80,9 +79,6 @@ class Auto(Distribution):
         if not isinstance(job.algo, PopulationAlgorithm):
             log.info("distribution=auto: data_parallel, the only one for an algorithm without a population")
             return DataParallel()
-        if job.sampler.control_variates and Replicated.name in self._candidates:
-            log.info("distribution=auto: replicated, the only one for control variates")
-            return self._candidates[Replicated.name]
         cost = job.world.cost or measured_cost(job.world)
         estimates = {name: estimate(candidate, job, cost) for name, candidate in self._candidates.items()}
         best = min(estimates, key=lambda name: estimates[name].seconds)

@@ -63,16 +63,17 @@ class StepReport:
     non_finite: int = 0
 
 
+UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
+
+
 class Distribution(Method):
     """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation.
 
-    ``shares_members``: each rank scores its own members. ``repeats_sums``: each rank makes all sums. ``learns_predictions``: a
-    sampler's control variates may learn from them.
+    ``shares_members``: each rank scores its own members. ``repeats_sums``: each rank makes all sums.
     """
 
     shares_members = True
     repeats_sums = False
-    learns_predictions = False
     meter: EfficiencyMeter | None = None
 
     def bind(self, job: PopulationContext) -> None:
@@ -84,24 +85,15 @@ class Distribution(Method):
             name = type(job.algo).__name__
             allowed = f"it perturbs no parameters, and algo={name} {needs}; openai_es, ars and pgpe do without"
             raise ConfigError("sampler", type(job.sampler).__name__.lower(), allowed)
-        if job.sampler.control_variates:
-            self._check_control_variates()
+        if job.sampler.perturbs == "activations":
+            proportional = isinstance(job.algo, PopulationAlgorithm) and job.algo.proportional
+            job.sampler.choose_control_variates(None if proportional else UNEVEN)
         if isinstance(job.algo, PopulationAlgorithm):
             if job.algo.needs_pairs and not job.sampler.antithetic:
                 raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
             job.algo.mirrored = job.sampler.antithetic
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
-
-    def _check_control_variates(self) -> None:
-        if not self.learns_predictions:
-            allowed = f"distribution={self.name} does not make all sums on every rank; local and replicated do"
-            raise ConfigError("sampler.control_variates", True, allowed)
-        if not (isinstance(self.job.algo, PopulationAlgorithm) and self.job.algo.proportional):
-            allowed = (
-                "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
-            )
-            raise ConfigError("sampler.control_variates", True, allowed)
 
     def check(self) -> None:
         """Raise UserError where the method cannot serve this job."""
@@ -210,7 +202,9 @@ class Distribution(Method):
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]
-            self.job.sampler.unit = combination.unit
+            # of what a control variate adds, a rank adds the share of its members
+            share = len(members) / self.job.population
+            self.job.sampler.unit = None if combination.unit is None else combination.unit * share
 
             def combine() -> Tensor:
                 return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)

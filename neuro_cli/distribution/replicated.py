@@ -6,7 +6,7 @@ grows with P and not with 1/N; structured samplers make it cheap, with one noise
 
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, State
+from neuro_cli.algo.base import Combination
 from neuro_cli.distribution.base import Distribution
 
 
@@ -15,13 +15,6 @@ class Replicated(Distribution):
 
     name = "replicated"
     repeats_sums = True
-    learns_predictions = True
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
         return self.partial_sums(generation, combination, range(self.job.population), 0, self.job.columns)
-
-    def state(self) -> State:
-        return State({f"scores.{name}": tensor for name, tensor in self.job.scorer.state().items()})
-
-    def restore(self, state: State) -> None:
-        self.job.scorer.restore(state.part("scores"))

@@ -129,8 +129,10 @@ class SemiUpdates(Distribution):
         with job.clock.phase("update"):
             part = algo.combination(generation, fitness)
             weights = np.zeros((len(part.weights), job.population))
-            weights[:, members.start : members.stop] = part.weights * (len(members) / job.population)
-        sums = self._reduced(self.partial_sums(generation, Combination(weights, part.moments), members, 0, job.columns))
+            share = len(members) / job.population
+            weights[:, members.start : members.stop] = part.weights * share
+            whole = Combination(weights, part.moments, None if part.unit is None else part.unit * share)
+        sums = self._reduced(self.partial_sums(generation, whole, members, 0, job.columns))
         with job.clock.phase("update"):
             algo.tell(generation, sums)
         return self.report(generation, agreed.best, agreed.means, agreed.members)

@@ -50,6 +50,7 @@ class Population:
         tensors = {f"algo.{name}": tensor.cpu() for name, tensor in algo.tensors.items()}
         tensors |= {f"distribution.{name}": tensor.cpu() for name, tensor in method.tensors.items()}
         tensors |= {f"task.{name}": tensor.cpu() for name, tensor in self.task.state().items()}
+        tensors |= {f"scorer.{name}": tensor.cpu() for name, tensor in self.distribution.job.scorer.state().items()}
         tensors["parameters"] = self.algo.solution.cpu()
         channels_last = self.task.memory_format is torch.channels_last  # how the flat parameters lie
         return State(tensors, {"algo": algo.scalars, "distribution": method.scalars, "channels_last": channels_last})
@@ -60,6 +61,7 @@ class Population:
         self.algo.restore(State(tensors, state.scalars["algo"]))
         # checkpoints of earlier versions have no such entry
         self.distribution.restore(State(state.part("distribution"), state.scalars.get("distribution", {})))
+        self.distribution.job.scorer.restore({name: tensor.to(self.device) for name, tensor in state.part("scorer").items()})
         self.task.restore(state.part("task"))
         if not torch.equal(self.algo.solution.cpu(), state.tensors["parameters"]):
             raise AssertionError("the restored solution differs from the checkpoint's")

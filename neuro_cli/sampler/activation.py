@@ -11,6 +11,7 @@ Legend: B examples, T rewards of an example (1, or one a token), K draws, G grou
 R = B T, n numbers of noise of an example in a layer, M columns. Direction (k G + g) R + r is draw k of group g for reward r.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core.checks import boolean, integer, one_of
+from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import ACTIVATION_STREAM, Noise
@@ -28,6 +29,8 @@ from neuro_cli.sampler.base import BaseSampler
 SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
 WIRES = ("float32", "int8")
 CREDITS = ("own", "following", "all")
+MEASURED = 128  # most outputs of the last layer for a reward with control variates: each costs a pass
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,9 @@ class Activation(BaseSampler):
     ``space`` of a layer's noise: outputs | weights | auto, the one with fewer numbers. ``scale`` of it, times ``algo.sigma``:
     relative to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
     ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``wire``: float32 | int8,
-    of the fitnesses of ranks. ``control_variates``: fitnesses count by their difference to predictions that learn in the run.
-    ``credit`` of a token's noise, where each has a reward: its own | those of the following tokens too | all of the example.
-    Raises ConfigError.
+    of the fitnesses of ranks. ``control_variates``: fitnesses count by their difference to predictions that learn in the run;
+    auto: where algorithm and network allow it. ``credit`` of a token's noise, where each has a reward: its own | those of the
+    following tokens too | all of the example. Raises ConfigError.
     """
 
     perturbs = "activations"
@@ -83,7 +86,7 @@ class Activation(BaseSampler):
         schedule: str = "one",
         antithetic: bool = True,
         wire: str = "float32",
-        control_variates: bool = False,
+        control_variates: bool | str = "auto",
         credit: str = "own",
     ) -> None:
         super().__init__(antithetic)
@@ -92,7 +95,9 @@ class Activation(BaseSampler):
         self.scale = one_of("sampler.scale", scale, SCALES)
         self.schedule = one_of("sampler.schedule", schedule, SCHEDULES)
         self.wire = one_of("sampler.wire", wire, WIRES)
-        self.control_variates = boolean("sampler.control_variates", control_variates)
+        self._asked = None if control_variates == "auto" else _control_variates(control_variates)
+        self._said: str | None = None
+        self.measurable = True  # the network's last layer is small enough for them
         self.credit = one_of("sampler.credit", credit, CREDITS)
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
@@ -101,6 +106,16 @@ class Activation(BaseSampler):
 
     def check(self, population: int) -> None:
         """Any ``population`` is right: it is not used."""
+
+    def choose_control_variates(self, reason: str | None) -> None:
+        if not self.measurable and reason is None:
+            reason = f"needs a last layer of at most {MEASURED} outputs for each reward"
+        if self._asked and reason is not None:
+            raise ConfigError("sampler.control_variates", True, reason)
+        self.control_variates = reason is None if self._asked is None else self._asked
+        if self._asked is None and reason not in (None, self._said):
+            self._said = reason
+            log.info("sampler.control_variates=auto: none, %s", reason)
 
     def attend(self, form: Form, holder: CleanPasses) -> None:
         """Take the form of a generation. Raises ConfigError where it has more members than addresses."""
@@ -180,6 +195,12 @@ class Activation(BaseSampler):
             parts = [layer.gathered(noise, row[draw] / layer.scale) for row in weights]
             totals = [total.add_(part) for total, part in zip(totals, parts, strict=True)] if totals else parts
         return totals
+
+
+def _control_variates(value: bool | str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError("sampler.control_variates", value, "must be auto, true or false")
+    return value
 
 
 def _meets(layer: PerturbedLayer, start: int, stop: int) -> bool:

@@ -104,6 +104,10 @@ class BaseSampler(ABC):
     def __init__(self, antithetic: bool = False) -> None:
         self.antithetic = boolean("sampler.antithetic", antithetic)
 
+    def choose_control_variates(self, reason: str | None) -> None:
+        """Have control variates, unless there is a ``reason`` why not. Raises ConfigError where they were asked for."""
+        self.control_variates = False
+
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         """Take the noise of the run. Raises ConfigError when the population does not fit the sampler."""
         self.noise, self.population, self.layout = noise, population, layout

@@ -1,6 +1,7 @@
 """Control variates of noise on activations: no bias, less noise, the same bits on any ranks and threads and after a resume."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from neuro_cli.algo.ars import ARS
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.auto import Auto
+from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.distribution.semi_updates import SemiUpdates
@@ -150,20 +151,20 @@ def test_the_prediction_alone_comes_near_the_gradient(name):
     assert (alone - right).norm() < 0.1 * right.norm()
 
 
-def trained(world: World, threads: int = 1, stop: int = 0) -> np.ndarray:
-    """The centre after six generations; restored from the state of ``stop`` where that is above 0."""
+def trained(world: World, threads: int = 1, stop: int = 0, method: type[Distribution] = Replicated, **options: str) -> np.ndarray:
+    """The centre after six generations; restored from the state of ``stop`` where that is above 0. ``options`` of the method."""
 
     def made():
-        algo = OpenAIES(SIGMA, shaping="raw")
+        algo = OpenAIES(SIGMA, shaping="raw", optimizer=partial(torch.optim.SGD, lr=0.05))
         return bound(
-            cnn, Made((2, 6, 6), 3, 12), world, Replicated(), algo, threads, torch.float32, draws=3, control_variates=True
+            cnn, Made((2, 6, 6), 3, 12), world, method(**options), algo, threads, torch.float32, draws=3, control_variates=True
         )
 
     parts = made()
     for generation in range(6):
         if stop and generation == stop:
             state, parts = parts.state(), made()
-            assert any(name.startswith("distribution.scores.control.") for name in state.tensors)
+            assert any(name.startswith("scorer.control.") for name in state.tensors)
             parts.restore(state)
             again = parts.state().tensors  # a run that ends before its next generation keeps what it had
             assert all(torch.equal(again[name], tensor) for name, tensor in state.tensors.items())
@@ -182,6 +183,16 @@ def test_a_run_has_the_same_bits_on_any_ranks_and_threads_and_after_a_restart():
         np.testing.assert_array_equal(part, whole)
 
 
+@pytest.mark.parametrize("options", [{}, {"ranks_shaping": "local"}])
+def test_every_method_adds_a_prediction_once(options):
+    [whole] = on_ranks(1, trained)
+    for ranks in (2, 3):
+        for part in on_ranks(ranks, lambda world: trained(world, method=ChromosomeUpdates)):
+            np.testing.assert_array_equal(part, whole)
+        for part in on_ranks(ranks, lambda world: trained(world, method=SemiUpdates, **options)):
+            np.testing.assert_allclose(part, whole, rtol=0, atol=1e-4)  # sums of ranks are added in another order
+
+
 def test_a_run_resumes_with_the_same_bits(tmp_path):
     setting = ("sampler=activation", "sampler.control_variates=true", "generations=20", "threads=1", "checkpoint.every=10")
     done = neuro_inside("train", *setting, "hydra.run.dir=whole", cwd=tmp_path)
@@ -194,28 +205,14 @@ def test_a_run_resumes_with_the_same_bits(tmp_path):
     assert half["parameters_sha256"] == whole["parameters_sha256"]
 
 
-@pytest.mark.parametrize("method", [ChromosomeUpdates, SemiUpdates])
-def test_methods_that_split_the_sums_are_refused(method):
-    with pytest.raises(ConfigError, match=r"sampler.control_variates=True: distribution=.* does not make all sums on every rank"):
-        bound(mlp, Made((5,), 3, 8), method=method(), control_variates=True)
-
-
 @pytest.mark.parametrize("algo", [OpenAIES(SIGMA), ARS()])
 def test_weights_that_are_not_proportional_to_fitnesses_are_refused(algo):
     with pytest.raises(ConfigError, match=r"sampler.control_variates=True: needs weights that are proportional to fitnesses"):
         bound(mlp, Made((5,), 3, 8), algo=algo, control_variates=True)
 
 
-def test_auto_takes_replicated():
-    def chosen(world: World) -> str:
-        method = Auto({"chromosome_updates": ChromosomeUpdates(), "replicated": Replicated()})
-        return bound(mlp, Made((5,), 3, 8), world, method, control_variates=True).distribution.name
-
-    assert on_ranks(2, chosen) == ["replicated", "replicated"]
-
-
 def test_a_last_layer_of_too_many_outputs_is_refused():
-    with pytest.raises(ConfigError, match=r"sampler.control_variates=True: must be false: .* at most 128 outputs"):
+    with pytest.raises(ConfigError, match=r"sampler.control_variates=True: needs a last layer of at most 128 outputs"):
         estimate(bound(lambda: nn.Linear(5, 129), Made((5,), 129, 8), control_variates=True))
 
 

@@ -21,7 +21,8 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring import recurrent
-from neuro_cli.scoring.activation.dependence import FIXED, FoundFixed, Use, fixed_call, note_step, note_use, passed_on
+from neuro_cli.scoring.activation.dependence import FIXED, fixed_call, note_step, note_use, passed_on
+from neuro_cli.scoring.activation.found import Call, FoundFixed, FoundLayer
 from neuro_cli.scoring.activation.marks import DATA, LAYER, SOURCES, SUMMED, USE, marked, tensors, with_mark
 from neuro_cli.scoring.bodies import body
 from neuro_cli.scoring.operators import Unsupported
@@ -54,49 +55,6 @@ class _Straight(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
-
-
-@dataclass
-class Call:
-    """One call of a pass. ``made``: what it gave; ``layer``: its number among the layers, None for no layer.
-
-    ``fixed``: its number behind the layers as a call without parameters that changes go through, None for another one.
-    ``apart``: it was taken apart, and the calls that it consists of follow.
-    """
-
-    func: Callable[..., Any]
-    made: Any = None
-    version: int = 0
-    layer: int | None = None
-    fixed: int | None = None
-    apart: bool = False
-
-
-@dataclass
-class FoundLayer:
-    """A step of a layer: a call that uses parameters, or continues a layer. ``call``: its number.
-
-    ``raw``: outputs with their graph; ``data``: place of the one argument that comes of the examples, where the call does no more
-    than add to it or multiply it; ``before``: number of the step that this argument is the outputs of, None for none.
-    ``earlier``: steps that it is one layer with, in order. ``joined``: another step continues it, and is the layer in its place.
-    ``sources``: numbers of what it depends on without another one between; ``summed``: it gets the sum of their outputs.
-    ``users``: calls that get the outputs.
-    """
-
-    func: Callable[..., Any]
-    args: Sequence[Any]
-    kwargs: dict[str, Any]
-    call: int
-    raw: Tensor
-    places: Sequence[Place]
-    parameters: Sequence[Tensor]
-    data: int | None = None
-    before: int | None = None
-    joined: bool = False
-    earlier: "tuple[FoundLayer, ...]" = ()
-    users: list[Use] = field(default_factory=list)
-    sources: frozenset[int] = frozenset()
-    summed: bool = False
 
 
 @dataclass

@@ -21,13 +21,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.scoring.activation.fixed import Fixed
 from neuro_cli.scoring.activation.layer_noise import NoisyLayer
 from neuro_cli.scoring.activation.response import Convolution, Dense, Response
 
-OUTPUTS = 128  # most of the last layer for a reward: each costs a pass
 NUMBERS = 1 << 24  # most of a layer's model
 
 
@@ -106,14 +104,10 @@ class _Model:
 
 
 class Controls:
-    """A linear model of layers, by which changes of earlier ones change their outputs. Raises ConfigError."""
+    """A linear model of layers, by which changes of earlier ones change their outputs."""
 
     def __init__(self, nodes: Nodes, threads: Threads, device: torch.device) -> None:
         self.last, self._threads = len(nodes.layers) - 1, threads
-        last = nodes.layers[self.last].size
-        if last is None or last > OUTPUTS:
-            allowed = f"must be false: the network's last layer needs noise on at most {OUTPUTS} outputs for each reward"
-            raise ConfigError("sampler.control_variates", True, allowed)
         made = {number: _model(nodes, number, device) for number in range(len(nodes.layers))}
         self._models: dict[int, _Model] = {number: model for number, model in made.items() if model is not None}
 

@@ -5,17 +5,14 @@ functions of single numbers that get a sum of several steps' outputs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.scoring.activation.found import FoundFixed, FoundLayer, Use
 from neuro_cli.scoring.activation.marks import DATA, LAYER, SOURCES, SUMMED, USE, tensors
-
-if TYPE_CHECKING:
-    from neuro_cli.scoring.activation.clean_pass import FoundLayer
 
 # give nothing but zeros below zero
 RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
@@ -28,33 +25,7 @@ ADDED = frozenset((torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__
 FIXED = 1 << 32  # numbers of fixed calls among sources begin here; below are those of steps
 
 
-@dataclass
-class Use:
-    """A call with a tensor as its first argument (else ``first`` is False), and the other ones; ``users`` of what it gives."""
-
-    func: Callable[..., Any]
-    first: bool
-    args: Sequence[Any]
-    kwargs: dict[str, Any]
-    users: "list[Use]" = field(default_factory=list)
-
-
-@dataclass
-class FoundFixed:
-    """A call without parameters. ``call``: its number; ``args``: its tensors, of attention: queries, keys, values (B, h, T, d).
-
-    ``sources``: of each of them the one number that it is a view of, or the several whose sum it is; none where that is
-    unknown. ``options``: the other arguments.
-    """
-
-    call: int
-    func: Callable[..., Any]
-    args: Sequence[Tensor]
-    sources: Sequence[frozenset[int]]
-    options: dict[str, Any]
-
-
-def note_use(steps: "list[FoundLayer]", func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Use | None:
+def note_use(steps: list[FoundLayer], func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Use | None:
     """Note for the steps that ``func`` gets their outputs, or what a use made of them; that use, None for none or several."""
     noted = []
     for tensor in tensors([*args, *kwargs.values()]):
@@ -69,7 +40,7 @@ def note_use(steps: "list[FoundLayer]", func: Callable[..., Any], args: Sequence
     return noted[0] if len(noted) == 1 else None
 
 
-def note_step(step: "FoundLayer", given: Iterable[Any]) -> None:
+def note_step(step: FoundLayer, given: Iterable[Any]) -> None:
     """Set what a step depends on from its arguments."""
     data = [tensor for tensor in tensors(given) if hasattr(tensor, DATA)]
     step.sources = _sources(data)
@@ -97,7 +68,7 @@ def _sources(data: Sequence[Tensor]) -> frozenset[int]:
 
 
 def fixed_call(
-    steps: "list[FoundLayer]", place: int, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    steps: list[FoundLayer], place: int, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> FoundFixed | None:
     """The call number ``place`` where it is a link of its own, else None."""
     if func is F.scaled_dot_product_attention:
@@ -111,7 +82,7 @@ def fixed_call(
 
 
 def _attention(
-    steps: "list[FoundLayer]", place: int, query: Tensor, key: Tensor, value: Tensor, *more: Any, **kwargs: Any
+    steps: list[FoundLayer], place: int, query: Tensor, key: Tensor, value: Tensor, *more: Any, **kwargs: Any
 ) -> FoundFixed | None:
     parts = (query, key, value)
     viewed = [_viewed(steps, part) for part in parts]
@@ -121,7 +92,7 @@ def _attention(
     return FoundFixed(place, F.scaled_dot_product_attention, parts, viewed, options)
 
 
-def _viewed(steps: "list[FoundLayer]", part: Tensor) -> frozenset[int]:
+def _viewed(steps: list[FoundLayer], part: Tensor) -> frozenset[int]:
     """The step whose outputs ``part`` is a view of; none where it is of no one's."""
     for number in getattr(part, SOURCES, ()):
         raw = None if number >= FIXED else steps[number].raw

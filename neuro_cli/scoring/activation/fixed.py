@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from neuro_cli.scoring.activation.dependence import FoundFixed
+from neuro_cli.scoring.activation.found import FoundFixed
 from neuro_cli.scoring.activation.gate import slope_of
 
 

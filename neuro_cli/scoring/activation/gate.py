@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.activation.clean_pass import FoundLayer
 from neuro_cli.scoring.activation.dependence import RECTIFIERS, SMOOTH
+from neuro_cli.scoring.activation.found import FoundLayer
 from neuro_cli.scoring.activation.own_weights import root_mean_square
 from neuro_cli.scoring.operators import numbers
 

@@ -44,7 +44,8 @@ class LayerForm(NamedTuple):
 
 @dataclass
 class Found:
-    """Findings of a trial. ``rewards``: of an example; ``largest``: values of an example in the largest outputs of a layer.
+    """Findings of a trial. ``rewards``: of an example; ``largest``: values of an example in the largest outputs of a layer;
+    ``outputs``: of the last layer for a reward, None where one belongs to several.
 
     ``mapped``: passes side by side; ``whole``: they begin at the examples, for a ``reason``.
     """
@@ -53,6 +54,7 @@ class Found:
     widths: tuple[int, ...]
     rewards: int
     largest: int
+    outputs: int | None
     mapped: bool = True
     whole: bool = False
     reason: str = ""
@@ -139,7 +141,7 @@ def _forms(small: CleanCalls, large: CleanCalls, counts: tuple[int, int], reward
     """Layers of two passes with other numbers of examples. Raises UserError where outputs do not belong to examples."""
     if not large.layers:
         raise UserError("sampler=activation: the network has no layer with parameters that noise could enter")
-    forms, widths, largest = [], [], 1
+    forms, widths, largest, outputs = [], [], 1, 0
     for a, b in zip(small.layers, large.layers, strict=True):
         shapes = tuple(a.raw.shape), tuple(b.raw.shape)
         axes = axes_of(*shapes, counts, rewards) if counts[0] < counts[1] else Axes(0, max(1, b.raw.shape[0]), False)
@@ -157,7 +159,8 @@ def _forms(small: CleanCalls, large: CleanCalls, counts: tuple[int, int], reward
         forms.append(LayerForm(axes, own is not None))
         widths.append(outputs if own is None else own.width)
         largest = max(largest, outputs)
-    return Found(forms, tuple(widths), rewards, largest)
+    alone = rewards == 1 or forms[-1].axes.tokens
+    return Found(forms, tuple(widths), rewards, largest, outputs // rewards if alone else None)
 
 
 def _say_unreached(settings: ScoringSettings, calls: CleanCalls) -> None:

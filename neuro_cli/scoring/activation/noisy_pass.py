@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.scoring.activation.clean_pass import Call, CleanCalls, parts_of
+from neuro_cli.scoring.activation.clean_pass import CleanCalls, parts_of
 from neuro_cli.scoring.activation.fixed import attention_weights
+from neuro_cli.scoring.activation.found import Call
 from neuro_cli.scoring.activation.marks import marked, tensors, with_mark
 from neuro_cli.scoring.operators import Unsupported
 

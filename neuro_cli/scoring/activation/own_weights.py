@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.activation.clean_pass import FoundLayer
+from neuro_cli.scoring.activation.found import FoundLayer
 from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 

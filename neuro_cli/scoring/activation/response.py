@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.grad import conv2d_input
 
 from neuro_cli.core.rows import Geometry
-from neuro_cli.scoring.activation.clean_pass import FoundLayer
+from neuro_cli.scoring.activation.found import FoundLayer
 from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 RATE = 0.5  # share of what a generation's pass says that a model takes

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.sampler.activation import Activation, Form, PerturbedLayer
+from neuro_cli.sampler.activation import MEASURED, Activation, Form, PerturbedLayer
 from neuro_cli.scoring.activation.clean_pass import CleanCalls
-from neuro_cli.scoring.activation.control import OUTPUTS, Controls, Nodes
+from neuro_cli.scoring.activation.control import Controls, Nodes
 from neuro_cli.scoring.activation.layer_noise import NoisyLayer
 from neuro_cli.scoring.activation.network_trial import Found, clean_pass, nodes_of, noisy_layers, tried
 from neuro_cli.scoring.activation.noisy_pass import scores_and_outputs
@@ -56,10 +56,13 @@ class ActivationScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._found: Found = tried(settings, centre, sampler.space)
+        sampler.measurable = self._found.outputs is not None and self._found.outputs <= MEASURED
         sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
         rows = sampler.passes * settings.batch_size
         most = chunk_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
-        self._side_by_side = max(1, chunk_rows(self._found.widths[-1], settings.device, OUTPUTS * rows) // settings.batch_size)
+        self._side_by_side = max(
+            1, chunk_rows(max(1, self._found.widths[-1]), settings.device, MEASURED * rows) // settings.batch_size
+        )
         self._controls: Controls | None = None
         self._restored: dict[str, Tensor] = {}
         self._told = False

@@ -83,6 +83,13 @@ class Skips(nn.Module):
         return self.head(torch.relu(self.third(x) + x))
 
 
+def overwriting() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 3, 3, stride=2, padding=1), nn.ReLU(inplace=True), nn.Conv2d(3, 4, 2), nn.ReLU(inplace=True), nn.Flatten(),
+        nn.Linear(16, 3),
+    )  # fmt: skip
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3))
 
@@ -106,6 +113,7 @@ NETWORKS = {
     "cnn": (cnn, IMAGES, {}),
     "weights": (cnn, IMAGES, {"space": "auto"}),
     "pooled": (pooled, IMAGES, {}),
+    "overwriting": (overwriting, IMAGES, {}),
     "skips": (Skips, Made((5,), 3, 64), {}),
     "words": (Words, TEXTS, {}),
     "causal": (Transformer, TEXTS, {"credit": "following"}),

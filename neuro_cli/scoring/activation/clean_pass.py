@@ -111,7 +111,7 @@ class CleanCalls:
 class CleanMode(TorchFunctionMode):
     """Context that notes the calls of a pass in ``noted``. ``places`` of the ``parameters`` that are evolved, by identity.
 
-    ``keep``: copies of arguments that later calls may overwrite.
+    ``keep``: copies of arguments and outputs that later calls may overwrite.
     """
 
     def __init__(self, parameters: dict[int, tuple[Tensor, Place]], keep: bool) -> None:
@@ -140,7 +140,10 @@ class CleanMode(TorchFunctionMode):
                     return inner(*args, **kwargs)
         use = note_use(self.noted.steps, func, args, kwargs)
         known = len(self.noted.steps)
+        versions = {id(tensor): tensor._version for tensor in tensors(given) if hasattr(tensor, LAYER)}
         made = self._made(func, args, kwargs, of_data, of_weights)
+        if isinstance(made, Tensor) and versions.get(id(made), made._version) != made._version:
+            delattr(made, LAYER)  # what overwrites a step's outputs gives other ones
         call.made, call.version = made, made._version if isinstance(made, Tensor) else 0
         if not of_data:
             return made
@@ -185,7 +188,7 @@ class CleanMode(TorchFunctionMode):
             return made  # a shape, a comparison
         if not isinstance(made, Tensor):
             raise Unsupported(f"{func.__name__} with parameters gives several tensors")
-        outputs = made.detach()
+        outputs = made.detach().clone() if self._keep else made.detach()
         if before is not None and made.shape != self.noted.steps[before].raw.shape:
             before = None
         if before is None and not of_weights:

@@ -58,7 +58,7 @@ class NoisyMode(TorchFunctionMode):
             made, reached = made + delta, True
         number = call.fixed if call.layer is None else call.layer
         if self._outputs is not None and number is not None and reached:
-            self._outputs[number] = made
+            self._outputs[number] = made.clone() if self._whole else made  # later calls may overwrite it
         return with_mark(made, NOISE) if reached else made
 
     def _following(self, func: Callable[..., Any]) -> Call:

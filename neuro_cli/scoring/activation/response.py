@@ -174,10 +174,10 @@ def least_squares(rows: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _solved(square: Tensor, right: Tensor) -> Tensor:
-    """``right`` over ``square`` (k, k), whose diagonal grows by a share of its mean."""
+    """``right`` over ``square`` (k, k), whose diagonal grows by a share of its mean; zeros where that is no number."""
     mean = square.diagonal().mean()
     if not mean > 0:
         return torch.zeros_like(right)
     square.diagonal().add_(RIDGE * mean)
-    made: Tensor = torch.linalg.solve(square, right)
-    return made
+    made: Tensor = torch.linalg.solve_ex(square, right)[0]
+    return made if bool(made.isfinite().all()) else torch.zeros_like(right)

@@ -29,7 +29,7 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
-STEP = 1e-2  # of the differences that measure derivatives by the last outputs, times the scale of their noise
+STEP = 1e-2  # least, in units of sigma, of the differences that measure derivatives by the last outputs
 
 
 class _Pass:
@@ -93,7 +93,7 @@ class ActivationScorer(Scorer):
     def layers_of(self, generation: int) -> Sequence[PerturbedLayer]:
         """The layers of a generation's clean pass, with the centre of its scores or, before there are any, the initial one."""
         if self._pass is None or self._pass.generation != generation:
-            self._clean(generation, self._start)
+            self._clean(generation, self._start, STEP)
         assert self._pass is not None
         return self._pass.layers
 
@@ -103,7 +103,7 @@ class ActivationScorer(Scorer):
         means: np.ndarray = self._pass.scores.mean((0, 1)).cpu().numpy()
         return means
 
-    def _clean(self, generation: int, centre: Tensor) -> _Pass:
+    def _clean(self, generation: int, centre: Tensor, sigma: float) -> _Pass:
         settings, found = self.settings, self._found
         self._pass = None  # its graph is as large as the new one's
         self._start = centre
@@ -116,12 +116,15 @@ class ActivationScorer(Scorer):
             settings.threads.map(NoisyLayer.set_relative, layers)
         clean = _Pass(generation, batch, calls, layers, scores)
         if self._sampler.control_variates:
-            self._predict(clean)
+            self._predict(clean, max(STEP, sigma))  # a fitness of steps changes by no smaller ones than the noise
         self._pass = clean
         return clean
 
-    def _predict(self, clean: _Pass) -> None:
-        """Set the control variates of the layers; that of the last one takes a pass behind it for each output of a reward."""
+    def _predict(self, clean: _Pass, size: float) -> None:
+        """Set the control variates of the layers; that of the last one takes a pass behind it for each output of a reward.
+
+        ``size`` of the changes of those, in units of sigma.
+        """
         clean.nodes = nodes_of(clean.calls, clean.layers)
         if self._controls is None:
             self._controls = Controls(clean.nodes, self.settings.threads, self.settings.device)
@@ -129,19 +132,19 @@ class ActivationScorer(Scorer):
             self._restored = {}
         number = self._controls.last
         layer = clean.layers[number]
-        size, count = layer.size, self._sampler.form.examples
-        assert size is not None
+        outputs, count = layer.size, self._sampler.form.examples
+        assert outputs is not None
         parts: dict[int, Tensor] = {}
         each = self._side_by_side  # passes
 
         def run(low: int) -> None:
-            outputs = torch.eye(size, device=self.settings.device)[low : low + each]
-            noise = outputs[:, None, None].expand(-1, count, layer.rewards, -1).reshape(len(outputs), count, -1)
-            step = layer.axes.back(noise * (STEP * layer.scale), layer.outputs).to(layer.outputs.dtype)
+            single = torch.eye(outputs, device=self.settings.device)[low : low + each]
+            noise = single[:, None, None].expand(-1, count, layer.rewards, -1).reshape(len(single), count, -1)
+            step = layer.axes.back(noise * (size * layer.scale), layer.outputs).to(layer.outputs.dtype)
             gains = self._gains(clean, {number: step})[..., 0]
-            parts[low] = gains.movedim(0, -1) / (STEP * layer.scale)
+            parts[low] = gains.movedim(0, -1) / (size * layer.scale)
 
-        self.settings.threads.map(run, range(0, size, each))
+        self.settings.threads.map(run, range(0, outputs, each))
         derivatives = torch.cat([parts[low] for low in sorted(parts)], -1).float()
         predicted = self._controls.predict(clean.nodes, derivatives.flatten(0, 1))
         if not self._told:
@@ -163,7 +166,7 @@ class ActivationScorer(Scorer):
         assert part is None  # data_parallel is refused
         sampler, clock = self._sampler, self.settings.clock
         with clock.phase("forward"):
-            clean = self._clean(generation, proposal.bases[0])
+            clean = self._clean(generation, proposal.bases[0], proposal.sigma)
         out = np.empty((len(members), clean.scores.shape[-1]))
         sides = sampler.passes
         each = sides * sampler.rewards  # members of a draw of a group

@@ -202,9 +202,8 @@ class Distribution(Method):
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]
-            # of what a control variate adds, a rank adds the share of its members
-            share = len(members) / self.job.population
-            self.job.sampler.unit = None if combination.unit is None else combination.unit * share
+            # what a control variate adds is added once: with the first member
+            self.job.sampler.unit = None if members.start else combination.unit
 
             def combine() -> Tensor:
                 return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)

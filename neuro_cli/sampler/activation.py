@@ -52,9 +52,9 @@ class PerturbedLayer(Protocol):
         """Sum over the examples or of each: what one draw's ``noise`` (B, n) with ``weights`` (B, T) adds to the estimate."""
 
     def gradients(self, total: Tensor | None, unit: float) -> Sequence[Tensor | None]:
-        """What the sum ``total`` over :meth:`gathered` of all draws, None for no draw, says of the parameters at :attr:`places`.
+        """Estimate of the parameters at :attr:`places` by the sum ``total`` over :meth:`gathered` of all draws, None for no draw.
 
-        With the control variate, of ``unit`` times sigma; None for a parameter of which it says nothing.
+        With the control variate, of ``unit`` times sigma; None for a parameter without an estimate.
         """
 
 

@@ -25,6 +25,7 @@ from neuro_cli.runner.options import Options
 
 POPULATION, GENERATIONS = 10, 3
 COMMON = ("population=10", "batch_size=24", "threads=1", f"generations={GENERATIONS}", "model=MNIST_10K")
+ACTIVATION = ("sampler=activation", "layout=per_example", "sampler.draws=3", "batch_size=5")
 ALGORITHMS = {
     "openai_es": ("algo=openai_es", "sampler=antithetic", "algo.weight_decay=0.01"),
     "iid": ("algo=openai_es", "sampler=iid", "algo.shaping=z_score"),
@@ -47,7 +48,8 @@ ALGORITHMS = {
     "sign_flip": ("layout=per_example", "batch_size=25", "sampler=sign_flip", "algo.shaping=pair_z_score"),
     "permutation": ("sampler=permutation", "sampler.sparsity=0.5"),
     "low_rank": ("layout=per_example", "batch_size=25", "sampler=low_rank", "sampler.rank=2"),
-    "activation": ("sampler=activation", "layout=per_example", "sampler.draws=3", "batch_size=5"),
+    "activation": (*ACTIVATION, "sampler.control_variates=false"),
+    "control_variates": ACTIVATION,
     "tiny": ("model._target_=tiny_nets.Tiny",),  # fewer blocks of int8 than ranks
     "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
 }

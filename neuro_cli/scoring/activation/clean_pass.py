@@ -80,7 +80,7 @@ class CleanCalls:
             self.calls[found.call].fixed = len(self.layers) + number
 
     def sources_of(self, number: int) -> list[int]:
-        """What a layer depends on without another one between: numbers of layers, and behind them of fixed calls."""
+        """Sources of a layer, without another one between: numbers of layers, and behind them of fixed calls."""
         layer = self.layers[number]
         return sorted(self.resolved({source for step in (layer, *layer.earlier) for source in step.sources}) - {number})
 

@@ -31,7 +31,7 @@ NUMBERS = 1 << 24  # most of a layer's model
 
 @dataclass(frozen=True)
 class Nodes:
-    """What a change goes through in a clean pass: layers, ``fixed`` calls numbered behind them, and the ``order`` of all."""
+    """Nodes of a clean pass that a change goes through: layers, ``fixed`` calls numbered behind them, the ``order`` of all."""
 
     layers: Sequence[NoisyLayer]
     fixed: Sequence[Fixed]
@@ -61,7 +61,7 @@ class _Model:
         self.response, self._places, self._sources, self._summed = response, places, layer.sources, layer.summed
 
     def before(self, nodes: Nodes, layer: NoisyLayer, passed: dict[int, Tensor]) -> list[Tensor]:
-        """What :class:`Response` gets of the changes that sources pass on; zeros where they have none."""
+        """Inputs of :class:`Response` from the changes that sources pass on; zeros where they have none."""
         parts = []
         for source in self._sources:
             change = passed[source] if source in passed else torch.zeros(nodes.passed_shape(source), device=layer.outputs.device)

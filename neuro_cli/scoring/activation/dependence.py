@@ -1,4 +1,4 @@
-"""What the calls of a clean pass depend on: which steps' outputs they get without another step between, and how.
+"""Dependence of the calls of a clean pass: which steps' outputs they get without another step between, and how.
 
 Some calls without parameters are noted as links of their own, since what they make of a small change is known: attention, and
 functions of single numbers that get a sum of several steps' outputs.

@@ -182,7 +182,7 @@ def _model(nodes: Nodes, number: int, device: torch.device) -> _Model | None:
     sources = [nodes[source] for source in layer.sources][: 1 if layer.summed else None]
     shapes = [nodes.passed_shape(source) for source in layer.sources][: len(sources)]
     if layer.form is not None and layer.image and all(len(shape) == 4 and shape[2:] == layer.form.image for shape in shapes):
-        return _Model(nodes, number, Convolution([shape[1] for shape in shapes], layer.form, own[1], device), False)
+        return _Model(nodes, number, Convolution([shape[1] for shape in shapes], layer.form, own[1:], device), False)
     ends = [
         tuple(node.rows_of(node.outputs).shape) if isinstance(node, Fixed) else shape
         for node, shape in zip(sources, shapes, strict=True)

@@ -17,22 +17,22 @@ STEP = 1e-2  # of the evaluations that tell a slope, in units of the numbers' ro
 
 
 class Gate:
-    """``slope``: how much of a small change of each of the outputs reaches later calls.
+    """``alive``: 0 for each of the outputs that reach no later call, so that noise there has no sense, else 1.
 
-    ``hard``: 0 or 1, and noise has no sense where it is 0. ``window``: sides of the rectangles side by side of which one output
-    at most is passed on, None for none.
+    ``slope``: how much of a small change of each reaches them. ``window``: sides of the rectangles side by side of which one
+    output at most is passed on, None for none.
     """
 
-    def __init__(self, slope: Tensor, hard: bool, window: tuple[int, ...] | None = None) -> None:
-        self.slope, self.hard, self._window = slope, hard, window
+    def __init__(self, alive: Tensor, slope: Tensor, window: tuple[int, ...] | None = None) -> None:
+        self.alive, self.slope, self._window = alive, slope, window
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of what :meth:`passed_on` gives."""
-        *others, height, width = self.slope.shape if self._window is not None else (*self.slope.shape, 1, 1)
+        shape = tuple(self.slope.shape)
         if self._window is None:
-            return tuple(others)
-        return (*others, height // self._window[0], width // self._window[1])
+            return shape
+        return (*shape[:2], shape[2] // self._window[0], shape[3] // self._window[1])
 
     def passed_on(self, change: Tensor) -> Tensor:
         """The change that later calls get of one of the outputs, in their form; with rectangles a number for each of them."""
@@ -51,36 +51,42 @@ class Gate:
         return F.pad(derivative, (0, missing[1], 0, missing[0])) * self.slope
 
 
-def gate_of(layer: FoundLayer) -> Gate | None:
-    """Gate behind a layer; None where nothing is known of it.
+def gate_of(layer: FoundLayer, slopes: bool) -> Gate | None:
+    """Gate behind a layer; None where nothing is known of it. ``slopes``: also of smooth functions.
 
     A rectifier that alone gets the outputs passes on those above zero, a pool of the largest those, a smooth function of single
     numbers what its slope is; and so on while one call alone gets what the last one gives, up to a second pool.
     """
     x = outputs = layer.raw.detach()
-    users, window, places, hard = layer.users, None, None, True
-    slope: Tensor | None = None
-    if users and {use.func for use in users} <= RECTIFIERS:
-        users = users if len(users) == 1 else [replace(users[0], users=[])]
-    before = torch.ones_like(outputs)
+    users = layer.users
+    if len(users) > 1 and {use.func for use in users} <= RECTIFIERS:
+        users = [replace(users[0], users=[])]
+    alive = slope = torch.ones_like(outputs)
+    before: tuple[Tensor, Tensor] | None = None  # of the outputs in front of a pool
+    places, window, known = None, None, False
     while len(users) == 1 and users[0].first:
         [use] = users
-        if use.func is F.max_pool2d and places is None and outputs.dim() == 4:
+        if use.func is F.max_pool2d and before is None and outputs.dim() == 4:
             x, places = F.max_pool2d(x, *use.args, **{**use.kwargs, "return_indices": True})
-            window, before, slope = _window(use.args, use.kwargs), before if slope is None else slope, torch.ones_like(x)
-        elif use.func in RECTIFIERS or use.func in SMOOTH:
+            before, window = (alive, slope), _window(use.args, use.kwargs)
+            alive = slope = torch.ones_like(x)
+        elif use.func in RECTIFIERS or (slopes and use.func in SMOOTH):
             made = slope_of(use.func, x, use.args, use.kwargs)
-            slope, hard = made if slope is None else slope * made, hard and use.func in RECTIFIERS
+            alive, slope = alive * made if use.func in RECTIFIERS else alive, slope * made
             x = use.func(x.clone(), *use.args, **use.kwargs)
         else:
             break
-        users = use.users
-    if slope is None or places is None:
-        return None if slope is None else Gate(slope, hard)
-    whole = torch.zeros_like(outputs, memory_format=torch.contiguous_format).flatten(2)
-    # where windows overlap, one of the outputs may be the largest of several
-    whole.scatter_(2, places.flatten(2), slope.flatten(2))
-    return Gate(whole.view(outputs.shape) * before, hard, window)
+        known, users = True, use.users
+    if before is not None and places is not None:
+        alive, slope = (_spread(part, places, outputs) * earlier for part, earlier in zip((alive, slope), before, strict=True))
+    return Gate(alive, slope, window) if known else None
+
+
+def _spread(part: Tensor, places: Tensor, like: Tensor) -> Tensor:
+    """Numbers of a pool's outputs at the ``places`` that they come from, zeros elsewhere, in the form of ``like``."""
+    whole = torch.zeros_like(like, memory_format=torch.contiguous_format).flatten(2)
+    # where windows overlap, one of the outputs may be the largest of several: all have the same number
+    return whole.scatter_(2, places.flatten(2), part.flatten(2)).view(like.shape)
 
 
 def slope_of(func: Callable[..., Tensor], x: Tensor, args: Sequence[Any], kwargs: dict[str, Any]) -> Tensor:

@@ -90,7 +90,7 @@ class NoisyLayer:
 
     def _on_outputs(self, noise: Tensor) -> Tensor:
         made = self.axes.back(noise, self.outputs)
-        return made * self._gate.slope if self._gate is not None and self._gate.hard else made
+        return made if self._gate is None else made * self._gate.alive
 
     @property
     def size(self) -> int | None:

@@ -84,16 +84,19 @@ def by_reward(scores: Tensor) -> Tensor:
     return scores.double() * scores.shape[-2] if scores.dim() > 2 else scores.double().unsqueeze(1)
 
 
-def noisy_layers(calls: CleanCalls, found: Found) -> list[NoisyLayer]:
-    """The layers of a pass in the form that the trial found. Raises UserError where the module has other layers now."""
+def noisy_layers(calls: CleanCalls, found: Found, linked: bool = False) -> list[NoisyLayer]:
+    """The layers of a pass in the form that the trial found. Raises UserError where the module has other layers now.
+
+    ``linked``: with what control variates need to know of them.
+    """
     if len(calls.layers) != len(found.layers):
         raise UserError(f"model: a pass with {len(calls.layers)} layers after one with {len(found.layers)}")
     made = []
     for number, (layer, form) in enumerate(zip(calls.layers, found.layers, strict=True)):
         own = own_weights(layer) if form.weights else None
-        first = (*layer.earlier, layer)[0]
-        links = (gate_of(layer), calls.sources_of(number), first.summed, image_form(layer), norm_of(layer))
-        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, *links))
+        links = (calls.sources_of(number), (*layer.earlier, layer)[0].summed, image_form(layer), norm_of(layer)) if linked else ()
+        gate = gate_of(layer, linked)
+        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, gate, *links))
     return made
 
 

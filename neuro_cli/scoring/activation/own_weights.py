@@ -123,7 +123,7 @@ class JoinedWeights(OwnWeights):
         return [*parts, *(part.view(tensor.shape) for part, (tensor, _) in zip(others, self._terms, strict=True))]
 
 
-class _Call:
+class Arguments:
     """Arguments of a call by name."""
 
     def __init__(self, names: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ def _of_call(step: FoundLayer) -> OwnWeights | None:
     func, args, kwargs, outputs = step.func, step.args, step.kwargs, step.raw
     if func not in NAMES:
         return None
-    call = _Call(NAMES[func], args, kwargs)
+    call = Arguments(NAMES[func], args, kwargs)
     x, weight, bias = call["input"], call["weight"], call["bias"]
     if not all(part.requires_grad for part in (weight, bias) if part is not None):
         return None
@@ -205,7 +205,7 @@ def _of_call(step: FoundLayer) -> OwnWeights | None:
     return AffineWeights(normal, weight, bias, shape)
 
 
-def _convolution(call: _Call, outputs: Tensor) -> OwnWeights | None:
+def _convolution(call: Arguments, outputs: Tensor) -> OwnWeights | None:
     x, weight = call["input"], call["weight"]
     if call["groups"] != 1 or x.dim() != 4:
         return None

@@ -14,6 +14,7 @@ from torch.nn.grad import conv2d_input
 
 from neuro_cli.core.rows import Geometry
 from neuro_cli.scoring.activation.found import FoundLayer
+from neuro_cli.scoring.activation.own_weights import NAMES, Arguments
 from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 RATE = 0.5  # share of what a generation's pass says that a model takes
@@ -38,11 +39,10 @@ def image_form(layer: FoundLayer) -> ImageForm | None:
         return ImageForm((1, 1), Geometry(), tuple(first.args[0].shape[2:]))
     if first.func is not F.conv2d:
         return None
-    names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
-    given = {"stride": 1, "padding": 0, "dilation": 1} | dict(zip(names, first.args, strict=False)) | dict(first.kwargs)
-    x, weight = given["input"], given["weight"]
+    call = Arguments(NAMES[first.func], first.args, first.kwargs)
+    x, weight = call["input"], call["weight"]
     try:
-        geometry = geometry_of(weight, given["stride"], given["padding"], given["dilation"], 1)
+        geometry = geometry_of(weight, call["stride"], call["padding"], call["dilation"], 1)
     except Unsupported:  # padding that torch does not unfold
         return None
     return ImageForm(tuple(weight.shape[2:]), geometry, tuple(x.shape[2:])) if x.dim() == 4 else None
@@ -123,9 +123,11 @@ class Dense(Response):
 class Convolution(Response):
     """Outputs (B, n, ..) depend on images (B, channels, ..) of the sources as a convolution's do."""
 
-    def __init__(self, channels: Sequence[int], form: ImageForm, outputs: int, device: torch.device) -> None:
+    def __init__(self, channels: Sequence[int], form: ImageForm, outputs: Sequence[int], device: torch.device) -> None:
+        """Take the channels of each source, and the channels, height and width of the outputs."""
         self._channels, self._kernel, self._geometry, self._image = list(channels), form.kernel, form.geometry, form.image
-        self.matrix = torch.zeros(sum(channels) * form.kernel[0] * form.kernel[1], outputs, device=device)
+        self.matrix = torch.zeros(sum(channels) * form.kernel[0] * form.kernel[1], outputs[0], device=device)
+        self._examples = -(-ROWS // (outputs[1] * outputs[2]))
 
     def rows(self, changes: Sequence[Tensor]) -> Tensor:
         images = torch.cat([self._few(change) for change in changes], 1)
@@ -138,19 +140,7 @@ class Convolution(Response):
 
     def _few(self, images: Tensor) -> Tensor:
         """The first of the examples, whose places suffice."""
-        places = max(1, self._places)
-        return images[: -(-ROWS // places)]
-
-    @property
-    def _places(self) -> int:
-        form = self._geometry
-        counts = [
-            (side + 2 * padding - gap * (taps - 1) - 1) // step + 1
-            for side, padding, gap, taps, step in zip(
-                self._image, form.padding, form.dilation, self._kernel, form.stride, strict=True
-            )
-        ]
-        return counts[0] * counts[1]
+        return images[: self._examples]
 
     @property
     def _weight(self) -> Tensor:

@@ -65,7 +65,6 @@ class ActivationScorer(Scorer):
         )
         self._controls: Controls | None = None
         self._restored: dict[str, Tensor] = {}
-        self._told = False
         self._block = min(sampler.draws, max(1, most))
         self._start = centre
         self._pass: _Pass | None = None
@@ -111,7 +110,7 @@ class ActivationScorer(Scorer):
         module = self._centre.ready()
         batch = self.task.batch(generation, 0, settings.batch_size).to(settings.precision)
         calls, scores = clean_pass(module, settings, batch, found.whole)
-        layers = noisy_layers(calls, found)
+        layers = noisy_layers(calls, found, self._sampler.control_variates)
         if self._sampler.scale == "relative":
             settings.threads.map(NoisyLayer.set_relative, layers)
         clean = _Pass(generation, batch, calls, layers, scores)
@@ -126,6 +125,7 @@ class ActivationScorer(Scorer):
         ``size`` of the changes of those, in units of sigma.
         """
         clean.nodes = nodes_of(clean.calls, clean.layers)
+        first = self._controls is None
         if self._controls is None:
             self._controls = Controls(clean.nodes, self.settings.threads, self.settings.device)
             self._controls.restore(self._restored)
@@ -147,8 +147,7 @@ class ActivationScorer(Scorer):
         self.settings.threads.map(run, range(0, outputs, each))
         derivatives = torch.cat([parts[low] for low in sorted(parts)], -1).float()
         predicted = self._controls.predict(clean.nodes, derivatives.flatten(0, 1))
-        if not self._told:
-            self._told = True
+        if first:
             log.info("scoring: control variates on %d of %d layers", predicted, len(clean.layers))
 
     def _shown(self, clean: _Pass) -> tuple[dict[int, Tensor], dict[int, Tensor]]:

@@ -21,9 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring import recurrent
-from neuro_cli.scoring.activation.dependence import FIXED, fixed_call, note_step, note_use, passed_on
-from neuro_cli.scoring.activation.found import Call, FoundFixed, FoundLayer
-from neuro_cli.scoring.activation.marks import DATA, LAYER, SOURCES, SUMMED, USE, marked, tensors, with_mark
+from neuro_cli.scoring.activation.found import Call, FoundLayer
+from neuro_cli.scoring.activation.gate import note_use
+from neuro_cli.scoring.activation.instead import attention
+from neuro_cli.scoring.activation.link import Link, chained, link_of, step_of
+from neuro_cli.scoring.activation.marks import DATA, LAYER, USE, mapped, marked, of_parameters, tensors, with_mark
 from neuro_cli.scoring.bodies import body
 from neuro_cli.scoring.operators import Unsupported
 
@@ -33,6 +35,7 @@ LINEAR = frozenset((
     torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
 ))  # fmt: skip
 DIVIDED = frozenset((torch.div, Tensor.div, torch.true_divide, Tensor.true_divide))
+WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset((Tensor.numpy, Tensor.__array__))  # refuse a tensor that has one
 IN_STEPS = {
     getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
@@ -59,12 +62,17 @@ class _Straight(torch.autograd.Function):
 
 @dataclass
 class CleanCalls:
-    """The calls of a pass in order, the layers among them, and by number the ``fixed`` ones of :mod:`dependence`."""
+    """The calls of a pass in order, the layers among them, and the ``links`` of the chain of changes, which ends in its ``root``.
+
+    ``coupled``: what an example gives depends on the others (batch norm).
+    """
 
     calls: list[Call] = field(default_factory=list)
     steps: list[FoundLayer] = field(default_factory=list)
     layers: list[FoundLayer] = field(default_factory=list)
-    fixed: dict[int, FoundFixed] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+    root: Tensor | None = None
+    coupled: bool = False
 
     def join(self) -> None:
         """Set the layers: a step that alone gets the outputs of another one is one layer with it."""
@@ -76,28 +84,11 @@ class CleanCalls:
         self.layers = [step for step in self.steps if step.places and not step.joined]
         for number, layer in enumerate(self.layers):
             self.calls[layer.call].layer = number
-        for number, found in enumerate(self.fixed.values()):
-            self.calls[found.call].fixed = len(self.layers) + number
 
-    def sources_of(self, number: int) -> list[int]:
-        """Sources of a layer, without another one between: numbers of layers, and behind them of fixed calls."""
-        layer = self.layers[number]
-        return sorted(self.resolved({source for step in (layer, *layer.earlier) for source in step.sources}) - {number})
-
-    def resolved(self, sources: Iterable[int]) -> set[int]:
-        """Numbers of layers, and behind them of fixed calls, for ``sources`` among steps and fixed calls."""
-        own = {id(step): place for place, each in enumerate(self.layers) for step in (each, *each.earlier)}
-        behind = {number: len(self.layers) + place for place, number in enumerate(self.fixed)}
-        found, todo = set[int](), list(sources)
-        while todo:
-            source = todo.pop()
-            if source in behind:
-                found.add(behind[source])
-            elif id(self.steps[source]) in own:
-                found.add(own[id(self.steps[source])])
-            else:
-                todo += self.steps[source].sources  # no parameter is in it
-        return found
+    def release(self) -> None:
+        """Forget derivatives, which with their graphs hold the links that hold them."""
+        for link in self.links:
+            link.derivative = None
 
     @property
     def overwritten(self) -> str | None:
@@ -111,13 +102,13 @@ class CleanCalls:
 class CleanMode(TorchFunctionMode):
     """Context that notes the calls of a pass in ``noted``. ``places`` of the ``parameters`` that are evolved, by identity.
 
-    ``keep``: copies of arguments and outputs that later calls may overwrite.
+    ``keep``: copies of arguments and outputs that later calls may overwrite. ``linked``: with the chain of changes.
     """
 
-    def __init__(self, parameters: dict[int, tuple[Tensor, Place]], keep: bool) -> None:
+    def __init__(self, parameters: dict[int, tuple[Tensor, Place]], keep: bool, linked: bool = False) -> None:
         super().__init__()
         self.noted = CleanCalls()
-        self._parameters, self._keep = parameters, keep
+        self._parameters, self._keep, self._linked = parameters, keep, linked
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -129,7 +120,7 @@ class CleanMode(TorchFunctionMode):
             if any(True for _ in tensors([made])):  # else torch's settings, which are set again in every pass
                 self.noted.calls.append(Call(func, made, made._version if isinstance(made, Tensor) else 0))
             return made
-        of_data, of_weights = marked(given), any(tensor.requires_grad for tensor in tensors(given))
+        of_data, of_weights = marked(given), any(of_parameters(tensor) for tensor in tensors(given))
         call = Call(func)
         self.noted.calls.append(call)
         if of_data and of_weights:
@@ -139,7 +130,6 @@ class CleanMode(TorchFunctionMode):
                 with self:
                     return inner(*args, **kwargs)
         use = note_use(self.noted.steps, func, args, kwargs)
-        known = len(self.noted.steps)
         versions = {id(tensor): tensor._version for tensor in tensors(given) if hasattr(tensor, LAYER)}
         made = self._made(func, args, kwargs, of_data, of_weights)
         if isinstance(made, Tensor) and versions.get(id(made), made._version) != made._version:
@@ -147,18 +137,7 @@ class CleanMode(TorchFunctionMode):
         call.made, call.version = made, made._version if isinstance(made, Tensor) else 0
         if not of_data:
             return made
-        if len(self.noted.steps) > known:
-            note_step(self.noted.steps[known], given)
-            number: int | None = known
-        else:
-            found = fixed_call(self.noted.steps, len(self.noted.calls) - 1, func, args, kwargs)
-            number = None if found is None else FIXED + len(self.noted.fixed)
-            if found is not None and number is not None:
-                self.noted.fixed[number] = found
-        sources, summed = passed_on(func, args, kwargs, number)
         for tensor in tensors([made]):
-            setattr(tensor, SOURCES, sources)
-            setattr(tensor, SUMMED, summed)
             setattr(tensor, USE, use)
         return with_mark(made)
 
@@ -172,18 +151,16 @@ class CleanMode(TorchFunctionMode):
                 return _Straight.apply(args[0], made.detach()) if rounded else made
         data = _linear_in(func, args, kwargs)
         if data is None and not of_weights:
-            return func(*args, **kwargs)
+            return self._between(func, args, kwargs)
         found = [self._parameters[key] for key in _leaves([*args, *kwargs.values()]) if key in self._parameters]
         before = None if data is None else self._continued(args[data], found)
         if before is None and not of_weights:
-            return func(*args, **kwargs)
-        given = list(args)
+            return self._between(func, args, kwargs)
+        given, named = mapped(list(args), self._apart), {name: mapped(value, self._apart) for name, value in kwargs.items()}
         if before is not None and data is not None:
             given[data] = self.noted.steps[before].raw
-        if self._keep:
-            given = [value.clone() if isinstance(value, Tensor) and hasattr(value, DATA) else value for value in given]
         with torch.enable_grad():
-            made = func(*given, **kwargs)
+            made = func(*given, **named)
         if not any(tensor.requires_grad for tensor in tensors([made])):
             return made  # a shape, a comparison
         if not isinstance(made, Tensor):
@@ -192,13 +169,57 @@ class CleanMode(TorchFunctionMode):
         if before is not None and made.shape != self.noted.steps[before].raw.shape:
             before = None
         if before is None and not of_weights:
-            return outputs
+            return self._between(func, args, kwargs)
         found = _ordered(found, args, kwargs)
-        setattr(outputs, LAYER, len(self.noted.steps))
         places, parameters = [place for _, place in found], [parameter for parameter, _ in found]
-        last = len(self.noted.calls) - 1
-        self.noted.steps.append(FoundLayer(func, given, kwargs, last, made, places, parameters, data, before))
+        step = FoundLayer(func, given, named, len(self.noted.calls) - 1, made, places, parameters, data, before)
+        if self._linked:
+            outputs = self._behind_link(step, args, kwargs, of_weights)
+        setattr(outputs, LAYER, len(self.noted.steps))
+        self.noted.steps.append(step)
         return outputs
+
+    def _apart(self, tensor: Tensor) -> Tensor:
+        """An argument of a layer without its graph, if it comes of the examples; a copy where later calls may overwrite it."""
+        if not hasattr(tensor, DATA):
+            return tensor
+        apart = tensor.detach().clone() if self._keep else tensor.detach()
+        setattr(apart, DATA, True)
+        return apart
+
+    def _between(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """What a call without parameters gives, in the chain of changes if there is one."""
+        if not self._linked:
+            return func(*args, **kwargs)
+        if func in WITHOUT_GRAPH:
+            return func(*(mapped(list(args), Tensor.detach)), **kwargs)
+        self._note_coupled(func, args, kwargs)
+        with torch.enable_grad():  # torch's own attention cannot be differentiated twice
+            made = (attention if func is F.scaled_dot_product_attention else func)(*args, **kwargs)
+        step = step_of(func, args, kwargs, made)
+        return made if step is None else self._chained(*step)
+
+    def _behind_link(self, step: FoundLayer, args: Sequence[Any], kwargs: dict[str, Any], of_weights: bool) -> Tensor:
+        """The outputs of a step in the chain of changes."""
+        outputs = step.raw.detach()
+        self._note_coupled(step.func, args, kwargs)
+        if of_weights:
+            step.link, x = link_of(step.func, args, kwargs, outputs, tuple(place.name for place in step.places))
+        else:  # it continues a layer by numbers
+            with torch.enable_grad():
+                step.link, x = Link(outputs), step.func(*args, **kwargs)
+        return self._chained(step.link, x)
+
+    def _note_coupled(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        if func in (torch.batch_norm, F.batch_norm):  # the sixth argument of both
+            self.noted.coupled |= bool(kwargs.get("training", args[5] if len(args) > 5 else False))
+
+    def _chained(self, link: Link, x: Tensor | None) -> Tensor:
+        if self.noted.root is None:
+            self.noted.root = torch.zeros((), device=link.outputs.device, requires_grad=True)
+        self.noted.calls[-1].link = len(self.noted.links)
+        self.noted.links.append(link)
+        return chained(link, self.noted.root, x, self._keep)
 
     def _continued(self, outputs: Tensor, found: Sequence[tuple[Tensor, Place]]) -> int | None:
         """Number of the step with ``outputs`` that a call with parameters ``found`` can be one layer with, None for none."""
@@ -230,6 +251,8 @@ def _leaves(given: Iterable[Any]) -> list[int]:
     found: dict[int, None] = {}
     seen: set[Any] = set()
     for tensor in tensors(given):
+        if hasattr(tensor, DATA):
+            continue  # its graph is the chain of changes
         if tensor.is_leaf:
             if tensor.requires_grad:
                 found[id(tensor)] = None

@@ -1,4 +1,4 @@
-"""What is noted of a clean pass: its calls, the layers among them, how their outputs are used, and other calls of interest."""
+"""What is noted of a clean pass: its calls, the layers among them, and how their outputs are used."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,21 +7,21 @@ from typing import Any
 from torch import Tensor
 
 from neuro_cli.core.layout import Place
+from neuro_cli.scoring.activation.link import Link
 
 
 @dataclass
 class Call:
     """One call of a pass. ``made``: what it gave; ``layer``: its number among the layers, None for no layer.
 
-    ``fixed``: its number behind the layers as a call without parameters that changes go through, None for another one.
-    ``apart``: it was taken apart, and the calls that it consists of follow.
+    ``link``: its number among the links; ``apart``: it was taken apart, and the calls that it consists of follow.
     """
 
     func: Callable[..., Any]
     made: Any = None
     version: int = 0
     layer: int | None = None
-    fixed: int | None = None
+    link: int | None = None
     apart: bool = False
 
 
@@ -43,8 +43,7 @@ class FoundLayer:
     ``raw``: outputs with their graph; ``data``: place of the one argument that comes of the examples, where the call does no more
     than add to it or multiply it; ``before``: number of the step that this argument is the outputs of, None for none.
     ``earlier``: steps that it is one layer with, in order. ``joined``: another step continues it, and is the layer in its place.
-    ``sources``: numbers of what it depends on without another one between; ``summed``: it gets the sum of their outputs.
-    ``users``: calls that get the outputs.
+    ``users``: calls that get the outputs. ``link``: its place in the chain of changes, None where there is none.
     """
 
     func: Callable[..., Any]
@@ -59,20 +58,4 @@ class FoundLayer:
     joined: bool = False
     earlier: "tuple[FoundLayer, ...]" = ()
     users: list[Use] = field(default_factory=list)
-    sources: frozenset[int] = frozenset()
-    summed: bool = False
-
-
-@dataclass
-class FoundFixed:
-    """A call without parameters. ``call``: its number; ``args``: its tensors, of attention: queries, keys, values (B, h, T, d).
-
-    ``sources``: of each of them the one number that it is a view of, or the several whose sum it is; none where that is
-    unknown. ``options``: the other arguments.
-    """
-
-    call: int
-    func: Callable[..., Any]
-    args: Sequence[Tensor]
-    sources: Sequence[frozenset[int]]
-    options: dict[str, Any]
+    link: Link | None = None

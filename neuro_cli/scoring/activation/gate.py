@@ -8,78 +8,60 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.activation.dependence import RECTIFIERS, SMOOTH
-from neuro_cli.scoring.activation.found import FoundLayer
-from neuro_cli.scoring.activation.own_weights import root_mean_square
-from neuro_cli.scoring.operators import numbers
+from neuro_cli.scoring.activation.found import FoundLayer, Use
+from neuro_cli.scoring.activation.marks import LAYER, USE, tensors
 
-STEP = 1e-2  # of the evaluations that tell a slope, in units of the numbers' root mean square
-
-
-class Gate:
-    """``alive``: 0 for each of the outputs that reach no later call, so that noise there has no sense, else 1.
-
-    ``slope``: how much of a small change of each reaches them. ``window``: sides of the rectangles side by side of which one
-    output at most is passed on, None for none.
-    """
-
-    def __init__(self, alive: Tensor, slope: Tensor, window: tuple[int, ...] | None = None) -> None:
-        self.alive, self.slope, self._window = alive, slope, window
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of what :meth:`passed_on` gives."""
-        shape = tuple(self.slope.shape)
-        if self._window is None:
-            return shape
-        return (*shape[:2], shape[2] // self._window[0], shape[3] // self._window[1])
-
-    def passed_on(self, change: Tensor) -> Tensor:
-        """The change that later calls get of one of the outputs, in their form; with rectangles a number for each of them."""
-        change = change * self.slope
-        if self._window is None:
-            return change
-        return F.avg_pool2d(change, self._window, divisor_override=1)
-
-    def taken_back(self, derivative: Tensor) -> Tensor:
-        """Derivative by the outputs from that by what :meth:`passed_on` gives."""
-        if self._window is None:
-            return derivative * self.slope
-        for axis, times in zip((-2, -1), self._window, strict=True):
-            derivative = derivative.repeat_interleave(times, axis)
-        missing = [whole - part for whole, part in zip(self.slope.shape[-2:], derivative.shape[-2:], strict=True)]
-        return F.pad(derivative, (0, missing[1], 0, missing[0])) * self.slope
+# give nothing but zeros below zero
+RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
+# of every number by itself
+SMOOTH = frozenset((
+    F.gelu, F.silu, F.elu, F.leaky_relu, F.softplus, F.mish, F.hardswish, F.tanh, torch.tanh, Tensor.tanh, F.sigmoid,
+    torch.sigmoid, Tensor.sigmoid,
+))  # fmt: skip
 
 
-def gate_of(layer: FoundLayer, slopes: bool) -> Gate | None:
-    """Gate behind a layer; None where nothing is known of it. ``slopes``: also of smooth functions.
+def note_use(steps: list[FoundLayer], func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Use | None:
+    """Note for the steps that ``func`` gets their outputs, or what a use made of them; that use, None for none or several."""
+    noted = []
+    for tensor in tensors([*args, *kwargs.values()]):
+        number, before = getattr(tensor, LAYER, None), getattr(tensor, USE, None)
+        if number is None and before is None:
+            continue
+        noted.append(Use(func, bool(args) and args[0] is tensor, args[1:], kwargs))
+        if number is not None:
+            steps[number].users.append(noted[-1])
+        if before is not None:
+            before.users.append(noted[-1])
+    return noted[0] if len(noted) == 1 else None
 
-    A rectifier that alone gets the outputs passes on those above zero, a pool of the largest those, a smooth function of single
-    numbers what its slope is; and so on while one call alone gets what the last one gives, up to a second pool.
+
+def alive_of(layer: FoundLayer, smooth: bool) -> Tensor | None:
+    """Set to 0 for each of a layer's outputs that reaches no later call, else 1; None where nothing is known of it.
+
+    A rectifier that alone gets the outputs passes on those above zero, a pool of the largest those; and so on while one call
+    alone gets what the last one gives, up to a second pool. ``smooth``: look behind smooth functions of single numbers too.
     """
     x = outputs = layer.raw.detach()
     users = layer.users
     if len(users) > 1 and {use.func for use in users} <= RECTIFIERS:
         users = [replace(users[0], users=[])]
-    alive = slope = torch.ones_like(outputs)
-    before: tuple[Tensor, Tensor] | None = None  # of the outputs in front of a pool
-    places, window, known = None, None, False
+    alive = torch.ones_like(outputs)
+    before, places, known = alive, None, False  # those in front of a pool, and where it takes its outputs from
     while len(users) == 1 and users[0].first:
         [use] = users
-        if use.func is F.max_pool2d and before is None and outputs.dim() == 4:
+        if use.func is F.max_pool2d and places is None and outputs.dim() == 4:
             x, places = F.max_pool2d(x, *use.args, **{**use.kwargs, "return_indices": True})
-            before, window = (alive, slope), _window(use.args, use.kwargs)
-            alive = slope = torch.ones_like(x)
-        elif use.func in RECTIFIERS or (slopes and use.func in SMOOTH):
-            made = slope_of(use.func, x, use.args, use.kwargs)
-            alive, slope = alive * made if use.func in RECTIFIERS else alive, slope * made
+            before, alive = alive, torch.ones_like(x)
+        elif use.func in RECTIFIERS:
+            alive, x = alive * (x > 0).to(x.dtype), torch.relu(x)
+        elif smooth and use.func in SMOOTH:
             x = use.func(x.clone(), *use.args, **use.kwargs)
         else:
             break
         known, users = True, use.users
-    if before is not None and places is not None:
-        alive, slope = (_spread(part, places, outputs) * earlier for part, earlier in zip((alive, slope), before, strict=True))
-    return Gate(alive, slope, window) if known else None
+    if places is not None:
+        alive = _spread(alive, places, outputs) * before
+    return alive if known else None
 
 
 def _spread(part: Tensor, places: Tensor, like: Tensor) -> Tensor:
@@ -87,22 +69,3 @@ def _spread(part: Tensor, places: Tensor, like: Tensor) -> Tensor:
     whole = torch.zeros_like(like, memory_format=torch.contiguous_format).flatten(2)
     # where windows overlap, one of the outputs may be the largest of several: all have the same number
     return whole.scatter_(2, places.flatten(2), part.flatten(2)).view(like.shape)
-
-
-def slope_of(func: Callable[..., Tensor], x: Tensor, args: Sequence[Any], kwargs: dict[str, Any]) -> Tensor:
-    """Slope of a function of single numbers at each of ``x``; what overwrites them gets copies."""
-    if func in RECTIFIERS:
-        return (x > 0).to(x.dtype)
-    step = STEP * max(root_mean_square(x), STEP)
-    up, down = (func(x + way, *args, **kwargs) for way in (step, -step))
-    return (up - down) / (2 * step)
-
-
-def _window(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[int, ...] | None:
-    """Sides of a pool's rectangles where they lie side by side without a gap, else None."""
-    names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    sides = numbers(given["kernel_size"], 2)
-    stride = given.get("stride") or sides
-    plain = numbers(given.get("padding", 0), 2) == (0, 0) and not given.get("ceil_mode", False)
-    return sides if plain and numbers(stride, 2) == sides and numbers(given.get("dilation", 1), 2) == (1, 1) else None

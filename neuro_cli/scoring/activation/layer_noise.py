@@ -10,30 +10,30 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.layout import Place
-from neuro_cli.scoring.activation.gate import Gate
+from neuro_cli.scoring.activation.link import Link
 from neuro_cli.scoring.activation.own_weights import OwnWeights, root_mean_square
-from neuro_cli.scoring.activation.response import ImageForm, Norm
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller steps of a loss
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Axes of a layer's outputs: the examples are ``fold`` > 0 neighbours each along axis ``examples``; ``tokens``: T follow."""
+    """Axes of a layer's outputs: each of the examples has ``fold`` > 0 places along axis ``examples``; ``tokens``: T follow.
+
+    ``strided``: the places of an example lie B apart, as of (length, batch) in one axis; else they are neighbours.
+    """
 
     examples: int
     fold: int
     tokens: bool
-
-    def first(self, y: Tensor) -> Tensor:
-        """``y`` as a view (B, fold, ..) in the order of its memory after the examples."""
-        moved = y.movedim(self.examples, 0)
-        return moved.unflatten(0, (-1, self.fold))
+    strided: bool = False
 
     def forth(self, y: Tensor) -> Tensor:
         """``y`` as (B, n), in the order of the noise."""
         moved = y.movedim(self.examples, 0)
         moved = moved.movedim(1, -1) if channels_last(y) else moved
+        if self.strided:
+            moved = moved.unflatten(0, (self.fold, -1)).transpose(0, 1).flatten(0, 1)
         return moved.reshape(len(moved) // self.fold, -1)
 
     def back(self, noise: Tensor, like: Tensor) -> Tensor:
@@ -42,6 +42,8 @@ class Axes:
         if channels_last(like):
             order = [shape[0], *shape[2:], shape[1]]
             return noise.reshape(len(noise), *order).movedim(-1, 2)
+        if self.strided:
+            noise = noise.unflatten(2, (self.fold, -1)).transpose(1, 2)
         return noise.reshape(len(noise), *shape).movedim(1, self.examples + 1)
 
 
@@ -55,16 +57,14 @@ class NoisyLayer:
 
     ``raw``: its outputs, with autograd's graph from them to the parameters and no further; ``places`` and ``parameters``: of all
     in that graph. ``own``: how noise of an example's own weights enters, None where only outputs are perturbed.
-    ``gate``: what of the outputs reaches later calls, None for unknown. ``scale``: of the noise in units of sigma. ``width``: n.
-    ``sources``: numbers of what it depends on without another one between, ``summed``: as their sum; ``form``: of a convolution,
-    None for another layer; ``norm``: of a layer norm, None likewise. ``predicted``: control variate, derivative of rewards by
+    ``alive``: 0 for each of the outputs that reaches no later call, else 1; None for unknown. ``scale``: of the noise in units of
+    sigma. ``width``: n. ``link``: its place in the chain of changes. ``predicted``: control variate, derivative of rewards by
     outputs in their form, None for none; ``sigma``: that of the noise.
     """
 
     def __init__(
         self, raw: Tensor, axes: Axes, places: Sequence[Place], parameters: Sequence[Tensor], own: OwnWeights | None,
-        rewards: int, gate: Gate | None = None, sources: Sequence[int] = (), summed: bool = False, form: ImageForm | None = None,
-        norm: Norm | None = None,
+        rewards: int, alive: Tensor | None = None, link: Link | None = None,
     ) -> None:  # fmt: skip
         self._raw, self.axes, self.rewards = raw, axes, rewards
         self.outputs = raw.detach()
@@ -72,11 +72,10 @@ class NoisyLayer:
         self.examples = self.outputs.shape[axes.examples] // axes.fold
         self.width = own.width if own is not None else self.outputs.numel() // self.examples
         self.scale = self.sigma = 1.0
-        self.sources, self.summed, self.form = tuple(sources), summed and len(sources) > 1, form
-        self.norm = norm
+        self.link = link
         self.predicted: Tensor | None = None
         # noise where nothing is passed on would only be noise in the estimate
-        self._gate = gate
+        self._alive = alive
 
     def set_relative(self) -> None:
         """Set the scale with which noise adds the root mean square of the outputs to them."""
@@ -90,7 +89,7 @@ class NoisyLayer:
 
     def _on_outputs(self, noise: Tensor) -> Tensor:
         made = self.axes.back(noise, self.outputs)
-        return made if self._gate is None else made * self._gate.alive
+        return made if self._alive is None else made * self._alive
 
     @property
     def size(self) -> int | None:
@@ -101,41 +100,6 @@ class NoisyLayer:
     def in_form(self, rows: Tensor) -> Tensor:
         """Numbers (B T, :attr:`size`) in the order of the noise in the form of the outputs."""
         return self.axes.back(rows.reshape(1, self.examples, -1), self.outputs)[0]
-
-    def rows_of(self, change: Tensor) -> Tensor:
-        """A change of the outputs, or of what is passed on, as rows (B T, ..)."""
-        return change.movedim(self.axes.examples, 0).reshape(self.examples * self.rewards, -1)
-
-    def form_of(self, rows: Tensor) -> Tensor:
-        """Rows as of :meth:`rows_of`, of what is passed on, in its form."""
-        return self._shaped(rows, self.passed_shape)
-
-    def outputs_of(self, rows: Tensor) -> Tensor:
-        """Rows as of :meth:`rows_of`, of the outputs, in their form."""
-        return self._shaped(rows, self.outputs.shape)
-
-    def _shaped(self, rows: Tensor, shape: Sequence[int]) -> Tensor:
-        first = self.axes.examples
-        return rows.reshape(shape[first], *shape[:first], *shape[first + 1 :]).movedim(0, first)
-
-    @property
-    def passed_shape(self) -> tuple[int, ...]:
-        """Shape of what :meth:`passed_on` gives."""
-        return tuple(self.outputs.shape) if self._gate is None else self._gate.shape
-
-    @property
-    def image(self) -> bool:
-        """Tell whether the outputs are an image (B, channels, ..) of one reward for each example."""
-        return self.rewards == 1 and self.axes.examples == 0 and self.axes.fold == 1 and self.outputs.dim() == 4
-
-    def passed_on(self, change: Tensor) -> Tensor:
-        """The change that later calls get of one of the outputs, in their form; of another size behind a pool."""
-        return change if self._gate is None else self._gate.passed_on(change)
-
-    def predict(self, derivative: Tensor) -> Tensor:
-        """Set the control variate from the derivative by what :meth:`passed_on` gives; it is the derivative by the outputs."""
-        self.predicted = derivative if self._gate is None else self._gate.taken_back(derivative)
-        return self.predicted
 
     def expected(self, delta: Tensor) -> Tensor | float:
         """Rewards (R, B, T) that the control variate expects of ``delta`` (R, *shape of the outputs); 0 where there is none."""

@@ -1,14 +1,12 @@
 """Marks on the tensors of a pass: which depend on the examples, which are a layer's outputs, what they are made of."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
 
 LAYER = "_neuro_layer"  # attribute of the outputs of a step: its place among them
 DATA = "_neuro_data"  # attribute of tensors that depend on the examples
-SOURCES = "_neuro_sources"  # attribute of tensors: numbers of what they depend on without another one between
-SUMMED = "_neuro_summed"  # attribute of tensors: the numbers whose sum they are, up to what does not depend on the examples
 USE = "_neuro_use"  # attribute of tensors: the use of a step's outputs that made them
 
 
@@ -21,6 +19,15 @@ def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from tensors(value)
 
 
+def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    """``value`` with ``function`` of each tensor in its place, those in lists included."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if type(value) in (list, tuple):
+        return type(value)(mapped(each, function) for each in value)
+    return value
+
+
 def marked(values: Iterable[Any], mark: str = DATA) -> bool:
     """Tell whether a tensor among ``values`` has a mark."""
     return any(hasattr(tensor, mark) for tensor in tensors(values))
@@ -31,3 +38,8 @@ def with_mark(made: Any, mark: str = DATA) -> Any:
     for tensor in tensors([made]):
         setattr(tensor, mark, True)
     return made
+
+
+def of_parameters(tensor: Tensor) -> bool:
+    """Tell whether a tensor is made of parameters alone: one that comes of the examples may have a graph too."""
+    return tensor.requires_grad and not hasattr(tensor, DATA)

@@ -4,25 +4,21 @@ In float64 where the module takes that: rounding alone may part two passes of fl
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.activation.clean_pass import CleanCalls, CleanMode
-from neuro_cli.scoring.activation.control import Nodes
-from neuro_cli.scoring.activation.fixed import Attention, Fixed, OfSum
-from neuro_cli.scoring.activation.gate import gate_of
+from neuro_cli.scoring.activation.gate import alive_of
 from neuro_cli.scoring.activation.layer_noise import Axes, NoisyLayer, axes_of
 from neuro_cli.scoring.activation.marks import with_mark
 from neuro_cli.scoring.activation.noisy_pass import scores_with
 from neuro_cli.scoring.activation.own_weights import own_weights
-from neuro_cli.scoring.activation.response import image_form, norm_of
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate, brief
 from neuro_cli.scoring.operators import Unsupported
@@ -66,17 +62,22 @@ class Found:
         return " and ".join(parts)
 
 
-def clean_pass(module: nn.Module, settings: ScoringSettings, batch: Batch, keep: bool) -> tuple[CleanCalls, Tensor]:
-    """The calls of a pass over ``batch`` and its scores (B, T, C) float64, as of :func:`by_reward`."""
+def clean_pass(
+    module: nn.Module, settings: ScoringSettings, batch: Batch, keep: bool, linked: bool = False
+) -> tuple[CleanCalls, Tensor]:
+    """The calls of a pass over ``batch`` and its scores (B, T, C) float64, as of :func:`by_reward`.
+
+    ``linked``: with the chain of changes.
+    """
     parameters = dict(module.named_parameters())
     places: dict[int, tuple[Tensor, Place]] = {
         id(parameters[place.name]): (parameters[place.name], place) for place in settings.layout.places
     }
     with_mark([batch.inputs, batch.targets])
-    with torch.no_grad(), CleanMode(places, keep) as mode:
+    with torch.no_grad(), CleanMode(places, keep, linked) as mode:
         scores = settings.task.rewards(module, batch)
     mode.noted.join()
-    return mode.noted, by_reward(scores)
+    return mode.noted, by_reward(scores.detach())
 
 
 def by_reward(scores: Tensor) -> Tensor:
@@ -84,37 +85,16 @@ def by_reward(scores: Tensor) -> Tensor:
     return scores.double() * scores.shape[-2] if scores.dim() > 2 else scores.double().unsqueeze(1)
 
 
-def noisy_layers(calls: CleanCalls, found: Found, linked: bool = False) -> list[NoisyLayer]:
-    """The layers of a pass in the form that the trial found. Raises UserError where the module has other layers now.
-
-    ``linked``: with what control variates need to know of them.
-    """
+def noisy_layers(calls: CleanCalls, found: Found) -> list[NoisyLayer]:
+    """The layers of a pass in the form that the trial found. Raises UserError where the module has other layers now."""
     if len(calls.layers) != len(found.layers):
         raise UserError(f"model: a pass with {len(calls.layers)} layers after one with {len(found.layers)}")
     made = []
-    for number, (layer, form) in enumerate(zip(calls.layers, found.layers, strict=True)):
+    for layer, form in zip(calls.layers, found.layers, strict=True):
         own = own_weights(layer) if form.weights else None
-        links = (calls.sources_of(number), (*layer.earlier, layer)[0].summed, image_form(layer), norm_of(layer)) if linked else ()
-        gate = gate_of(layer, linked)
-        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, gate, *links))
+        alive = alive_of(layer, smooth=layer.link is not None)
+        made.append(NoisyLayer(layer.raw, form.axes, layer.places, layer.parameters, own, found.rewards, alive, layer.link))
     return made
-
-
-def nodes_of(calls: CleanCalls, layers: Sequence[NoisyLayer]) -> Nodes:
-    """What a change goes through in a pass with ``layers``."""
-    fixed: list[Fixed] = []
-    for found in calls.fixed.values():
-        made = calls.calls[found.call].made
-        numbers = [sorted(calls.resolved(sources)) for sources in found.sources]
-        if found.func is F.scaled_dot_product_attention:
-            single = [each[0] if len(each) == 1 and each[0] < len(layers) else None for each in numbers]
-            fixed.append(
-                Attention(found, made, single, [None if number is None else layers[number].outputs for number in single])
-            )
-        else:
-            fixed.append(OfSum(found, made, numbers[0]))
-    called = [layer.call for layer in calls.layers] + [found.call for found in calls.fixed.values()]
-    return Nodes(layers, fixed, sorted(range(len(called)), key=called.__getitem__))
 
 
 def tried(settings: ScoringSettings, centre: Tensor, space: str) -> Found:
@@ -134,7 +114,12 @@ def _tried(settings: ScoringSettings, centre: Tensor, space: str, dtype: torch.d
     counts = (max(1, min(EXAMPLES, settings.batch_size) - 1), min(EXAMPLES, settings.batch_size))
     batches = [settings.task.batch(0, 0, count).to(dtype) for count in counts]
     (small, _), (large, scores) = (clean_pass(module, settings, batch, True) for batch in batches)
+    turned, _ = clean_pass(module, settings, Batch(*(part.flip(0) for part in (batches[1].inputs, batches[1].targets))), True)
     found = _forms(small, large, counts, scores.shape[1], space)
+    for number, (layer, other) in enumerate(zip(large.layers, turned.layers, strict=True)):
+        form = found.layers[number]
+        if form.axes.fold > 1 and _strided(form.axes, layer.raw.detach(), other.raw.detach()):
+            found.layers[number] = form._replace(axes=replace(form.axes, strided=True))
     _say_unreached(settings, large)
     _choose(settings, module, batches[1], found, dtype)
     return found
@@ -164,6 +149,15 @@ def _forms(small: CleanCalls, large: CleanCalls, counts: tuple[int, int], reward
         largest = max(largest, outputs)
     alone = rewards == 1 or forms[-1].axes.tokens
     return Found(forms, tuple(widths), rewards, largest, outputs // rewards if alone else None)
+
+
+def _strided(axes: Axes, outputs: Tensor, turned: Tensor) -> bool:
+    """Tell whether places of examples that lie far apart are turned where the examples are; neighbours, where both are alike."""
+
+    def error(axes: Axes) -> float:
+        return float((axes.forth(outputs).flip(0) - axes.forth(turned)).abs().max())
+
+    return error(replace(axes, strided=True)) < error(axes)
 
 
 def _say_unreached(settings: ScoringSettings, calls: CleanCalls) -> None:

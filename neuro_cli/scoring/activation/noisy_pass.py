@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from neuro_cli.scoring.activation.clean_pass import CleanCalls, parts_of
-from neuro_cli.scoring.activation.fixed import attention_weights
 from neuro_cli.scoring.activation.found import Call
+from neuro_cli.scoring.activation.instead import INSTEAD
 from neuro_cli.scoring.activation.marks import marked, tensors, with_mark
 from neuro_cli.scoring.operators import Unsupported
+
+Shown = dict[int, tuple[Tensor, Tensor]]  # by number of the link, its input and its outputs
 
 NOISE = "_neuro_noise"  # attribute of tensors that noise has reached
 
@@ -26,14 +27,12 @@ NOISE = "_neuro_noise"  # attribute of tensors that noise has reached
 class NoisyMode(TorchFunctionMode):
     """Context of a pass with ``deltas``, by number of the layer what is added to its outputs.
 
-    ``whole``: every call is done again. ``outputs``: takes those of layers and fixed calls that noise reaches, by number.
+    ``whole``: every call is done again. ``shown``: takes what links that learn get and give where noise reaches them, by number.
     """
 
-    def __init__(
-        self, clean: CleanCalls, deltas: dict[int, Tensor], whole: bool, outputs: dict[int, Tensor] | None = None
-    ) -> None:
+    def __init__(self, clean: CleanCalls, deltas: dict[int, Tensor], whole: bool, shown: Shown | None = None) -> None:
         super().__init__()
-        self._calls, self._deltas, self._whole, self._outputs = clean.calls, deltas, whole, outputs
+        self._calls, self._links, self._deltas, self._whole, self._shown = clean.calls, clean.links, deltas, whole, shown
         self._next = 0
 
     def __torch_function__(
@@ -52,14 +51,19 @@ class NoisyMode(TorchFunctionMode):
             with self:
                 return inner(*args, **kwargs)
         reached = marked(given, NOISE)
+        place = None if self._shown is None or call.link is None or not reached else self._links[call.link].place
+        changed = None if place is None else self._kept(list(tensors(given))[place])
         made = INSTEAD.get(func, func)(*args, **kwargs) if reached or self._whole else call.made
+        if self._shown is not None and call.link is not None and changed is not None:
+            self._shown[call.link] = changed, self._kept(made)
         delta = None if call.layer is None else self._deltas.get(call.layer)
         if delta is not None:
             made, reached = made + delta, True
-        number = call.fixed if call.layer is None else call.layer
-        if self._outputs is not None and number is not None and reached:
-            self._outputs[number] = made.clone() if self._whole else made  # later calls may overwrite it
         return with_mark(made, NOISE) if reached else made
+
+    def _kept(self, tensor: Tensor) -> Tensor:
+        """``tensor``, which later calls may overwrite where they all are done again."""
+        return tensor.clone() if self._whole else tensor
 
     def _following(self, func: Callable[..., Any]) -> Call:
         """The next call of the clean pass, which must be one of ``func``."""
@@ -70,51 +74,27 @@ class NoisyMode(TorchFunctionMode):
         return call
 
 
-def attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
-    """Attention as products: torch's own is mapped pass by pass. Raises Unsupported for heads that share keys."""
-    if enable_gqa:
-        raise Unsupported("attention with enable_gqa")
-    return attention_weights(query, key, attn_mask, is_causal, scale) @ value
-
-
-def batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
-    training: bool, momentum: float, eps: float, cudnn_enabled: bool,
-) -> Tensor:  # fmt: skip
-    """Batch norm that leaves the running statistics as they are: a pass with noise has nothing to say of them."""
-    running = (None, None) if training else (running_mean, running_var)
-    return torch.batch_norm(input, weight, bias, *running, training, momentum, eps, cudnn_enabled)
-
-
-INSTEAD: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention, torch.batch_norm: batch_norm}
-
-
 def scores_with(clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, whole: bool) -> Tensor:
     """Scores (R, B, ..) of the passes with ``deltas`` (R, ..); ``rewards`` runs the module on all examples.
 
     ``mapped``: side by side. Raises Unsupported, and whatever the module raises.
     """
-    return scores_and_outputs(clean, deltas, rewards, mapped, whole)[0]
 
-
-def scores_and_outputs(
-    clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, whole: bool, kept: bool = False
-) -> tuple[Tensor, dict[int, Tensor]]:
-    """Scores as of :func:`scores_with`; where they are ``kept``, outputs (R, ..) of layers and fixed calls that it reaches."""
-
-    def one(noise: dict[int, Tensor]) -> tuple[Tensor, dict[int, Tensor]]:
-        outputs = dict[int, Tensor]()
-        with NoisyMode(clean, noise, whole, outputs if kept else None):
-            return rewards(), outputs
+    def one(noise: dict[int, Tensor]) -> Tensor:
+        with NoisyMode(clean, noise, whole):
+            return rewards()
 
     with torch.no_grad():
         if mapped:
-            made: tuple[Tensor, dict[int, Tensor]] = torch.func.vmap(one, randomness="same")(deltas)
+            made: Tensor = torch.func.vmap(one, randomness="same")(deltas)
             return made
         count = len(next(iter(deltas.values())))
-        passes = [one({layer: delta[place] for layer, delta in deltas.items()}) for place in range(count)]
-        outputs = {layer: torch.stack([each[1][layer] for each in passes]) for layer in passes[0][1]}
-        return torch.stack([scores for scores, _ in passes]), outputs
+        return torch.stack([one({layer: delta[place] for layer, delta in deltas.items()}) for place in range(count)])
+
+
+def shown_by(clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], whole: bool) -> Shown:
+    """What links that learn get and give in the pass with ``deltas``."""
+    shown: Shown = {}
+    with torch.no_grad(), NoisyMode(clean, deltas, whole, shown):
+        rewards()
+    return shown

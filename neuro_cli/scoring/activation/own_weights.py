@@ -6,12 +6,12 @@ Legend: B examples, R passes side by side, n weights of the layer (bias included
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.scoring.activation.arguments import NAMES, Arguments
 from neuro_cli.scoring.activation.found import FoundLayer
 from neuro_cli.scoring.operators import Unsupported, geometry_of
 
@@ -123,26 +123,6 @@ class JoinedWeights(OwnWeights):
         return [*parts, *(part.view(tensor.shape) for part, (tensor, _) in zip(others, self._terms, strict=True))]
 
 
-class Arguments:
-    """Arguments of a call by name."""
-
-    def __init__(self, names: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        self._given = dict(zip(names.split(), args, strict=False)) | kwargs
-
-    def __getitem__(self, name: str) -> Any:
-        return self._given.get(name, DEFAULTS.get(name))
-
-
-DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
-NAMES = {
-    F.linear: "input weight bias",
-    F.conv2d: "input weight bias stride padding dilation groups",
-    torch.layer_norm: "input normalized_shape weight bias eps",
-    torch.group_norm: "input num_groups weight bias eps",
-    torch.batch_norm: "input weight bias running_mean running_var training momentum eps",
-}
-
-
 def own_weights(layer: FoundLayer) -> OwnWeights | None:
     """Noise of an example's own weights in a layer; None where that is not done."""
     first, *rest = (*layer.earlier, layer)
@@ -184,7 +164,7 @@ def _of_call(step: FoundLayer) -> OwnWeights | None:
     func, args, kwargs, outputs = step.func, step.args, step.kwargs, step.raw
     if func not in NAMES:
         return None
-    call = Arguments(NAMES[func], args, kwargs)
+    call = Arguments(func, args, kwargs)
     x, weight, bias = call["input"], call["weight"], call["bias"]
     if not all(part.requires_grad for part in (weight, bias) if part is not None):
         return None
@@ -192,17 +172,7 @@ def _of_call(step: FoundLayer) -> OwnWeights | None:
         return LinearWeights(x, weight, bias, outputs) if x.dim() > 1 else None
     if func is F.conv2d:
         return _convolution(call, outputs)
-    shape = (-1, *[1] * (x.dim() - 2))
-    if func is torch.layer_norm:
-        inner = tuple(call["normalized_shape"])
-        normal, shape = F.layer_norm(x, inner, eps=call["eps"]), (*[1] * (x.dim() - 1 - len(inner)), *inner)
-    elif func is torch.group_norm:
-        normal = F.group_norm(x, call["num_groups"], eps=call["eps"])
-    else:
-        training = call["training"]
-        mean, variance = (None, None) if training else (call["running_mean"], call["running_var"])
-        normal = F.batch_norm(x, mean, variance, training=training, eps=call["eps"])
-    return AffineWeights(normal, weight, bias, shape)
+    return AffineWeights(call.normal(x), weight, bias, call.affine_shape(x))
 
 
 def _convolution(call: Arguments, outputs: Tensor) -> OwnWeights | None:

@@ -19,10 +19,10 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.sampler.activation import MEASURED, Activation, Form, PerturbedLayer
 from neuro_cli.scoring.activation.clean_pass import CleanCalls
-from neuro_cli.scoring.activation.control import Controls, Nodes
+from neuro_cli.scoring.activation.control import Controls, Prediction
 from neuro_cli.scoring.activation.layer_noise import NoisyLayer
-from neuro_cli.scoring.activation.network_trial import Found, clean_pass, nodes_of, noisy_layers, tried
-from neuro_cli.scoring.activation.noisy_pass import scores_and_outputs
+from neuro_cli.scoring.activation.network_trial import Found, clean_pass, noisy_layers, tried
+from neuro_cli.scoring.activation.noisy_pass import Shown, scores_with, shown_by
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import chunk_rows
 from neuro_cli.task.base import Batch
@@ -37,7 +37,7 @@ class _Pass:
 
     def __init__(self, generation: int, batch: Batch, calls: CleanCalls, layers: list[NoisyLayer], scores: Tensor) -> None:
         self.generation, self.batch, self.calls, self.layers, self.scores = generation, batch, calls, layers, scores
-        self.nodes: Nodes | None = None  # for control variates
+        self.prediction: Prediction | None = None  # for control variates
 
 
 class ActivationScorer(Scorer):
@@ -104,13 +104,15 @@ class ActivationScorer(Scorer):
 
     def _clean(self, generation: int, centre: Tensor, sigma: float) -> _Pass:
         settings, found = self.settings, self._found
+        if self._pass is not None:
+            self._pass.calls.release()
         self._pass = None  # its graph is as large as the new one's
         self._start = centre
         self._centre.flat.copy_(centre)
         module = self._centre.ready()
         batch = self.task.batch(generation, 0, settings.batch_size).to(settings.precision)
-        calls, scores = clean_pass(module, settings, batch, found.whole)
-        layers = noisy_layers(calls, found, self._sampler.control_variates)
+        calls, scores = clean_pass(module, settings, batch, found.whole, self._sampler.control_variates)
+        layers = noisy_layers(calls, found)
         if self._sampler.scale == "relative":
             settings.threads.map(NoisyLayer.set_relative, layers)
         clean = _Pass(generation, batch, calls, layers, scores)
@@ -124,13 +126,12 @@ class ActivationScorer(Scorer):
 
         ``size`` of the changes of those, in units of sigma.
         """
-        clean.nodes = nodes_of(clean.calls, clean.layers)
         first = self._controls is None
         if self._controls is None:
-            self._controls = Controls(clean.nodes, self.settings.threads, self.settings.device)
+            self._controls = Controls(clean.calls.links, self.settings.threads, self.settings.device)
             self._controls.restore(self._restored)
             self._restored = {}
-        number = self._controls.last
+        number = len(clean.layers) - 1
         layer = clean.layers[number]
         outputs, count = layer.size, self._sampler.form.examples
         assert outputs is not None
@@ -146,20 +147,25 @@ class ActivationScorer(Scorer):
 
         self.settings.threads.map(run, range(0, outputs, each))
         derivatives = torch.cat([parts[low] for low in sorted(parts)], -1).float()
-        predicted = self._controls.predict(clean.nodes, derivatives.flatten(0, 1))
+        clean.prediction = self._controls.predict(clean.calls, clean.layers, derivatives.flatten(0, 1), self._foresees(clean))
         if first:
-            log.info("scoring: control variates on %d of %d layers", predicted, len(clean.layers))
+            log.info("scoring: control variates on %d of %d layers", clean.prediction.count, len(clean.layers))
 
-    def _shown(self, clean: _Pass) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        """What a pass with the first draw's noise in all layers adds to outputs, and their changes in it; every rank makes it."""
-        assert clean.nodes is not None
+    def _foresees(self, clean: _Pass) -> bool:
+        """Tell whether noise of one reward's outputs changes other rewards, so that each is foreseen from all noise."""
+        return self._sampler.form.rewards > 1 or clean.calls.coupled
+
+    def _shown(self, clean: _Pass) -> Shown:
+        """What a pass with the first draw's noise in all layers shows of links; every rank makes it."""
         deltas = {}
         for number, layer in enumerate(clean.layers):
             noise = self._sampler.numbers(clean.generation, number, 0, 1)
-            deltas[number] = layer.delta(noise, layer.sigma)
-        _, outputs = self._passes(clean, deltas, kept=True)
-        changes = {number: made[0] - clean.nodes[number].outputs for number, made in outputs.items()}
-        return {number: delta[0] for number, delta in deltas.items()}, changes
+            deltas[number] = layer.delta(noise, layer.sigma)[0]
+        module = self._modules.get()
+        try:
+            return shown_by(clean.calls, deltas, self._rewards(module, clean.batch), self._found.whole)
+        finally:
+            self._modules.put(module)
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         assert part is None  # data_parallel is refused
@@ -173,7 +179,7 @@ class ActivationScorer(Scorer):
         sigmas = [self._sigma_of(layer, proposal) for layer in clean.layers]
         for layer, sigma in zip(clean.layers, sigmas, strict=True):
             layer.sigma = sigma
-        shown: list[tuple[dict[int, Tensor], dict[int, Tensor]]] = []
+        shown: list[Shown] = []
 
         def run(unit: tuple[int, int] | None) -> None:
             if unit is None:
@@ -190,8 +196,8 @@ class ActivationScorer(Scorer):
 
         pairs = {(place // sampler.groups // self._block, place % sampler.groups) for place in range(first, last + 1)}
         self.settings.threads.map(run, [*([None] if self._controls is not None else []), *sorted(pairs)])
-        if self._controls is not None and clean.nodes is not None:
-            self._controls.learn(clean.nodes, *shown[0])
+        if self._controls is not None:
+            self._controls.learn(clean.calls.links, shown[0])
         return out
 
     def _sigma_of(self, layer: NoisyLayer, proposal: Proposal) -> float:
@@ -209,19 +215,17 @@ class ActivationScorer(Scorer):
         settings, sampler = self.settings, self._sampler
         begun = time.perf_counter()
         deltas, plain, expected = dict[int, Tensor](), dict[int, Tensor](), torch.zeros((), dtype=torch.float64)
-        tokens = sampler.control_variates and sampler.form.rewards > 1
+        foreseen = clean.prediction if sampler.control_variates and self._foresees(clean) else None
         for number in sampler.layers_in(group):
             noise = sampler.numbers(clean.generation, number, low, high)
             delta = clean.layers[number].delta(noise, sigmas[number])
-            if not tokens:
+            if foreseen is None:
                 expected = expected + clean.layers[number].expected(delta)
             plain[number] = delta
             deltas[number] = torch.stack([delta, -delta], 1).flatten(0, 1) if sampler.antithetic else delta
-        if tokens:
-            assert self._controls is not None
-            assert clean.nodes is not None
+        if foreseen is not None:
             each = [{number: delta[draw] for number, delta in plain.items()} for draw in range(high - low)]
-            expected = torch.stack([self._controls.foreseen(clean.nodes, part) for part in each])
+            expected = torch.stack([foreseen.foreseen(part).view(clean.scores.shape[:2]) for part in each])
         drawn = time.perf_counter()
         gains = self._gains(clean, deltas).view(high - low, sampler.passes, *clean.scores.shape)
         if expected.dim():
@@ -236,20 +240,15 @@ class ActivationScorer(Scorer):
 
     def _gains(self, clean: _Pass, deltas: dict[int, Tensor]) -> Tensor:
         """Differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
-        made, _ = self._passes(clean, deltas)
+        module = self._modules.get()
+        try:
+            made = scores_with(clean.calls, deltas, self._rewards(module, clean.batch), self._found.mapped, self._found.whole)
+        finally:
+            self._modules.put(module)
         # a mapped pass has no score of its own where noise does not reach it
         times = clean.scores.shape[1]  # as by_reward does with those of the clean pass
         gains: Tensor = (made.double() * times).view(-1, *clean.scores.shape) - clean.scores
         return gains
-
-    def _passes(self, clean: _Pass, deltas: dict[int, Tensor], kept: bool = False) -> tuple[Tensor, dict[int, Tensor]]:
-        """Scores of passes with ``deltas`` (R, ..), and what the layers gave in them where that is ``kept``."""
-        module = self._modules.get()
-        try:
-            rewards = self._rewards(module, clean.batch)
-            return scores_and_outputs(clean.calls, deltas, rewards, self._found.mapped, self._found.whole, kept)
-        finally:
-            self._modules.put(module)
 
     def _rewards(self, module: nn.Module, batch: Batch) -> Callable[[], Tensor]:
         return lambda: self.task.rewards(module, batch)

@@ -1,0 +1,62 @@
+"""Arguments of torch's calls by name."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from neuro_cli.scoring.activation.instead import batch_norm
+
+DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
+NAMES = {
+    F.linear: "input weight bias",
+    F.conv2d: "input weight bias stride padding dilation groups",
+    torch.layer_norm: "input normalized_shape weight bias eps",
+    torch.rms_norm: "input normalized_shape weight eps",
+    torch.group_norm: "input num_groups weight bias eps",
+    torch.batch_norm: "input weight bias running_mean running_var training momentum eps",
+}
+
+
+class Arguments:
+    """Arguments of a call of one of ``NAMES`` by name."""
+
+    def __init__(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self._func, self._given = func, dict(zip(NAMES[func].split(), args, strict=False)) | kwargs
+
+    def __getitem__(self, name: str) -> Any:
+        return self._given.get(name, DEFAULTS.get(name))
+
+    @property
+    def norm(self) -> bool:
+        """Tell whether the call is a norm."""
+        return self._func not in (F.linear, F.conv2d)
+
+    def normal(self, x: Tensor) -> Tensor:
+        """The norm of ``x`` (B, ..) without weights."""
+        if self._func is torch.layer_norm:
+            return F.layer_norm(x, tuple(self["normalized_shape"]), eps=self["eps"])
+        if self._func is torch.rms_norm:
+            return F.rms_norm(x, tuple(self["normalized_shape"]), eps=self._given.get("eps"))
+        if self._func is torch.group_norm:
+            return F.group_norm(x, self["num_groups"], eps=self["eps"])
+        return batch_norm(
+            x,
+            None,
+            None,
+            self["running_mean"],
+            self["running_var"],
+            self["training"],
+            0.0,
+            self["eps"],
+            self["cudnn_enabled"] or False,
+        )
+
+    def affine_shape(self, x: Tensor) -> tuple[int, ...]:
+        """Shape of a norm's weights against an example of ``x`` (B, ..): those of channels, or of the last axes."""
+        if self._func in (torch.layer_norm, torch.rms_norm):
+            inner = tuple(self["normalized_shape"])
+            return (*[1] * (x.dim() - 1 - len(inner)), *inner)
+        return (x.shape[1], *[1] * (x.dim() - 2))

@@ -1,0 +1,40 @@
+"""Calls of torch in another form: one that can be mapped over passes, and differentiated twice."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from neuro_cli.scoring.operators import Unsupported
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    """Attention as products: torch's own is mapped pass by pass. Raises Unsupported for heads that share keys."""
+    if enable_gqa:
+        raise Unsupported("attention with enable_gqa")
+    weights = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        later = torch.ones(weights.shape[-2:], dtype=torch.bool, device=weights.device).triu(1)
+        weights = weights.masked_fill(later, -torch.inf)
+    if attn_mask is not None:
+        allowed = attn_mask.dtype == torch.bool
+        weights = weights.masked_fill(attn_mask.logical_not(), -torch.inf) if allowed else weights + attn_mask
+    return weights.softmax(-1) @ value
+
+
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """Batch norm that leaves the running statistics as they are: a pass with noise has nothing to say of them."""
+    running = (None, None) if training else (running_mean, running_var)
+    return torch.batch_norm(input, weight, bias, *running, training, momentum, eps, cudnn_enabled)
+
+
+INSTEAD: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention, torch.batch_norm: batch_norm}

@@ -29,6 +29,7 @@ from neuro_cli.sampler.base import BaseSampler
 SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
 WIRES = ("float32", "int8")
 CREDITS = ("own", "following", "all")
+CORRECTIONS = ("auto", "always")
 MEASURED = 128  # most outputs of the last layer for a reward with control variates: each costs a pass
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Activation(BaseSampler):
         wire: str = "float32",
         control_variates: bool | str = "auto",
         credit: str = "own",
+        correction: str = "auto",
     ) -> None:
         super().__init__(antithetic)
         self.draws = integer("sampler.draws", draws, 1)
@@ -99,6 +101,7 @@ class Activation(BaseSampler):
         self._said: str | None = None
         self.measurable = True  # the network's last layer is small enough for them
         self.credit = one_of("sampler.credit", credit, CREDITS)
+        self.correction = one_of("sampler.correction", correction, CORRECTIONS)
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         """Take the noise of the run; the population follows from the network, see :meth:`attend`."""

@@ -29,7 +29,10 @@ from neuro_cli.scoring.activation.marks import DATA, LAYER, USE, mapped, marked,
 from neuro_cli.scoring.bodies import body
 from neuro_cli.scoring.operators import Unsupported
 
-ROUNDED = frozenset((torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil))
+ROUNDED = frozenset((
+    torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil, torch.trunc,
+    Tensor.trunc,
+))  # fmt: skip
 # with what a layer's outputs are added to or multiplied with, number by number
 LINEAR = frozenset((
     torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
@@ -64,7 +67,8 @@ class _Straight(torch.autograd.Function):
 class CleanCalls:
     """The calls of a pass in order, the layers among them, and the ``links`` of the chain of changes, which ends in its ``root``.
 
-    ``coupled``: what an example gives depends on the others (batch norm).
+    ``coupled``: what an example gives depends on the others (batch norm); ``smooth``: no step (``round``, a comparison) is in the
+    chain. ``scores``: of rewards (B, T, C) in the chain, None where they are out of steps themselves.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -73,6 +77,8 @@ class CleanCalls:
     links: list[Link] = field(default_factory=list)
     root: Tensor | None = None
     coupled: bool = False
+    smooth: bool = True
+    scores: Tensor | None = None
 
     def join(self) -> None:
         """Set the layers: a step that alone gets the outputs of another one is one layer with it."""
@@ -194,10 +200,13 @@ class CleanMode(TorchFunctionMode):
         if func in WITHOUT_GRAPH:
             return func(*(mapped(list(args), Tensor.detach)), **kwargs)
         self._note_coupled(func, args, kwargs)
-        with torch.enable_grad():  # torch's own attention cannot be differentiated twice
+        with torch.set_grad_enabled(func not in ROUNDED):  # torch's own attention cannot be differentiated twice
             made = (attention if func is F.scaled_dot_product_attention else func)(*args, **kwargs)
         step = step_of(func, args, kwargs, made)
-        return made if step is None else self._chained(*step)
+        if step is None:
+            return made
+        self.noted.smooth = False
+        return self._chained(*step)
 
     def _behind_link(self, step: FoundLayer, args: Sequence[Any], kwargs: dict[str, Any], of_weights: bool) -> Tensor:
         """The outputs of a step in the chain of changes."""

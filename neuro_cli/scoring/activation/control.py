@@ -37,24 +37,25 @@ class Controls:
             if link.learns and _key(link) not in self._models:
                 self._models[_key(link)] = link.made(device)
 
-    def predict(self, calls: CleanCalls, layers: Sequence[NoisyLayer], last: Tensor, kept: bool) -> "Prediction":
-        """Set what is predicted of layers from the derivatives ``last`` (B T, n) of the last one.
+    def predict(self, calls: CleanCalls, layers: Sequence[NoisyLayer], last: Tensor | None, kept: bool) -> "Prediction":
+        """Set what is predicted of layers.
 
-        ``kept``: with the graph that :meth:`Prediction.foreseen` needs.
+        ``last``: derivatives (B T, n) of the last one, None where the rewards themselves are in the chain. ``kept``: with the
+        graph that :meth:`Prediction.foreseen` needs.
         """
         for link in calls.links:
             link.response = self._models.get(_key(link))
         return Prediction(calls, layers, last, kept)
 
-    def learn(self, links: Sequence[Link], shown: Shown) -> None:
-        """Take from a pass how the outputs of links answered to their input."""
+    def learn(self, links: Sequence[Link], passes: Sequence[Shown]) -> None:
+        """Take from a pass, or a mirrored pair of them, how the outputs of links answered to their input."""
         met: dict[tuple[Any, ...], list[int]] = {}
-        for number in sorted(shown):
+        for number in sorted(passes[0]):
             if _key(links[number]) in self._models:
                 met.setdefault(_key(links[number]), []).append(number)
 
         def run(key: tuple[Any, ...]) -> None:
-            self._models[key].learn([links[number].changes(*shown[number]) for number in met[key]])
+            self._models[key].learn([links[number].changes([shown[number] for shown in passes]) for number in met[key]])
 
         self._threads.map(run, list(met))
 
@@ -73,15 +74,19 @@ class Controls:
 class Prediction:
     """Derivatives of a generation's rewards along the chain. ``count``: of layers that have one."""
 
-    def __init__(self, calls: CleanCalls, layers: Sequence[NoisyLayer], last: Tensor, kept: bool) -> None:
-        end = layers[-1]
+    def __init__(self, calls: CleanCalls, layers: Sequence[NoisyLayer], last: Tensor | None, kept: bool) -> None:
+        end, device = layers[-1], layers[-1].outputs.device
         # derivatives are those of the sum of rewards with these weights: a derivative by them parts the rewards again
-        self._weights = torch.ones(len(last), 1, dtype=end.outputs.dtype, device=last.device, requires_grad=kept)
-        made = calls.calls[calls.layers[-1].call].made
+        weights = torch.ones(end.examples * end.rewards, 1, dtype=torch.float64, device=device, requires_grad=kept)
         assert calls.root is not None
         with torch.enable_grad():
-            seed = end.in_form(last.to(end.outputs.dtype) * self._weights)
-        torch.autograd.grad([made], [calls.root], [seed], create_graph=kept, allow_unused=True)
+            if last is None:
+                assert calls.scores is not None
+                made, seed = calls.scores[..., 0], weights.view(calls.scores.shape[:2])
+            else:
+                made, seed = calls.calls[calls.layers[-1].call].made, end.in_form(last * weights).to(end.outputs.dtype)
+        torch.autograd.grad([made], [calls.root], [seed], retain_graph=True, create_graph=kept, allow_unused=True)
+        self._weights = weights
         self._derivatives = {number: layer.link.derivative for number, layer in enumerate(layers) if layer.link is not None}
         for number, layer in enumerate(layers):
             derivative = self._derivatives.get(number)
@@ -99,7 +104,7 @@ class Prediction:
         if not parts:
             return torch.zeros(len(self._weights), dtype=torch.float64, device=self._weights.device)
         [made] = torch.autograd.grad(parts, [self._weights], retain_graph=True)
-        return made[:, 0].double()
+        return made[:, 0]
 
 
 def _key(link: Link) -> tuple[Any, ...]:

@@ -68,11 +68,14 @@ class Link:
         assert self._make is not None
         return self._make(device)
 
-    def changes(self, argument: Tensor, made: Tensor) -> tuple[Tensor, Tensor]:
-        """Changes, in float32, of what the model gets and of the outputs in a pass where these are ``argument`` and ``made``."""
+    def changes(self, shown: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        """Changes, in float32, of what the model gets and of the outputs, by input and outputs in a pass or a mirrored pair."""
         assert self.inputs is not None
-        inputs = argument if self._before is None else self._before(argument)
-        return (inputs - self.inputs).float(), (made - self.outputs).float()
+        met = [(x if self._before is None else self._before(x), made) for x, made in shown]
+        if len(met) == 1:
+            return (met[0][0] - self.inputs).float(), (met[0][1] - self.outputs).float()
+        (up, above), (down, below) = met
+        return (up - down).float() / 2, (above - below).float() / 2
 
     def taken_back(self, derivative: Tensor) -> Tensor | None:
         """Derivative by what the link gets in the chain."""

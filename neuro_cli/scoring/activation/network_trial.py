@@ -77,6 +77,9 @@ def clean_pass(
     with torch.no_grad(), CleanMode(places, keep, linked) as mode:
         scores = settings.task.rewards(module, batch)
     mode.noted.join()
+    if linked and scores.requires_grad:
+        with torch.enable_grad():
+            mode.noted.scores = by_reward(scores)
     return mode.noted, by_reward(scores.detach())
 
 

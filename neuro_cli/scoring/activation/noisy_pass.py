@@ -92,9 +92,8 @@ def scores_with(clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[
         return torch.stack([one({layer: delta[place] for layer, delta in deltas.items()}) for place in range(count)])
 
 
-def shown_by(clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], whole: bool) -> Shown:
-    """What links that learn get and give in the pass with ``deltas``."""
+def shown_by(clean: CleanCalls, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], whole: bool) -> tuple[Tensor, Shown]:
+    """Scores (B, ..) of the pass with ``deltas``, and what links that learn get and give in it."""
     shown: Shown = {}
     with torch.no_grad(), NoisyMode(clean, deltas, whole, shown):
-        rewards()
-    return shown
+        return rewards(), shown

@@ -14,7 +14,7 @@ from torch.nn.grad import conv2d_input
 
 from neuro_cli.core.rows import Geometry
 
-RATE = 0.5  # share of what a generation's pass says that a model takes
+RATE = 0.8  # share of what a generation's pass says that a model takes
 RIDGE = 3e-3  # of the squares, in units of their mean
 ROWS = 4096  # of a convolution that a generation learns from: places of outputs
 

@@ -7,6 +7,7 @@ Legend: B examples, T rewards of an example, K draws, G groups of layers, R = B 
 """
 
 import logging
+import math
 import queue
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from neuro_cli.sampler.activation import MEASURED, Activation, Form, PerturbedLa
 from neuro_cli.scoring.activation.clean_pass import CleanCalls
 from neuro_cli.scoring.activation.control import Controls, Prediction
 from neuro_cli.scoring.activation.layer_noise import NoisyLayer
-from neuro_cli.scoring.activation.network_trial import Found, clean_pass, noisy_layers, tried
+from neuro_cli.scoring.activation.network_trial import Found, by_reward, clean_pass, noisy_layers, tried
 from neuro_cli.scoring.activation.noisy_pass import Shown, scores_with, shown_by
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import chunk_rows
@@ -29,6 +30,12 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
+MISSED = 0.05  # share of the squares of rewards' changes that predictions may miss and still stand alone
+SMALL = 1e-3  # least noise, in units of sigma's, that models of a network without steps learn from
+ROUNDING = 100  # of a reward's change, in units of the float type's: a smaller one says nothing
+# most passes, or pairs of them, in the first generation and in a later one that models learn from before corrections are made
+FIRST_LESSONS, LESSONS = 40, 4
+MEMORY = 0.5  # share of those of the generations before that counts
 STEP = 1e-2  # least, in units of sigma, of the differences that measure derivatives by the last outputs
 
 
@@ -38,6 +45,7 @@ class _Pass:
     def __init__(self, generation: int, batch: Batch, calls: CleanCalls, layers: list[NoisyLayer], scores: Tensor) -> None:
         self.generation, self.batch, self.calls, self.layers, self.scores = generation, batch, calls, layers, scores
         self.prediction: Prediction | None = None  # for control variates
+        self.smooth = False  # no step is in it, and every layer has a prediction
 
 
 class ActivationScorer(Scorer):
@@ -65,6 +73,8 @@ class ActivationScorer(Scorer):
         )
         self._controls: Controls | None = None
         self._restored: dict[str, Tensor] = {}
+        self._squares: Tensor | None = None  # of what predictions missed in passes that are shown, and of the whole; fading
+        self._stood_alone = False
         self._block = min(sampler.draws, max(1, most))
         self._start = centre
         self._pass: _Pass | None = None
@@ -84,10 +94,13 @@ class ActivationScorer(Scorer):
         return self._sampler.population
 
     def state(self) -> dict[str, Tensor]:
-        return self._restored if self._controls is None else self._controls.state()  # no generation since a resume
+        if self._controls is None:
+            return self._restored  # no generation since a resume
+        return self._controls.state() | ({} if self._squares is None else {"control.squares": self._squares})
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         self._restored, self._controls, self._pass = tensors, None, None
+        self._squares = tensors.get("control.squares")
 
     def layers_of(self, generation: int) -> Sequence[PerturbedLayer]:
         """The layers of a generation's clean pass, with the centre of its scores or, before there are any, the initial one."""
@@ -122,15 +135,35 @@ class ActivationScorer(Scorer):
         return clean
 
     def _predict(self, clean: _Pass, size: float) -> None:
-        """Set the control variates of the layers; that of the last one takes a pass behind it for each output of a reward.
-
-        ``size`` of the changes of those, in units of sigma.
-        """
+        """Set the control variates of the layers; ``size`` of the changes that measure those of the last one, times sigma."""
         first = self._controls is None
         if self._controls is None:
             self._controls = Controls(clean.calls.links, self.settings.threads, self.settings.device)
             self._controls.restore(self._restored)
-            self._restored = {}
+        last = self._measured(clean, size) if clean.calls.scores is None else None
+        clean.prediction = self._controls.predict(clean.calls, clean.layers, last, self._foresees(clean))
+        if first:
+            log.info("scoring: control variates on %d of %d layers", clean.prediction.count, len(clean.layers))
+        clean.smooth = clean.calls.smooth and last is None and clean.prediction.count == len(clean.layers)
+
+    def _teach(self, clean: _Pass) -> list[Shown]:
+        """Let models learn until predictions can stand alone, and give the passes that they have not learnt from yet.
+
+        The first has the noise of the first draw; later ones draws that nothing else uses.
+        """
+        assert self._controls is not None
+        lessons = FIRST_LESSONS if self._squares is None else LESSONS
+        shown = self._show(clean, 0)
+        for draw in range(self._sampler.draws, self._sampler.draws + lessons):
+            if self._squares is None or self._alone:  # nothing is measured, or all that need be is learnt
+                break
+            self._controls.learn(clean.calls.links, shown)
+            clean.prediction = self._controls.predict(clean.calls, clean.layers, None, self._foresees(clean))
+            shown = self._show(clean, draw)
+        return shown
+
+    def _measured(self, clean: _Pass, size: float) -> Tensor:
+        """Derivatives (B T, n) of the rewards by the last layer's outputs, by a pass behind it for each output of a reward."""
         number = len(clean.layers) - 1
         layer = clean.layers[number]
         outputs, count = layer.size, self._sampler.form.examples
@@ -146,26 +179,67 @@ class ActivationScorer(Scorer):
             parts[low] = gains.movedim(0, -1) / (size * layer.scale)
 
         self.settings.threads.map(run, range(0, outputs, each))
-        derivatives = torch.cat([parts[low] for low in sorted(parts)], -1).float()
-        clean.prediction = self._controls.predict(clean.calls, clean.layers, derivatives.flatten(0, 1), self._foresees(clean))
-        if first:
-            log.info("scoring: control variates on %d of %d layers", clean.prediction.count, len(clean.layers))
+        return torch.cat([parts[low] for low in sorted(parts)], -1).flatten(0, 1)
 
     def _foresees(self, clean: _Pass) -> bool:
         """Tell whether noise of one reward's outputs changes other rewards, so that each is foreseen from all noise."""
         return self._sampler.form.rewards > 1 or clean.calls.coupled
 
-    def _shown(self, clean: _Pass) -> Shown:
-        """What a pass with the first draw's noise in all layers shows of links; every rank makes it."""
+    def _show(self, clean: _Pass, draw: int) -> list[Shown]:
+        """What passes with a draw's noise in all layers show of links; every rank makes them.
+
+        Where corrections may end, they say too how much of what noise does to fitnesses the predictions explain.
+        """
         deltas = {}
         for number, layer in enumerate(clean.layers):
-            noise = self._sampler.numbers(clean.generation, number, 0, 1)
-            deltas[number] = layer.delta(noise, layer.sigma)[0]
-        module = self._modules.get()
-        try:
-            return shown_by(clean.calls, deltas, self._rewards(module, clean.batch), self._found.whole)
-        finally:
-            self._modules.put(module)
+            noise = self._sampler.numbers(clean.generation, number, draw, draw + 1)
+            size = max(SMALL, math.sqrt(torch.finfo(layer.outputs.dtype).eps))
+            deltas[number] = layer.delta(noise, min(layer.sigma, size) if clean.smooth else layer.sigma)[0]
+        made: dict[int, tuple[Tensor, Shown]] = {}
+
+        def run(side: int) -> None:
+            module = self._modules.get()
+            try:
+                signed = deltas if side > 0 else {number: -delta for number, delta in deltas.items()}
+                made[side] = shown_by(clean.calls, signed, self._rewards(module, clean.batch), self._found.whole)
+            finally:
+                self._modules.put(module)
+
+        sides = (1, -1)[: self._sampler.passes]
+        self.settings.threads.map(run, sides)
+        if clean.smooth and self._sampler.correction == "auto":
+            scores = [by_reward(made[side][0]) for side in sides]
+            change = (scores[0] - (scores[1] if len(sides) == 2 else clean.scores))[..., 0] / len(sides)
+            self._measure(change, self._expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
+        return [made[side][1] for side in sides]
+
+    def _measure(self, change: Tensor, expected: Tensor) -> None:
+        """Take rewards' ``change`` (B, T) and what was ``expected`` of it, unless that is no more than rounding."""
+        parts = torch.stack([(change - expected).square().sum(), change.square().sum()]).cpu()
+        rounding = ROUNDING * torch.finfo(self.settings.precision).eps
+        if parts[1] < change.numel() * rounding**2:
+            return
+        self._squares = parts if self._squares is None else self._squares * MEMORY + parts
+
+    @property
+    def _alone(self) -> bool:
+        """Tell whether predictions are good enough to stand alone."""
+        if self._sampler.correction == "always" or self._squares is None:
+            return False
+        missed, whole = self._squares.tolist()
+        return whole > 0 and missed <= MISSED * whole
+
+    def _expected(self, clean: _Pass, deltas: dict[int, Tensor]) -> Tensor:
+        """Changes (R, B, T) of rewards that are expected of ``deltas`` (R, ..)."""
+        count = len(next(iter(deltas.values())))
+        expected = torch.zeros((count, *clean.scores.shape[:2]), dtype=torch.float64, device=clean.scores.device)
+        if clean.prediction is not None and self._foresees(clean):
+            for row, part in enumerate(expected):
+                part += clean.prediction.foreseen({number: delta[row] for number, delta in deltas.items()}).view(part.shape)
+            return expected
+        for number, delta in deltas.items():
+            expected = expected + clean.layers[number].expected(delta)
+        return expected
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         assert part is None  # data_parallel is refused
@@ -179,12 +253,11 @@ class ActivationScorer(Scorer):
         sigmas = [self._sigma_of(layer, proposal) for layer in clean.layers]
         for layer, sigma in zip(clean.layers, sigmas, strict=True):
             layer.sigma = sigma
-        shown: list[Shown] = []
+        shown = [] if self._controls is None else self._teach(clean)
+        alone = self._alone
+        self._say_alone(alone, generation)
 
-        def run(unit: tuple[int, int] | None) -> None:
-            if unit is None:
-                shown.append(self._shown(clean))
-                return
+        def run(unit: tuple[int, int]) -> None:
             block, group = unit
             low, high = block * self._block, min((block + 1) * self._block, sampler.draws)
             made = self._scored(clean, low, high, group, sigmas)
@@ -195,10 +268,19 @@ class ActivationScorer(Scorer):
                     out[a - members.start : b - members.start] = rows[a - start : b - start]
 
         pairs = {(place // sampler.groups // self._block, place % sampler.groups) for place in range(first, last + 1)}
-        self.settings.threads.map(run, [*([None] if self._controls is not None else []), *sorted(pairs)])
+        if alone:
+            out[:] = 0.0  # no difference to what is predicted
+        else:
+            self.settings.threads.map(run, sorted(pairs))
         if self._controls is not None:
-            self._controls.learn(clean.calls.links, shown[0])
+            self._controls.learn(clean.calls.links, shown)
         return out
+
+    def _say_alone(self, alone: bool, generation: int) -> None:
+        if alone and not self._stood_alone:
+            self._stood_alone = True
+            log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
+                     generation, 100 * (1 - MISSED))  # fmt: skip
 
     def _sigma_of(self, layer: NoisyLayer, proposal: Proposal) -> float:
         """Sigma of a layer's noise. Raises ConfigError where its parameters have several: their noise is one."""
@@ -214,21 +296,16 @@ class ActivationScorer(Scorer):
         """Differences (draws, R S, C) of the draws [low, high) of a group, sides of a draw side by side."""
         settings, sampler = self.settings, self._sampler
         begun = time.perf_counter()
-        deltas, plain, expected = dict[int, Tensor](), dict[int, Tensor](), torch.zeros((), dtype=torch.float64)
-        foreseen = clean.prediction if sampler.control_variates and self._foresees(clean) else None
+        deltas, plain = dict[int, Tensor](), dict[int, Tensor]()
         for number in sampler.layers_in(group):
             noise = sampler.numbers(clean.generation, number, low, high)
             delta = clean.layers[number].delta(noise, sigmas[number])
-            if foreseen is None:
-                expected = expected + clean.layers[number].expected(delta)
             plain[number] = delta
             deltas[number] = torch.stack([delta, -delta], 1).flatten(0, 1) if sampler.antithetic else delta
-        if foreseen is not None:
-            each = [{number: delta[draw] for number, delta in plain.items()} for draw in range(high - low)]
-            expected = torch.stack([foreseen.foreseen(part).view(clean.scores.shape[:2]) for part in each])
         drawn = time.perf_counter()
         gains = self._gains(clean, deltas).view(high - low, sampler.passes, *clean.scores.shape)
-        if expected.dim():
+        if sampler.control_variates:
+            expected = self._expected(clean, plain)
             gains[:, 0, ..., 0] -= expected
             if sampler.antithetic:
                 gains[:, 1, ..., 0] += expected

@@ -55,6 +55,8 @@ class PopulationTraining(Trainable):
         start, algo = time.perf_counter(), self.parts.algo
         sizes: Row = {"sigma": algo.sigma_at(generation), "rate": algo.rate_at(generation)}
         report = self.parts.distribution.step(generation)
+        if not algo.uses_gradient:
+            self.candidates = self.parts.distribution.job.scorer.scored
         row: Row = {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
         if report.means is not None:
             row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)

@@ -97,6 +97,11 @@ class Scorer(ABC):
         """Members of a generation."""
         return self.settings.sampler.population
 
+    @property
+    def scored(self) -> int:
+        """Members that were run in the last generation."""
+        return self.population
+
     def reference(self, generation: int) -> np.ndarray | None:
         """Mean scores (C,) of the centre itself on the examples of the generation that was scored last, on every rank the same.
 

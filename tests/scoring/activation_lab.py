@@ -84,7 +84,7 @@ def bound(
     """A population of a network that is the same every time."""
     with seeded(3):
         module = make()
-    sampler = Activation(**options)
+    sampler = Activation(**{"correction": "always"} | options)
     algo = algo or OpenAIES(sigma=SIGMA, shaping="raw")
     numbers = Numbers(5, 2, False, precision)
     world, method = world or SingleProcess(), method or Local()

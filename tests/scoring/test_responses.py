@@ -1,19 +1,17 @@
-"""Models of layers' answers, and what calls without parameters make of changes, against torch's own derivatives."""
+"""Models of calls' answers, and the chain of changes between them, against torch's own derivatives."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import Geometry
 from neuro_cli.scoring.activation.clean_pass import CleanCalls, CleanMode
-from neuro_cli.scoring.activation.fixed import Attention
-from neuro_cli.scoring.activation.found import FoundFixed
-from neuro_cli.scoring.activation.gate import gate_of
+from neuro_cli.scoring.activation.gate import alive_of
+from neuro_cli.scoring.activation.instead import attention
 from neuro_cli.scoring.activation.marks import with_mark
-from neuro_cli.scoring.activation.response import Convolution, Dense, ImageForm, Norm, Response, least_squares
+from neuro_cli.scoring.activation.response import Convolution, Dense, Diagonal, ImageForm, Response, least_squares
 
 CPU = torch.device("cpu")
 
@@ -23,56 +21,56 @@ def _same_numbers():
     torch.manual_seed(0)
 
 
-def noted(module: nn.Module, x: Tensor) -> CleanCalls:
+def noted(module: nn.Module, x: Tensor, linked: bool = False) -> CleanCalls:
     """The calls of a pass of ``module``."""
     layout, parameters = ParameterLayout(module), dict(module.named_parameters())
     places = {id(parameters[place.name]): (parameters[place.name], place) for place in layout.places}
     with_mark([x])
-    with torch.no_grad(), CleanMode(places, True) as mode:
+    with torch.no_grad(), CleanMode(places, not linked, linked) as mode:
         module(x)
     mode.noted.join()
     return mode.noted
 
 
-def learnt(response: Response, shapes: list[tuple[int, ...]], answer, rounds: int) -> float:
-    """Relative error of what ``response`` foresees of ``answer``, a function of changes, after so many of them."""
+def learnt(response: Response, shape: tuple[int, ...], answer, rounds: int) -> float:
+    """Relative error of the derivatives of ``response`` after so many changes and their ``answer``, a linear function."""
     for _ in range(rounds):
-        changes = [torch.randn(shape) for shape in shapes]
-        response.learn(changes, answer(*changes))
-    changes = [torch.randn(shape) for shape in shapes]
-    right = answer(*changes)
-    return float((response.foreseen(changes) - right).norm() / right.norm())
-
-
-def is_adjoint(response: Response, shapes: list[tuple[int, ...]], outputs: tuple[int, ...]) -> bool:
-    """Tell whether derivatives are those of what is foreseen: <g, J d> = <J^T g, d>."""
-    changes, derivative = [torch.randn(shape) for shape in shapes], torch.randn(outputs)
-    forth = (response.foreseen(changes) * derivative).sum()
-    back = sum((part * change).sum() for part, change in zip(response.derivatives(derivative), changes, strict=True))
-    return bool(torch.isclose(forth, back, rtol=1e-4))
+        change = torch.randn(shape)
+        response.learn([(change, answer(change))])
+    made, back = torch.func.vjp(answer, torch.zeros(shape))
+    derivative = torch.randn_like(made)
+    [right] = back(derivative)
+    return float((response.taken_back(derivative, shape) - right).norm() / right.norm())
 
 
 @pytest.mark.parametrize("rows", [8, 200])  # fewer and more than the numbers that an output depends on
 def test_a_dense_model_learns_a_linear_answer(rows):
-    first, second = torch.randn(20, 7), torch.randn(9, 7)
-    shapes = [(rows, 20), (rows, 9)]
-    response = Dense([20, 9], 7, CPU)
-    assert learnt(response, shapes, lambda a, b: a @ first + b @ second, 60 if rows < 29 else 12) < 0.02
-    assert is_adjoint(response, shapes, (rows, 7))
+    weight = torch.randn(29, 7)
+    assert learnt(Dense(29, 7, True, CPU), (rows, 29), lambda x: x @ weight, 60 if rows < 29 else 12) < 0.02
+
+
+def test_a_dense_model_of_places_learns_from_all_of_them():
+    weight = torch.randn(6, 7)
+    assert learnt(Dense(6, 7, True, CPU), (2, 5, 6), lambda x: x @ weight, 12) < 0.02
+    mixed = torch.randn(2 * 6, 3 * 7)
+    assert learnt(Dense(12, 21, False, CPU), (40, 2, 6), lambda x: (x.flatten(1) @ mixed).unflatten(1, (3, 7)), 12) < 0.02
 
 
 @pytest.mark.parametrize(("stride", "padding", "dilation"), [((1, 1), (1, 1), (1, 1)), ((2, 2), (0, 1), (1, 2))])
 def test_a_model_of_a_convolution_learns_its_kernel(stride, padding, dilation):
-    weight, geometry = torch.randn(5, 3 + 2, 3, 2), Geometry(stride, padding, dilation)
-    shapes = [(6, 3, 9, 8), (6, 2, 9, 8)]
+    weight, shape = torch.randn(5, 3, 3, 2), (6, 3, 9, 8)
 
-    def answer(a: Tensor, b: Tensor) -> Tensor:
-        return F.conv2d(torch.cat([a, b], 1), weight, None, stride, padding, dilation)
+    def answer(x: Tensor) -> Tensor:
+        return F.conv2d(x, weight, None, stride, padding, dilation)
 
-    outputs = tuple(answer(*map(torch.zeros, shapes)).shape)
-    response = Convolution([3, 2], ImageForm((3, 2), geometry, (9, 8)), outputs[1:], CPU)
-    assert learnt(response, shapes, answer, 12) < 0.02
-    assert is_adjoint(response, shapes, outputs)
+    outputs = tuple(answer(torch.zeros(shape)).shape)
+    form = ImageForm((3, 2), Geometry(stride, padding, dilation), shape[1:])
+    assert learnt(Convolution(form, outputs[1:], CPU), shape, answer, 12) < 0.02
+
+
+def test_a_diagonal_model_learns_slopes():
+    slope = torch.randn(4, 1, 1)
+    assert learnt(Diagonal((4, 1, 1), CPU), (3, 4, 5, 5), lambda x: x * slope, 12) < 0.02
 
 
 def test_least_squares_of_nothing_are_zero():
@@ -85,72 +83,43 @@ def test_a_model_takes_nothing_that_is_no_number(wrong):
     rows = torch.randn(6, 4)
     rows[2, 1] = wrong
     assert not least_squares(rows, torch.randn(6, 2)).any()
-
-
-@pytest.mark.parametrize("centred", [True, False])
-def test_a_norm_has_the_derivative_of_torchs(centred):
-    x, change = torch.randn(4, 5, 6), torch.randn(4, 5, 6)
-
-    def run(x: Tensor) -> Tensor:
-        return F.layer_norm(x, (6,), eps=1e-3) if centred else F.rms_norm(x, (6,), eps=1e-3)
-
-    _, right = torch.func.jvp(run, (x,), (change,))
-    torch.testing.assert_close(Norm(x, 1e-3, centred)(change.flatten(0, 1)), right.flatten(0, 1), rtol=1e-4, atol=1e-5)
+    diagonal = Diagonal((4,), CPU)
+    diagonal.learn([(rows, rows)])
+    assert not diagonal.matrix.any()
 
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.rand(5, 5).tril()}])
-def test_attention_has_the_derivative_of_torchs(options):
-    whole, change = torch.randn(2, 5, 18), torch.randn(2, 5, 18)
-
-    def parts(whole: Tensor) -> list[Tensor]:
-        return [part.unflatten(-1, (2, 3)).transpose(1, 2) for part in whole.chunk(3, -1)]
-
-    def run(whole: Tensor) -> Tensor:
-        with sdpa_kernel(SDPBackend.MATH):  # the one with forward derivatives
-            return F.scaled_dot_product_attention(*parts(whole), **options)
-
-    found = FoundFixed(0, F.scaled_dot_product_attention, parts(whole), [frozenset((0,))] * 3, options)
-    attention = Attention(found, run(whole), [4, 4, 4], [whole] * 3)
-    made, right = torch.func.jvp(run, (whole,), (change,))
-    torch.testing.assert_close(attention.answer({4: change}), right, rtol=1e-4, atol=1e-5)
-    derivative = torch.randn_like(made)
-    _, back = torch.func.vjp(run, whole)
-    torch.testing.assert_close(attention.taken_back(derivative)[4], back(derivative)[0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(attention.form_of(attention.rows_of(made)), made)
-    assert not attention.answer({}).any()
+def test_attention_is_that_of_torch(options):
+    query, key, value = torch.randn(3, 2, 4, 5, 6).unbind()
+    right = F.scaled_dot_product_attention(query, key, value, **options)
+    torch.testing.assert_close(attention(query, key, value, **options), right, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("behind", "hard"),
+    ("behind", "smooth"),
     [
         ([nn.ReLU()], True),
-        ([nn.GELU()], False),
-        ([nn.ELU()], False),
-        ([nn.MaxPool2d(2)], True),
-        ([nn.ReLU(), nn.MaxPool2d(2)], True),
-        ([nn.MaxPool2d(2), nn.ReLU()], True),
-        ([nn.MaxPool2d(2), nn.SiLU()], False),
-        ([nn.Tanh(), nn.MaxPool2d((2, 3)), nn.ReLU()], False),
-        ([nn.ReLU(inplace=True), nn.MaxPool2d(2)], True),
+        ([nn.GELU()], True),
+        ([nn.MaxPool2d(2)], False),
+        ([nn.ReLU(), nn.MaxPool2d(2)], False),
+        ([nn.MaxPool2d(2), nn.ReLU()], False),
+        ([nn.MaxPool2d(2), nn.SiLU()], True),
+        ([nn.Tanh(), nn.MaxPool2d((2, 3)), nn.ReLU()], True),
+        ([nn.ReLU(inplace=True), nn.MaxPool2d(2)], False),
     ],
 )
-def test_a_gate_passes_on_what_torch_does(behind, hard):
+def test_noise_goes_where_something_reaches_later_calls(behind, smooth):
     x = torch.randn(3, 2, 7, 7)
     first = nn.Conv2d(2, 4, 2)
     size = nn.Sequential(first, *behind)(x).flatten(1).shape[1]
     calls = noted(nn.Sequential(first, *behind, nn.Flatten(), nn.Linear(size, 2)), x)
-    gate = gate_of(calls.layers[0], True)
-    assert gate is not None
-    assert torch.equal(gate.alive, gate.slope) == hard
+    alive = alive_of(calls.layers[0], smooth)
+    assert alive is not None
     outputs = first(x).detach()
-    change = torch.randn_like(outputs)
     run = nn.Sequential(*[nn.ReLU() if isinstance(part, nn.ReLU) else part for part in behind])
-    made, right = torch.func.jvp(run, (outputs,), (change,))
-    torch.testing.assert_close(gate.passed_on(change), right, rtol=1e-3, atol=1e-3)
-    assert gate.shape == tuple(made.shape)
-    derivative = torch.randn_like(made)
-    _, back = torch.func.vjp(run, outputs)
-    torch.testing.assert_close(gate.taken_back(derivative), back(derivative)[0], rtol=1e-3, atol=1e-3)
+    made, back = torch.func.vjp(run, outputs)
+    [slopes] = back(torch.ones_like(made))
+    assert torch.equal(alive != 0, slopes != 0)
 
 
 class Shared(nn.Module):
@@ -165,23 +134,62 @@ class Shared(nn.Module):
         return self.last(F.max_pool2d(x, 2).mean((2, 3)) + x.mean((2, 3)))
 
 
-def test_a_layer_that_others_get_whole_has_no_gate():
-    assert gate_of(noted(Shared(), torch.randn(2, 1, 5, 5)).layers[0], True) is None
+def test_nothing_is_known_of_a_layer_that_others_get_whole():
+    assert alive_of(noted(Shared(), torch.randn(2, 1, 5, 5)).layers[0], True) is None
 
 
-class Branches(nn.Module):
-    """Two layers whose sum goes on, and a third that gets both as a row."""
+class Kinds(nn.Module):
+    """Calls with parameters of all kinds that the chain of changes tells apart."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.b, self.c, self.d = nn.Linear(3, 4), nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(8, 2)
+        self.token, self.gain, self.place = (nn.Parameter(torch.randn(size)) for size in ((1, 1, 6), (6,), (4, 6)))
+        self.conv, self.norm, self.scale = nn.Conv2d(2, 6, 2, 2), nn.BatchNorm2d(6), nn.LayerNorm(6)
+        self.mixed, self.last = nn.MultiheadAttention(6, 2, batch_first=True), nn.Linear(6, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        a, b = self.a(x), self.b(x)
-        return self.d(torch.cat([self.c(a + b), a * 2], 1))
+        x = self.norm(self.conv(x).tanh()).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x[:, :3]], 1) + self.place
+        x = self.scale(x) * self.gain
+        x = x + self.mixed(x, x, x, need_weights=False)[0]
+        return self.last((x * 4).round().mean(1))
 
 
-def test_layers_know_what_they_depend_on():
-    calls = noted(Branches(), torch.randn(2, 3))
-    assert [calls.sources_of(number) for number in range(4)] == [[], [], [0, 1], [0, 2]]
-    assert [layer.summed for layer in calls.layers] == [False, False, True, False]
+def test_a_chain_goes_through_every_call_by_models_of_their_kind():
+    torch.manual_seed(1)
+    x = torch.randn(5, 2, 4, 4)
+    module = Kinds()
+    calls = noted(module, x, True)
+    kinds = [type(link.made(CPU)).__name__ if link.learns else "passed on" for link in calls.links]
+    assert kinds == [
+        "passed on",
+        "Diagonal",
+        "passed on",
+        "passed on",
+        "Diagonal",
+        "Diagonal",
+        "Dense",
+        "Dense",
+        "Diagonal",
+        "Dense",
+    ]
+    assert calls.coupled
+    assert not calls.smooth  # it rounds
+    # with its models at the weights, the slope of the step at 1, the chain has the derivatives of torch
+    weights = dict(module.named_parameters())
+    for link in calls.links:
+        if link.learns:
+            link.response = link.made(CPU)
+            weight = weights[link.names[0]] if link.names != ("step",) else torch.ones(())
+            matrix = weight.detach().T if weight.dim() > 1 else weight.detach()
+            link.response.matrix.copy_(matrix.reshape(link.response.matrix.shape))
+    derivative = torch.randn(5, 3)
+    torch.autograd.grad([calls.calls[calls.layers[-1].call].made], [calls.root], [derivative], allow_unused=True)
+    met: list[Tensor] = []
+    module.conv.register_forward_hook(lambda _, __, made: met.append(made))
+
+    rounded = Tensor.round
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tensor, "round", lambda x: x + (rounded(x) - x).detach())
+        [right] = torch.autograd.grad([module(x)], met, [derivative])
+    torch.testing.assert_close(calls.links[0].derivative, right, rtol=1e-3, atol=1e-5)

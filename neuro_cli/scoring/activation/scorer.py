@@ -30,8 +30,8 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
-MISSED = 0.05  # share of the squares of rewards' changes that predictions may miss and still stand alone
-SMALL = 1e-3  # least noise, in units of sigma's, that models of a network without steps learn from
+MISSED = 0.1  # share of the squares of rewards' changes that predictions may miss and still stand alone
+SMALL = 1e-3  # noise that models of a network without steps learn from, in units of its scale; rounding asks for more than less
 ROUNDING = 100  # of a reward's change, in units of the float type's: a smaller one says nothing
 # most passes, or pairs of them, in the first generation and in a later one that models learn from before corrections are made
 FIRST_LESSONS, LESSONS = 40, 4
@@ -75,6 +75,7 @@ class ActivationScorer(Scorer):
         self._restored: dict[str, Tensor] = {}
         self._squares: Tensor | None = None  # of what predictions missed in passes that are shown, and of the whole; fading
         self._stood_alone = False
+        self._lessons: int | None = None  # passes of an example that models learnt from where they were all, else None
         self._block = min(sampler.draws, max(1, most))
         self._start = centre
         self._pass: _Pass | None = None
@@ -92,6 +93,10 @@ class ActivationScorer(Scorer):
     @property
     def population(self) -> int:
         return self._sampler.population
+
+    @property
+    def scored(self) -> int:
+        return self.population if self._lessons is None else self._lessons
 
     def state(self) -> dict[str, Tensor]:
         if self._controls is None:
@@ -146,21 +151,27 @@ class ActivationScorer(Scorer):
             log.info("scoring: control variates on %d of %d layers", clean.prediction.count, len(clean.layers))
         clean.smooth = clean.calls.smooth and last is None and clean.prediction.count == len(clean.layers)
 
-    def _teach(self, clean: _Pass) -> list[Shown]:
-        """Let models learn until predictions can stand alone, and give the passes that they have not learnt from yet.
+    def _teach(self, clean: _Pass, generation: int) -> bool:
+        """Let models learn; tell whether predictions can stand alone then.
 
-        The first has the noise of the first draw; later ones draws that nothing else uses.
+        The noise is that of draws which no fitness is looked at for: what it taught must not meet it again in a correction.
         """
         assert self._controls is not None
-        lessons = FIRST_LESSONS if self._squares is None else LESSONS
-        shown = self._show(clean, 0)
-        for draw in range(self._sampler.draws, self._sampler.draws + lessons):
+        lessons, first = FIRST_LESSONS if self._squares is None else LESSONS, self._sampler.draws
+        shown, passes = self._show(clean, first), 1
+        for draw in range(first + 1, first + 1 + lessons):
             if self._squares is None or self._alone:  # nothing is measured, or all that need be is learnt
                 break
             self._controls.learn(clean.calls.links, shown)
             clean.prediction = self._controls.predict(clean.calls, clean.layers, None, self._foresees(clean))
-            shown = self._show(clean, draw)
-        return shown
+            shown, passes = self._show(clean, draw), passes + 1
+        self._controls.learn(clean.calls.links, shown)
+        self._lessons = passes * len(shown) * self._sampler.rewards if self._alone else None
+        if self._alone and not self._stood_alone:
+            self._stood_alone = True
+            log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
+                     generation, 100 * (1 - MISSED))  # fmt: skip
+        return self._alone
 
     def _measured(self, clean: _Pass, size: float) -> Tensor:
         """Derivatives (B T, n) of the rewards by the last layer's outputs, by a pass behind it for each output of a reward."""
@@ -194,7 +205,7 @@ class ActivationScorer(Scorer):
         for number, layer in enumerate(clean.layers):
             noise = self._sampler.numbers(clean.generation, number, draw, draw + 1)
             size = max(SMALL, math.sqrt(torch.finfo(layer.outputs.dtype).eps))
-            deltas[number] = layer.delta(noise, min(layer.sigma, size) if clean.smooth else layer.sigma)[0]
+            deltas[number] = layer.delta(noise, size if clean.smooth else layer.sigma)[0]
         made: dict[int, tuple[Tensor, Shown]] = {}
 
         def run(side: int) -> None:
@@ -205,7 +216,7 @@ class ActivationScorer(Scorer):
             finally:
                 self._modules.put(module)
 
-        sides = (1, -1)[: self._sampler.passes]
+        sides = (1,) if clean.smooth else (1, -1)[: self._sampler.passes]
         self.settings.threads.map(run, sides)
         if clean.smooth and self._sampler.correction == "auto":
             scores = [by_reward(made[side][0]) for side in sides]
@@ -253,9 +264,7 @@ class ActivationScorer(Scorer):
         sigmas = [self._sigma_of(layer, proposal) for layer in clean.layers]
         for layer, sigma in zip(clean.layers, sigmas, strict=True):
             layer.sigma = sigma
-        shown = [] if self._controls is None else self._teach(clean)
-        alone = self._alone
-        self._say_alone(alone, generation)
+        alone = self._controls is not None and self._teach(clean, generation)
 
         def run(unit: tuple[int, int]) -> None:
             block, group = unit
@@ -272,15 +281,7 @@ class ActivationScorer(Scorer):
             out[:] = 0.0  # no difference to what is predicted
         else:
             self.settings.threads.map(run, sorted(pairs))
-        if self._controls is not None:
-            self._controls.learn(clean.calls.links, shown)
         return out
-
-    def _say_alone(self, alone: bool, generation: int) -> None:
-        if alone and not self._stood_alone:
-            self._stood_alone = True
-            log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
-                     generation, 100 * (1 - MISSED))  # fmt: skip
 
     def _sigma_of(self, layer: NoisyLayer, proposal: Proposal) -> float:
         """Sigma of a layer's noise. Raises ConfigError where its parameters have several: their noise is one."""

@@ -35,6 +35,7 @@ SMALL = 1e-3  # noise that models of a network without steps learn from, in unit
 ROUNDING = 100  # of a reward's change, in units of the float type's: a smaller one says nothing
 # most passes, or pairs of them, in the first generation and in a later one that models learn from before corrections are made
 FIRST_LESSONS, LESSONS = 40, 4
+WATCH = 8  # generations of predictions that stand alone to one look at what they explain
 MEMORY = 0.5  # share of those of the generations before that counts
 STEP = 1e-2  # least, in units of sigma, of the differences that measure derivatives by the last outputs
 
@@ -146,7 +147,7 @@ class ActivationScorer(Scorer):
             self._controls = Controls(clean.calls.links, self.settings.threads, self.settings.device)
             self._controls.restore(self._restored)
         last = self._measured(clean, size) if clean.calls.scores is None else None
-        clean.prediction = self._controls.predict(clean.calls, clean.layers, last, self._foresees(clean))
+        clean.prediction = self._controls.predict(clean.calls, clean.layers, last, self._foresees(clean) and self._looks(clean))
         if first:
             log.info("scoring: control variates on %d of %d layers", clean.prediction.count, len(clean.layers))
         clean.smooth = clean.calls.smooth and last is None and clean.prediction.count == len(clean.layers)
@@ -196,6 +197,10 @@ class ActivationScorer(Scorer):
         """Tell whether noise of one reward's outputs changes other rewards, so that each is foreseen from all noise."""
         return self._sampler.form.rewards > 1 or clean.calls.coupled
 
+    def _looks(self, clean: _Pass) -> bool:
+        """Tell whether a generation looks at what predictions explain: while they stand alone not every one does."""
+        return not self._alone or clean.generation % WATCH == 0
+
     def _show(self, clean: _Pass, draw: int) -> list[Shown]:
         """What passes with a draw's noise in all layers show of links; every rank makes them.
 
@@ -218,7 +223,7 @@ class ActivationScorer(Scorer):
 
         sides = (1,) if clean.smooth else (1, -1)[: self._sampler.passes]
         self.settings.threads.map(run, sides)
-        if clean.smooth and self._sampler.correction == "auto":
+        if clean.smooth and self._sampler.correction == "auto" and self._looks(clean):
             scores = [by_reward(made[side][0]) for side in sides]
             change = (scores[0] - (scores[1] if len(sides) == 2 else clean.scores))[..., 0] / len(sides)
             self._measure(change, self._expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])

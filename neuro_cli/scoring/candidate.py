@@ -10,13 +10,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.scoring.pooled import pool_convolutions
 
 
 class Candidate:
     """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
-    ``blocked``: on activations in blocked layout, with a function that warns. ``shared``: another candidate, with a vector that
-    this one views too.
+    ``blocked``: on activations in blocked layout, with a function that warns. ``pooled``: with convolutions, pooling and ReLU in
+    one pass. ``shared``: another candidate, with a vector that this one views too.
     """
 
     def __init__(
@@ -27,12 +28,15 @@ class Candidate:
         device: torch.device,
         blocked: Callable[[str], None] | None = None,
         shared: "Candidate | None" = None,
+        pooled: bool = False,
     ) -> None:
         gpu.keep_float32(device, precision)
         inner = scoring_mode(copy.deepcopy(module).to(precision))
         self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device)
         rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
+        for part in pool_convolutions(inner) if pooled else ():
+            part.compiled = True
         layout.attach(inner, self._rounded)
         self.module = Blocked(inner, blocked) if blocked else inner
 

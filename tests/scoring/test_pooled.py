@@ -1,0 +1,79 @@
+"""Which layers are done in one pass, and that members score as before."""
+
+import pytest
+import torch
+from torch import nn
+
+from neuro_cli.core.kernels import winograd
+from neuro_cli.model.mnist import MNIST_3M, MNIST_10K, MNIST_500K
+from neuro_cli.scoring import pooled
+from neuro_cli.scoring.pooled import pool_convolutions, pooled_alike
+
+here = pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")
+
+
+def chain(*others: nn.Module, **options) -> nn.Sequential:
+    chosen = {"kernel_size": 5, "padding": 2} | options
+    return nn.Sequential(nn.Conv2d(16, 32, **chosen), *(others or (nn.MaxPool2d(2), nn.ReLU())))
+
+
+class Own(nn.ReLU):
+    pass
+
+
+def hooked() -> nn.Sequential:
+    made = chain()
+    made[0].register_forward_hook(lambda *_: None)
+    return made
+
+
+TAKEN = [
+    chain(),
+    chain(nn.ReLU(), nn.MaxPool2d(2)),
+    chain(padding="same"),
+    chain(nn.MaxPool2d((2, 2), (2, 2)), nn.ReLU(inplace=True)),
+]
+LEFT = [
+    chain(kernel_size=3, padding=1), chain(stride=2), chain(groups=2), chain(padding=1), chain(padding_mode="reflect"), hooked(),
+    chain(nn.MaxPool2d(3), nn.ReLU()), chain(nn.MaxPool2d(2, 1), nn.ReLU()), chain(nn.MaxPool2d(2), Own()), chain(nn.ReLU()),
+    chain(nn.MaxPool2d(2, ceil_mode=True), nn.ReLU()), chain(nn.AvgPool2d(2), nn.ReLU()), MNIST_10K().features,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("module", TAKEN)
+def test_layers_are_taken(module):
+    names = [name for name, _ in module.named_parameters()]
+    assert len(pool_convolutions(module)) == 1
+    assert [name for name, _ in module.named_parameters()] == names
+
+
+@pytest.mark.parametrize("module", LEFT)
+def test_layers_are_left(module):
+    assert pool_convolutions(module) == []
+
+
+@here
+@pytest.mark.parametrize("model", [MNIST_500K, MNIST_3M])
+def test_network_gives_its_outputs_where_there_is_work_enough(model):
+    torch.manual_seed(0)
+    plain, images = model(), torch.randn(4, 1, 28, 28)
+    with torch.no_grad():
+        wanted = plain(images)
+        assert len(pool_convolutions(plain)) == 2
+        assert not pooled_alike(plain, images, 10, torch.float32)
+        assert pooled_alike(plain, images, 4_096, torch.float32)
+        made = plain(images)
+    assert torch.allclose(made, wanted, rtol=1e-4, atol=1e-5)
+
+
+@here
+def test_other_convolutions_or_other_outputs_speak_against_it(monkeypatch):
+    images = torch.randn(2, 16, 8, 8)
+    other = nn.Sequential(*chain(), nn.Conv2d(32, 8, 3))
+    pool_convolutions(other)
+    assert not pooled_alike(other, images, 10**9, torch.float32)
+    wrong = chain()
+    pool_convolutions(wrong)
+    assert pooled_alike(wrong, images, 10**9, torch.float32)
+    monkeypatch.setattr(pooled, "_filters", lambda weight: torch.zeros(36, 1, 16, winograd.PAIR))
+    assert not pooled_alike(wrong, images, 10**9, torch.float32)

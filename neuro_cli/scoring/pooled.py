@@ -55,9 +55,9 @@ class PooledConvolution(nn.Conv2d):
 
 
 def _filters(weight: Tensor) -> Tensor:
-    """The points of the filters (O, C, 5, 5), as (36, O / PAIR, C, PAIR)."""
+    """The points of the filters (O, C, 5, 5), as (POINTS**2, O / PAIR, C, PAIR)."""
     outputs, channels = weight.shape[:2]
-    line = torch.tensor(kernels.FILTER)
+    line = torch.from_numpy(kernels.FILTER)
     plane = torch.kron(line, line)
     taps = weight.permute(2, 3, 0, 1).reshape(-1, outputs // kernels.PAIR, kernels.PAIR, channels).transpose(2, 3)
     return torch.mm(plane, taps.reshape(len(plane[0]), -1)).view(len(plane), -1, channels, kernels.PAIR)

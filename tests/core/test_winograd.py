@@ -27,7 +27,7 @@ def exact(layer: PooledConvolution, images: torch.Tensor) -> torch.Tensor:
     ("count", "channels", "outputs", "height", "width"),
     [
         (3, 32, 64, 14, 14), (1, 16, 32, 2, 2), (2, 48, 96, 7, 9), (5, 16, 32, 3, 12), (40, 16, 32, 4, 6), (1, 16, 32, 33, 5),
-        (3, 1, 32, 28, 28), (2, 1, 64, 9, 7), (1, 1, 32, 2, 3), (1, 1, 32, 5, 2),
+        (3, 16, 32, 10, 15), (3, 1, 32, 28, 28), (2, 1, 64, 9, 7), (1, 1, 32, 2, 3), (1, 1, 32, 5, 2),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", [torch.channels_last, torch.contiguous_format])

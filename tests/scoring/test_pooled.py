@@ -75,5 +75,7 @@ def test_other_convolutions_or_other_outputs_speak_against_it(monkeypatch):
     wrong = chain()
     pool_convolutions(wrong)
     assert pooled_alike(wrong, images, 10**9, torch.float32)
-    monkeypatch.setattr(pooled, "_filters", lambda weight: torch.zeros(36, 1, 16, winograd.PAIR))
+    monkeypatch.setattr(
+        pooled, "_filters", lambda weight: torch.zeros(winograd.POINTS**2, 32 // winograd.PAIR, 16, winograd.PAIR)
+    )
     assert not pooled_alike(wrong, images, 10**9, torch.float32)

@@ -1,9 +1,9 @@
 """A 5x5 convolution, the largest of each 2x2 window and ReLU in one pass, by Winograd's products (numba, LLVM vectors).
 
-F(2x2, 5x5) (Winograd 1980; Lavin and Gray, CVPR 2016, arXiv 1509.09308): a window of 2x2 outputs comes from 36 products for
-each input channel instead of 100. Its outputs are just a pooling window, so only the largest is ever written. Inputs are
-spread over points 0, 1, -1, 2, -2 and infinity, the products of a point are a matrix product over the input channels, and the
-points are added up. With one input channel there is nothing to gain and the sum is done as it stands.
+F(4x4, 5x5) (Winograd 1980; Lavin and Gray, CVPR 2016, arXiv 1509.09308): a tile of 4x4 outputs comes from 64 products for each
+input channel instead of 400. It is four pooling windows, so only their largest are ever written. Inputs are spread over
+points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity, the products of a point are a matrix product over the input channels, and the
+points are gathered. With one input channel there is nothing to gain and the sum is done as it stands.
 
 Legend: B images, H x W pixels, C channels in, O channels out; pixels lie channels last. The bits of an image depend on no other.
 """
@@ -17,15 +17,28 @@ from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-POINTS, TAPS, EDGE = 6, 5, 2  # points of a line, taps of a line, zeros around the image
-FILTER = (
-    (1 / 4, 0, 0, 0, 0),
-    (-1 / 6, -1 / 6, -1 / 6, -1 / 6, -1 / 6),
-    (-1 / 6, 1 / 6, -1 / 6, 1 / 6, -1 / 6),
-    (1 / 24, 1 / 12, 1 / 6, 1 / 3, 2 / 3),
-    (1 / 24, -1 / 12, 1 / 6, -1 / 3, 2 / 3),
-    (0, 0, 0, 0, 1),
-)
+TAPS, EDGE = 5, 2  # taps of a line, zeros around the image
+SIDE = 4  # of a tile
+ROOTS = (1.0, 2.0, 0.5)  # points are these, their negatives, zero and infinity
+POINTS = 2 * len(ROOTS) + 2  # of a line
+
+
+def _others(root: float) -> np.ndarray:
+    """Coefficients of y = x**2 in the product of y - r**2 over all ``ROOTS`` but ``root``, rising."""
+    return np.poly([other**2 for other in ROOTS if other != root])[::-1]
+
+
+def _filter_lines() -> np.ndarray:
+    """Powers of the points (POINTS, TAPS), divided by what the spread leaves out: the product of distances to the others."""
+    powers, all_roots = np.arange(TAPS), _others(0.0)
+    lines = [(0.0**powers) / all_roots[0]]
+    for root in ROOTS:
+        distance = 2 * root**2 * float(np.polyval(_others(root)[::-1], root**2))
+        lines += [root**powers / distance, (-root) ** powers / distance]
+    return np.array([*lines, powers == TAPS - 1], np.float32)
+
+
+FILTER = _filter_lines()
 
 
 def _lanes() -> int:
@@ -39,7 +52,6 @@ def _lanes() -> int:
 LANES = _lanes() or 8
 AVAILABLE = _lanes() > 0
 TILES = 14 if LANES == 16 else 6  # windows of a matrix product: with two vectors of outputs they fill the registers
-BLOCKS = 2  # matrix products of a point one after the other, while its filters are in the innermost cache
 PAIR = 2 * LANES  # outputs of a matrix product
 _I64, _F32, _VECTOR = ir.IntType(64), ir.FloatType(), ir.VectorType(ir.FloatType(), LANES)
 _BYTES = 4
@@ -77,26 +89,34 @@ def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.V
     return builder.call(known, [a, b, c])
 
 
+def _combined(builder: ir.IRBuilder, factors: Any, values: list[ir.Value]) -> ir.Value:
+    """The sum of ``factors`` times ``values``, those of factor 1 first."""
+    terms = sorted(zip(map(float, factors), values, strict=True), key=lambda term: term[0] != 1)
+    total = None
+    for factor, value in terms:
+        if total is None:
+            total = value if factor == 1 else builder.fmul(_same(factor), value)
+        else:
+            total = builder.fadd(total, value) if factor == 1 else _fused(builder, _same(factor), value, total)
+    return total
+
+
 def _spread_line(builder: ir.IRBuilder, x: list[ir.Value]) -> list[ir.Value]:
-    """A line of six pixels by the points: 4 x0 - 5 x2 + x4, -4 (x1 + x2) + x3 + x4, .. in twelve operations."""
-    four, five, two = _same(4), _same(-5), _same(2)
-    odd, even = _fused(builder, _same(-4), x[1], x[3]), _fused(builder, _same(-4), x[2], x[4])
-    wide_odd, wide_even = builder.fmul(two, builder.fsub(x[3], x[1])), builder.fsub(x[4], x[2])
-    return [
-        _fused(builder, four, x[0], _fused(builder, five, x[2], x[4])),
-        builder.fadd(even, odd),
-        builder.fsub(even, odd),
-        builder.fadd(wide_even, wide_odd),
-        builder.fsub(wide_even, wide_odd),
-        _fused(builder, four, x[1], _fused(builder, five, x[3], x[5])),
-    ]
+    """A line of pixels by the points: x as a polynomial's coefficients, times the distances to all other points."""
+    made = [_combined(builder, _others(0.0), x[0::2])]
+    for root in ROOTS:  # (y + root x) times the others in y: of 1 and -1 the even part is the same, the odd part the negative
+        even = _combined(builder, _others(root), x[2::2])
+        odd = _combined(builder, root * _others(root), x[1:-1:2])
+        made += [builder.fadd(even, odd), builder.fsub(even, odd)]
+    return [*made, _combined(builder, _others(0.0), x[1::2])]
 
 
 def _gathered_line(builder: ir.IRBuilder, x: list[ir.Value]) -> list[ir.Value]:
-    """Two outputs of six points: x0 + .. + x4 and x1 - x2 + 2 (x3 - x4) + x5."""
-    first = builder.fadd(x[0], builder.fadd(builder.fadd(x[1], x[2]), builder.fadd(x[3], x[4])))
-    odd = builder.fadd(builder.fsub(x[1], x[2]), x[5])
-    return [first, _fused(builder, _same(2), builder.fsub(x[3], x[4]), odd)]
+    """A tile's line of outputs from that of points: the sum of powers of the points."""
+    pairs = [(x[i], x[i + 1]) for i in range(1, POINTS - 1, 2)]
+    parts = [[builder.fadd(a, b) for a, b in pairs], [builder.fsub(a, b) for a, b in pairs]]
+    made = [_combined(builder, [root**power for root in ROOTS], parts[power % 2]) for power in range(SIDE)]
+    return [builder.fadd(made[0], x[0]), *made[1:-1], builder.fadd(made[-1], x[-1])]
 
 
 def _largest(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -129,7 +149,7 @@ def _intrinsic(count: int, emit: Any) -> Any:
 
 
 def _emit_spread(builder: ir.IRBuilder, source: Any, row: Any, pixel: Any, target: Any, step: Any) -> None:
-    """36 points of LANES channels: from 6x6 pixels at ``source`` to ``target``, a point every ``step`` bytes."""
+    """The points of LANES channels: from the pixels of a tile at ``source`` to ``target``, a point every ``step`` bytes."""
     lines = []
     for _ in range(POINTS):
         place, line = source, []
@@ -167,8 +187,8 @@ def _emit_product(builder: ir.IRBuilder, spread: Any, filters: Any, target: Any,
             _store(builder, builder.load(sums[tile][half]), target, (tile * PAIR + half * LANES) * _BYTES)
 
 
-def _emit_gather(builder: ir.IRBuilder, source: Any, step: Any, bias: Any, target: Any) -> None:
-    """ReLU of the largest of a window's outputs, LANES channels, from its 36 points every ``step`` bytes."""
+def _emit_gather(builder: ir.IRBuilder, source: Any, step: Any, bias: Any, *targets: Any) -> None:
+    """ReLU of the largest of each window of a tile, LANES channels, from its points every ``step`` bytes, to ``targets``."""
     lines = []
     for _ in range(POINTS):
         line = []
@@ -176,8 +196,10 @@ def _emit_gather(builder: ir.IRBuilder, source: Any, step: Any, bias: Any, targe
             line.append(_load(builder, source))
             source = builder.add(source, step)
         lines.append(_gathered_line(builder, line))
-    window = [value for column in range(2) for value in _gathered_line(builder, [line[column] for line in lines])]
-    _finished(builder, window, bias, target)
+    columns = [_gathered_line(builder, [line[column] for line in lines]) for column in range(SIDE)]
+    for number, target in enumerate(targets):
+        y, x = 2 * (number // 2), 2 * (number % 2)
+        _finished(builder, [columns[x + j][y + i] for i in range(2) for j in range(2)], bias, target)
 
 
 def _emitter_of_direct(across: int) -> Any:
@@ -210,7 +232,7 @@ def _emitter_of_direct(across: int) -> Any:
 
 
 _one_window, _two_windows = (_intrinsic(7, _emitter_of_direct(across)) for across in (1, 2))
-_spread, _product, _gather = _intrinsic(5, _emit_spread), _intrinsic(4, _emit_product), _intrinsic(4, _emit_gather)
+_spread, _product, _gather = _intrinsic(5, _emit_spread), _intrinsic(4, _emit_product), _intrinsic(7, _emit_gather)
 
 
 @nb.njit(nogil=True, cache=True, boundscheck=False)
@@ -225,43 +247,58 @@ def _zeros(count):
 def convolved(images, filters, bias, out):
     """ReLU of the pooled convolution of ``images`` (B, H, W, C) into ``out`` (B, H // 2, W // 2, O); all float32.
 
-    ``filters`` (36, O / PAIR, C, PAIR): by :data:`FILTER` on both sides; C is a multiple of LANES, O of PAIR.
+    ``filters`` (POINTS**2, O / PAIR, C, PAIR): by :data:`FILTER` on both sides; C is a multiple of LANES, O of PAIR.
     """
     count, height, width, channels = images.shape
-    groups, pairs, outputs = channels // LANES, filters.shape[1], out.shape[3]
-    padded = _zeros((height + 2 * EDGE) * (width + 2 * EDGE) * channels).reshape(height + 2 * EDGE, width + 2 * EDGE, channels)
-    points = _zeros(POINTS * POINTS * BLOCKS * groups * TILES * LANES).reshape(POINTS * POINTS, BLOCKS, groups, TILES, LANES)
-    sums = _zeros(POINTS * POINTS * pairs * BLOCKS * TILES * PAIR).reshape(POINTS * POINTS, pairs, BLOCKS, TILES, PAIR)
-    row, pixel = padded.strides[0], padded.strides[1]
-    across, windows = width // 2, (height // 2) * (width // 2)
-    pixels, source, products = padded.ctypes.data, points.ctypes.data, sums.ctypes.data
-    matrices, start, target = filters.ctypes.data, bias.ctypes.data, out.ctypes.data
-    total = count * windows
-    for first in range(0, total, BLOCKS * TILES):
-        here = min(BLOCKS * TILES, total - first)
-        for tile in range(here):
-            image, window = divmod(first + tile, windows)
-            if window == 0:
+    groups, pairs, places = channels // LANES, filters.shape[1], POINTS * POINTS
+    down, across = (out.shape[1] + 1) // 2, (out.shape[2] + 1) // 2  # tiles
+    tall, wide = SIDE * down + TAPS - 1, SIDE * across + TAPS - 1
+    padded = _zeros(tall * wide * channels).reshape(tall, wide, channels)
+    # an odd number of lines for each point: a multiple of many would put all points into a few sets of the cache
+    points_room, sums_room = groups * TILES * LANES + LANES, pairs * TILES * PAIR + LANES
+    points, sums = _zeros(places * points_room), _zeros(places * sums_room)
+    point_step, sum_step = _BYTES * points_room, _BYTES * sums_room
+    sums_of_pair = _BYTES * TILES * PAIR
+    nowhere = _zeros(LANES)
+    row, pixel, line, window = padded.strides[0], padded.strides[1], out.strides[1], out.strides[2]
+    total = count * down * across
+    for first in range(0, total, TILES):
+        here = min(TILES, total - first)
+        for place in range(here):
+            image, tile = divmod(first + place, down * across)
+            if tile == 0:
                 padded[EDGE : EDGE + height, EDGE : EDGE + width] = images[image]
-            corner = pixels + 2 * (window // across) * row + 2 * (window % across) * pixel
-            place = source + tile // TILES * points.strides[1] + tile % TILES * points.strides[3]
+            corner = padded.ctypes.data + SIDE * (tile // across) * row + SIDE * (tile % across) * pixel
+            target = points.ctypes.data + place * LANES * _BYTES
             for group in range(groups):
-                _spread(corner + LANES * _BYTES * group, row, pixel, place + group * points.strides[2], points.strides[0])
-        for point in range(POINTS * POINTS):
+                low = LANES * _BYTES * group
+                _spread(corner + low, row, pixel, target + TILES * low, point_step)
+        for point in range(places):
             for pair in range(pairs):
-                for block in range((here + TILES - 1) // TILES):
-                    _product(
-                        source + point * points.strides[0] + block * points.strides[1],
-                        matrices + point * filters.strides[0] + pair * filters.strides[1],
-                        products + point * sums.strides[0] + pair * sums.strides[1] + block * sums.strides[2],
-                        groups,
-                    )
-        for tile in range(here):
-            place = products + tile // TILES * sums.strides[2] + tile % TILES * sums.strides[3]
+                _product(
+                    points.ctypes.data + point * point_step,
+                    filters.ctypes.data + point * filters.strides[0] + pair * filters.strides[1],
+                    sums.ctypes.data + point * sum_step + pair * sums_of_pair,
+                    groups,
+                )
+        for place in range(here):
+            image, tile = divmod(first + place, down * across)
+            y, x = 2 * (tile // across), 2 * (tile % across)
+            source = sums.ctypes.data + place * PAIR * _BYTES
+            corner = out.ctypes.data + image * out.strides[0] + y * line + x * window
             for half in range(2 * pairs):
-                low = half // 2 * sums.strides[1] + half % 2 * LANES * _BYTES
-                channel = _BYTES * LANES * half
-                _gather(place + low, sums.strides[0], start + channel, target + _BYTES * outputs * (first + tile) + channel)
+                low = half * LANES * _BYTES
+                target, spare = corner + low, nowhere.ctypes.data
+                right, below = x + 1 < out.shape[2], y + 1 < out.shape[1]
+                _gather(
+                    source + half // 2 * sums_of_pair + half % 2 * LANES * _BYTES,
+                    sum_step,
+                    bias.ctypes.data + low,
+                    target,
+                    target + window if right else spare,
+                    target + line if below else spare,
+                    target + line + window if right and below else spare,
+                )
 
 
 @nb.njit(nogil=True, cache=True, boundscheck=False)

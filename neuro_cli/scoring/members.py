@@ -113,7 +113,7 @@ class MemberScorer(Scorer):
 def takes_pooled(settings: ScoringSettings, centre: Tensor) -> bool:
     """Tell whether compiled convolutions are to score the members, tried on a few examples: all ranks choose alike."""
     inputs = settings.task.batch(0, 0, min(TRIED, settings.batch_size)).to(settings.precision).inputs
-    if inputs.dim() != 4:
+    if inputs.dim() != 4 or settings.examples < TRIED:  # with few, to spread the filters takes what their products save
         return False
     candidate = settings.candidate(pooled=True)
     candidate.flat.copy_(centre)

@@ -1,11 +1,17 @@
 """Which layers are done in one pass, and that members score as before."""
 
+import logging
+
 import pytest
 import torch
+from configs import composed
 from torch import nn
 
 from neuro_cli.core.kernels import winograd
+from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.model.mnist import MNIST_3M, MNIST_10K, MNIST_500K
+from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
 from neuro_cli.scoring import pooled
 from neuro_cli.scoring.pooled import pool_convolutions, pooled_alike
 
@@ -79,3 +85,22 @@ def test_other_convolutions_or_other_outputs_speak_against_it(monkeypatch):
         pooled, "_filters", lambda weight: torch.zeros(winograd.POINTS**2, 32 // winograd.PAIR, 16, winograd.PAIR)
     )
     assert not pooled_alike(wrong, images, 10**9, torch.float32)
+
+
+@here
+def test_a_run_has_the_same_bits_on_any_number_of_threads_and_nearly_those_of_torch(monkeypatch, caplog):
+    def scores(threads: int, examples: int = 16) -> torch.Tensor:
+        chosen = ("model=MNIST_500K", "population=6", f"batch_size={examples}", f"threads={threads}", "sampler=antithetic")
+        job = build(Options(composed(*chosen)), SingleProcess()).distribution.job
+        return torch.from_numpy(job.scorer.scores(job.algo.ask(0), 0, range(6)))
+
+    caplog.set_level(logging.INFO)
+    wanted = scores(1)
+    assert "in one pass" not in caplog.text
+    monkeypatch.setattr(pooled, "ENOUGH", 0)
+    scores(1, examples=15)
+    assert "in one pass" not in caplog.text
+    made = scores(1)
+    assert "in one pass" in caplog.text
+    assert torch.equal(made, scores(2))
+    assert torch.allclose(made, wanted, rtol=1e-5)

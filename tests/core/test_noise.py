@@ -165,6 +165,17 @@ def test_perturb_is_centre_plus_and_minus_scaled_noise(per_column):
     assert torch.equal(only, minus)
 
 
+@pytest.mark.parametrize("shift", [0, 3])  # in memory: whole lines of the cache are written past it
+def test_perturb_of_many_parameters_is_that_of_few(shift):
+    size = kernels.FAR + 70
+    made, base, scale = noise(size=size), torch.linspace(-1, 1, size), torch.tensor([0.3])
+    plus, minus = (torch.full((size + 20,), 7.0)[shift : shift + size] for _ in range(2))
+    made.perturb(base, scale, 4, 6, plus, minus)
+    step = scale * made.draw(4, [6])[0]
+    assert torch.equal(plus, base + step)
+    assert torch.equal(minus, base - step)
+
+
 @given(
     directions=st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=True),
     rows=st.integers(1, 3),

@@ -1,7 +1,8 @@
-"""The normal law for 16 words at once, in AVX-512 instructions: LLVM's own vectors of the same loop take twice the time.
+"""Loops of the noise on 16 numbers at once, in AVX-512 instructions.
 
-Base and slope of a segment are gathered as one 64-bit word, eight words an instruction, and parted by two shuffles; the
-vectoriser parts them by twice as many. Numba keeps compiled callers until their own file changes, not this one.
+The normal law: LLVM's own vectors of the same loop take twice the time. Base and slope of a segment are gathered as one 64-bit
+word, eight words an instruction, and parted by two shuffles; the vectoriser parts them by twice as many. Numba keeps compiled
+callers until their own file changes, not this one.
 """
 
 from typing import Any
@@ -66,3 +67,25 @@ def _gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value, half: i
     nothing, all_of_them = ir.Constant(eight, [0] * 8), ir.Constant(mask, [1] * 8)
     entries = builder.call(gather, [nothing, first, places, all_of_them, ir.Constant(_I32, 8)])
     return builder.bitcast(entries, ir.VectorType(_I32, LANES))
+
+
+def _mirrored(typing_context, noise, base, scale, plus, minus):
+    """Write base + scale * noise and base - scale * noise, LANES numbers at addresses, to whole cache lines, past the caches."""
+    return types.void(types.uintp, types.uintp, types.float32, types.uintp, types.uintp), _both_sides
+
+
+mirrored: Any = intrinsic(_mirrored)
+
+
+def _both_sides(context, builder, signature, arguments):
+    noise, base, scale, plus, minus = arguments
+    floats = ir.VectorType(_F32, LANES)
+    eps, centre = (builder.load(builder.inttoptr(place, floats.as_pointer()), align=4) for place in (noise, base))
+    factor = ir.Constant(floats, ir.Undefined)
+    for lane in range(LANES):
+        factor = builder.insert_element(factor, scale, ir.Constant(_I32, lane))
+    step = builder.fmul(factor, eps)  # rounded by itself, as without vectors
+    for place, value in ((plus, builder.fadd(centre, step)), (minus, builder.fsub(centre, step))):
+        written = builder.store(value, builder.inttoptr(place, floats.as_pointer()), align=4 * LANES)
+        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
+    return context.get_dummy_value()

@@ -17,7 +17,8 @@ class Candidate:
     """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
     ``blocked``: on activations in blocked layout, with a function that warns. ``pooled``: with convolutions, pooling and ReLU in
-    one pass. ``shared``: another candidate, with a vector that this one views too.
+    one pass, which computes in float32, and so do the other layers then, with rounded parameters. ``shared``: another
+    candidate, with a vector that this one views too.
     """
 
     def __init__(
@@ -31,9 +32,10 @@ class Candidate:
         pooled: bool = False,
     ) -> None:
         gpu.keep_float32(device, precision)
-        inner = scoring_mode(copy.deepcopy(module).to(precision))
+        self._precision, computed = precision, torch.float32 if pooled else precision
+        inner = scoring_mode(copy.deepcopy(module).to(computed))
         self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device)
-        rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
+        rounded = self.flat if computed == torch.float32 else torch.empty_like(self.flat, dtype=computed)
         self._rounded: Tensor = shared._rounded if shared else rounded
         for part in pool_convolutions(inner) if pooled else ():
             part.compiled = True
@@ -44,6 +46,8 @@ class Candidate:
         """The module with the parameters that ``flat`` holds now."""
         if self._rounded is not self.flat:
             self._rounded.copy_(self.flat)
+        elif self._precision != torch.float32:
+            self.flat.copy_(self.flat.to(self._precision))
         return self.module
 
 

@@ -8,11 +8,13 @@ from configs import composed
 from torch import nn
 
 from neuro_cli.core.kernels import winograd
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.model.mnist import MNIST_3M, MNIST_10K, MNIST_500K
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 from neuro_cli.scoring import pooled
+from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.pooled import pool_convolutions, pooled_alike
 
 here = pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")
@@ -104,3 +106,16 @@ def test_a_run_has_the_same_bits_on_any_number_of_threads_and_nearly_those_of_to
     assert "in one pass" in caplog.text
     assert torch.equal(made, scores(2))
     assert torch.allclose(made, wanted, rtol=1e-5)
+
+
+@here
+def test_half_precision_is_float32_on_rounded_parameters():
+    torch.manual_seed(0)
+    plain, images = MNIST_500K(), torch.randn(20, 1, 28, 28)
+    layout = ParameterLayout(plain)
+    made = Candidate(plain, layout, torch.bfloat16, torch.device("cpu"), pooled=True)
+    made.flat.copy_(layout.flatten(plain))
+    with torch.no_grad():
+        for parameter in plain.parameters():
+            parameter.copy_(parameter.bfloat16())
+        assert torch.allclose(made.ready()(images.bfloat16()), plain(images.bfloat16().float()), rtol=1e-4, atol=1e-5)

@@ -140,7 +140,6 @@ def _intrinsic(count: int, emit: Any) -> Any:
 
     signature = types.void(*[types.intp] * count)
     makers = {
-        3: lambda typing, a, b, c: (signature, code),
         4: lambda typing, a, b, c, d: (signature, code),
         5: lambda typing, a, b, c, d, e: (signature, code),
         7: lambda typing, a, b, c, d, e, f, g: (signature, code),

@@ -61,9 +61,10 @@ class ScoringSettings:
             self.said.add(message)
             log.warning("%s", message)
 
-    def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
+    def candidate(self, blocked: bool = False, shared: Candidate | None = None, pooled: bool = False) -> Candidate:
         """A copy of the module for parameters of its own, or for those of ``shared``."""
-        return Candidate(self.module, self.layout, self.precision, self.device, self.warn if blocked else None, shared)
+        warn = self.warn if blocked else None
+        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared, pooled)
 
 
 class Scorer(ABC):

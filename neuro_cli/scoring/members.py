@@ -20,6 +20,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
+from neuro_cli.scoring.pooled import pooled_alike
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -41,14 +42,19 @@ class MemberScorer(Scorer):
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
         super().__init__(settings)
         cpu = settings.device.type == "cpu"
-        self._blocked = cpu and settings.precision == torch.float32 and takes_blocked(settings, centre)
+        self._pooled = cpu and takes_pooled(settings, centre)
+        self._blocked = cpu and settings.precision == torch.float32 and not self._pooled and takes_blocked(settings, centre)
         self._slots: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         for _ in range(settings.threads.count):
-            self._slots.put(_Slot(settings.candidate(self._blocked)))
+            self._slots.put(_Slot(self._candidate()))
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
+        form += ", convolutions with pooling and ReLU in one pass" if self._pooled else ""
         precision = str(settings.precision).removeprefix("torch.")
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, settings.device, settings.threads.count, precision, form)
+
+    def _candidate(self) -> Candidate:
+        return self.settings.candidate(self._blocked, pooled=self._pooled)
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         settings, sampler = self.settings, self.settings.parameter_sampler
@@ -90,7 +96,7 @@ class MemberScorer(Scorer):
             taken = [(job.frozen, slot.plus.ready())]
         elif plus is not None and minus is not None:
             # one draw of the noise for both halves; made on the first pair, for members without pairs need no second module
-            slot.minus = slot.minus or self.settings.candidate(self._blocked)
+            slot.minus = slot.minus or self._candidate()
             sampler.place(base, scale, transform, generation, direction, slot.plus.flat, slot.minus.flat)
             taken = [(plus, slot.plus.ready()), (minus, slot.minus.ready())]
         elif plus is not None:
@@ -102,6 +108,21 @@ class MemberScorer(Scorer):
             taken = [(minus, slot.plus.ready())]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
+
+
+def takes_pooled(settings: ScoringSettings, centre: Tensor) -> bool:
+    """Tell whether compiled convolutions are to score the members, tried on a few examples: all ranks choose alike."""
+    inputs = settings.task.batch(0, 0, min(TRIED, settings.batch_size)).to(settings.precision).inputs
+    if inputs.dim() != 4 or settings.examples < TRIED:  # with few, to spread the filters takes what their products save
+        return False
+    candidate = settings.candidate(pooled=True)
+    candidate.flat.copy_(centre)
+    examples = settings.examples * settings.sampler.directions
+    try:
+        return pooled_alike(candidate.ready(), inputs, examples, settings.precision)
+    except UNSUPPORTED as error:
+        log.info("convolutions with pooling in one pass are not for this model: %s", brief(error))
+        return False
 
 
 def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:

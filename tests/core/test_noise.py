@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox
+from neuro_cli.core.kernels import noise as kernels
+from neuro_cli.core.kernels import vectors
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier, random_permutation, random_words
 from neuro_cli.core.quantile import BASE, MANTISSA_BITS, SLOPE
@@ -70,6 +72,19 @@ def test_compiled_kernels_give_the_bits_of_the_definition(seed, generation, dire
     stop = min(start + length, SIZE)
     made = noise(seed).draw(generation, [direction, 0], start, stop)
     assert torch.equal(made, by_definition(seed, generation, [direction, 0], start, stop))
+
+
+@pytest.mark.parametrize("way", ["loops", "vectors"])
+def test_each_way_of_the_law_gives_the_bits_of_the_definition(way):
+    if way == "vectors" and not vectors.wide():
+        pytest.skip("no AVX-512 here")
+    edges = [0, 1, 2, 2**30, 2**31 - 1, *(2**31 - 2**k for k in range(8)), *(2**k + 1 for k in range(31))]
+    tails = np.random.default_rng(0).integers(0, 2**31, philox.TILE - 2 * len(edges), np.uint32)
+    words = np.concatenate([np.array(edges, np.uint32), np.array(edges, np.uint32) | np.uint32(2**31), tails])
+    made, scratch = np.empty(philox.TILE, np.float32), np.empty((2, kernels.ROW), np.uint64)
+    law = {"loops": kernels.law_by_loops, "vectors": kernels.law_by_vectors}[way]
+    law(words, scratch, made, philox.TILE)
+    assert made.tobytes() == philox.normals(torch.from_numpy(words.astype(np.int64))).numpy().tobytes()
 
 
 def test_first_numbers_are_pinned():
@@ -148,6 +163,17 @@ def test_perturb_is_centre_plus_and_minus_scaled_noise(per_column):
     only = torch.empty(SIZE)
     made.perturb(base, scale, 4, 6, None, only)
     assert torch.equal(only, minus)
+
+
+@pytest.mark.parametrize("shift", [0, 3])  # in memory: whole lines of the cache are written past it
+def test_perturb_of_many_parameters_is_that_of_few(shift):
+    size = kernels.FAR + 70
+    made, base, scale = noise(size=size), torch.linspace(-1, 1, size), torch.tensor([0.3])
+    plus, minus = (torch.full((size + 20,), 7.0)[shift : shift + size] for _ in range(2))
+    made.perturb(base, scale, 4, 6, plus, minus)
+    step = scale * made.draw(4, [6])[0]
+    assert torch.equal(plus, base + step)
+    assert torch.equal(minus, base - step)
 
 
 @given(

@@ -5,3 +5,4 @@ from neuro_cli.core.lazy import LazyModule
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
 row_kernels = LazyModule("neuro_cli.core.kernels.rows")
+winograd_kernels = LazyModule("neuro_cli.core.kernels.winograd")

@@ -4,9 +4,12 @@ Same numbers as :mod:`neuro_cli.core.philox`, which defines them; a test holds t
 they are because LLVM turns each of them into vector instructions; they hold no lock of Python while they run.
 """
 
+import logging
+
 import numba as nb
 import numpy as np
 
+from neuro_cli.core.kernels import vectors
 from neuro_cli.core.philox import KEY_STEP, LANE, MULTIPLIER, TILE
 from neuro_cli.core.quantile import BASE, SLOPE
 
@@ -14,8 +17,12 @@ _M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
 _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
 _LOW = np.uint64(32)
 STEP = 32  # part of a tile is made in groups of so many columns: a known length becomes vector instructions
+FAR = 2**20  # parameters of a member that no cache of a core holds until it is scored
+ROW = TILE + 16  # of scratch: addresses that agree in their last 12 bits wait for each other
 # base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
 _TABLE = np.stack([BASE, SLOPE], axis=1).reshape(-1).view(np.uint64)
+
+log = logging.getLogger(__name__)
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
@@ -64,8 +71,9 @@ def _word_slice(tile, direction, generation, stream, key0, key1, words, a, b):
 
 
 @_compiled
-def _normal_tile(words, tail, pair, out, needed):
-    """Normals of the first ``needed`` of ``words`` (TILE,) uint32 into ``out`` float32; ``tail`` and ``pair`` are scratch."""
+def law_by_loops(words, scratch, out, needed):
+    """Normals of the first ``needed`` of ``words`` (TILE,) uint32 into ``out`` float32; ``scratch`` (2, ROW) uint64."""
+    tail, pair = scratch[0].view(np.float32), scratch[1]
     tail_bits, halves, out_bits = tail.view(np.uint32), pair.view(np.float32), out.view(np.uint32)
     # through float32 and back to bits: its exponent and mantissa name segment and step (neuro_cli.core.quantile)
     for j in range(needed):
@@ -77,6 +85,20 @@ def _normal_tile(words, tail, pair, out, needed):
         out[j] = halves[2 * j] + step * halves[2 * j + 1]
     for j in range(needed):
         out_bits[j] ^= words[j] & np.uint32(0x80000000)
+
+
+@_compiled
+def law_by_vectors(words, scratch, out, needed):
+    """The same with AVX-512, up to the next multiple of LANES of both; no scratch."""
+    source, target, table = words.ctypes.data, out.ctypes.data, _TABLE.ctypes.data
+    for j in range(0, needed, vectors.LANES):
+        vectors.normals(source + nb.uintp(4 * j), target + nb.uintp(4 * j), table)
+
+
+WIDE = vectors.wide()
+_normal_tile = law_by_vectors if WIDE else law_by_loops
+if not WIDE:
+    log.info("noise: compiled loops without AVX-512")
 
 
 @_compiled
@@ -108,8 +130,7 @@ def draw(key0, key1, generation, stream, directions, start, out):
     """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    tail, pair = np.empty(TILE, np.float32), np.empty(TILE, np.uint64)
-    normal = np.empty(TILE, np.float32)
+    scratch, normal = np.empty((2, ROW), np.uint64), np.empty(TILE, np.float32)
     stop = start + out.shape[1]
     for d in range(directions.size):
         for tile in range(start // TILE, (stop + TILE - 1) // TILE):
@@ -117,8 +138,21 @@ def draw(key0, key1, generation, stream, directions, start, out):
             a = max(start, low)
             b = min(stop, low + TILE)
             _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words, b - low)
-            _normal_tile(flat, tail, pair, normal, b - low)
-            out[d, a - start : b - start] = normal[a - low : b - low]
+            part = out[d, a - start : b - start]
+            if part.size == TILE:
+                _normal_tile(flat, scratch, part, TILE)
+            else:
+                _normal_tile(flat, scratch, normal, b - low)
+                part[:] = normal[a - low : b - low]
+
+
+@_compiled
+def _write_past(noise, base, scale, plus, minus):
+    """base + and - scale * noise of a whole tile, past the caches: to fetch what is overwritten took a third of the time."""
+    eps, centre, one, other = noise.ctypes.data, base.ctypes.data, plus.ctypes.data, minus.ctypes.data
+    for j in range(0, TILE, vectors.LANES):
+        at = nb.uintp(4 * j)
+        vectors.mirrored(eps + at, centre + at, scale, one + at, other + at)
 
 
 @_compiled
@@ -129,16 +163,21 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
     """
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    tail, pair = np.empty(TILE, np.float32), np.empty(TILE, np.uint64)
-    normal = np.empty(TILE, np.float32)
+    scratch, normal = np.empty((2, ROW), np.uint64), np.empty(TILE, np.float32)
     stop = start + base.size
+    past = WIDE and scale.size == 1 and min(plus.size, minus.size) >= FAR
+    past = past and base.strides[0] == plus.strides[0] == minus.strides[0] == base.itemsize and start % TILE == 0
+    past = past and (plus.ctypes.data | minus.ctypes.data) % 64 == 0
     for tile in range(start // TILE, (stop + TILE - 1) // TILE):
         _word_tile(tile, direction, generation, stream, key0, key1, tile_words, TILE)
-        _normal_tile(flat, tail, pair, normal, TILE)
+        _normal_tile(flat, scratch, normal, TILE)
         low = tile * TILE
         a = max(start, low)
         b = min(stop, low + TILE)
         noise = normal[a - low : b - low]
+        if past and b - a == TILE:
+            _write_past(normal, base[a - start : b - start], scale[0], plus[a - start : b - start], minus[a - start : b - start])
+            continue
         centre = base[a - start : b - start]
         if scale.size == 1:
             for k in range(b - a):
@@ -166,8 +205,7 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
     """
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    tail, pair = np.empty(TILE, np.float32), np.empty(TILE, np.uint64)
-    normal = np.empty(TILE, np.float32)
+    scratch, normal = np.empty((2, ROW), np.uint64), np.empty(TILE, np.float32)
     rows = weights.shape[0]
     total = np.empty((rows, TILE), np.float64)
     stop = start + out.shape[1]
@@ -183,7 +221,7 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
             if not used:
                 continue
             _word_slice(tile, directions[d], generation, stream, key0, key1, tile_words, a, a + n)
-            _normal_tile(flat[a : a + n], tail, pair, normal, n)
+            _normal_tile(flat[a : a + n], scratch, normal, n)
             for row in range(rows):
                 weight = weights[row, d]
                 if weight == 0.0:

@@ -1,0 +1,91 @@
+"""Loops of the noise on 16 numbers at once, in AVX-512 instructions.
+
+The normal law: LLVM's own vectors of the same loop take twice the time. Base and slope of a segment are gathered as one 64-bit
+word, eight words an instruction, and parted by two shuffles; the vectoriser parts them by twice as many. Numba keeps compiled
+callers until their own file changes, not this one.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+LANES = 16
+_I1, _I32, _I64, _F32 = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.FloatType()
+_FIRST = 127 << 6  # segment of the least tail: exponent 0 and mantissa 0 of a float32, six bits of the latter
+
+
+def wide() -> bool:
+    """True where numba compiles for AVX-512 and a gather is faster than loads one by one: not on AMD, as LLVM has it."""
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    return not name.startswith("znver") and "+avx512f" in features.split(",")
+
+
+def _normals(typing_context, source, target, table):
+    """Write normals of the LANES words at address ``source`` to address ``target``; ``table``: address of 64-bit entries."""
+    return types.void(types.uintp, types.uintp, types.uintp), _law
+
+
+normals: Any = intrinsic(_normals)
+
+
+def _law(context, builder, signature, arguments):
+    source, target, table = arguments
+    ints, floats = ir.VectorType(_I32, LANES), ir.VectorType(_F32, LANES)
+
+    def same(value: int) -> ir.Constant:
+        return ir.Constant(ints, [value] * LANES)
+
+    words = builder.load(builder.inttoptr(source, ints.as_pointer()), align=4)
+    tail = builder.and_(words, same(0x7FFFFFFF))
+    tail = builder.select(builder.icmp_signed(">", tail, same(1)), tail, same(1))
+    bits = builder.bitcast(builder.sitofp(tail, floats), ints)
+    segment = builder.lshr(bits, same(17))
+    step = builder.sitofp(builder.and_(builder.lshr(bits, same(5)), same(4095)), floats)
+    first = builder.inttoptr(builder.sub(table, ir.Constant(_I64, 8 * _FIRST)), ir.IntType(8).as_pointer())
+    low, high = (_gathered(builder, first, segment, half) for half in (0, 1))
+    base, slope = (
+        builder.bitcast(builder.shuffle_vector(low, high, ir.Constant(ints, list(range(part, 2 * LANES, 2)))), floats)
+        for part in (0, 1)
+    )
+    size = builder.bitcast(builder.fadd(base, builder.fmul(step, slope)), ints)
+    signed = builder.xor(size, builder.and_(words, same(0x80000000)))
+    builder.store(signed, builder.inttoptr(target, ints.as_pointer()), align=4)
+    return context.get_dummy_value()
+
+
+def _gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value, half: int) -> ir.Value:
+    """Entries of eight segments, as (16,) 32-bit words: base, slope, base, .."""
+    eight, mask, index = ir.VectorType(_I64, 8), ir.VectorType(_I1, 8), ir.VectorType(_I32, 8)
+    kind = ir.FunctionType(eight, [eight, first.type, index, mask, _I32])
+    gather = builder.module.globals.get("llvm.x86.avx512.mask.gather.dpq.512")
+    gather = gather or ir.Function(builder.module, kind, "llvm.x86.avx512.mask.gather.dpq.512")
+    chosen = ir.Constant(ir.VectorType(_I32, 8), list(range(8 * half, 8 * half + 8)))
+    places = builder.shuffle_vector(segment, segment, chosen)
+    nothing, all_of_them = ir.Constant(eight, [0] * 8), ir.Constant(mask, [1] * 8)
+    entries = builder.call(gather, [nothing, first, places, all_of_them, ir.Constant(_I32, 8)])
+    return builder.bitcast(entries, ir.VectorType(_I32, LANES))
+
+
+def _mirrored(typing_context, noise, base, scale, plus, minus):
+    """Write base + scale * noise and base - scale * noise, LANES numbers at addresses, to whole cache lines, past the caches."""
+    return types.void(types.uintp, types.uintp, types.float32, types.uintp, types.uintp), _both_sides
+
+
+mirrored: Any = intrinsic(_mirrored)
+
+
+def _both_sides(context, builder, signature, arguments):
+    noise, base, scale, plus, minus = arguments
+    floats = ir.VectorType(_F32, LANES)
+    eps, centre = (builder.load(builder.inttoptr(place, floats.as_pointer()), align=4) for place in (noise, base))
+    factor = ir.Constant(floats, ir.Undefined)
+    for lane in range(LANES):
+        factor = builder.insert_element(factor, scale, ir.Constant(_I32, lane))
+    step = builder.fmul(factor, eps)  # rounded by itself, as without vectors
+    for place, value in ((plus, builder.fadd(centre, step)), (minus, builder.fsub(centre, step))):
+        written = builder.store(value, builder.inttoptr(place, floats.as_pointer()), align=4 * LANES)
+        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
+    return context.get_dummy_value()

@@ -1,0 +1,184 @@
+"""LunarLanders of gymnasium stepped together by compiled loops on Box2D's own worlds, with the bits of gymnasium's steps.
+
+An environment of gymnasium begins every episode; from then on :mod:`lander_kernels` reads and writes the bodies where Box2D
+keeps them. That they are where it looks is compared with what Box2D's Python says, and an episode with the steps of
+:class:`lean_lander.LeanLander`, before any is played.
+"""
+
+import ctypes
+import sys
+from typing import Any
+
+import numpy as np
+
+from neuro_cli.core.lazy import LazyModule
+from neuro_cli.task.reinforcement.environment import EnvironmentFactory
+from neuro_cli.task.reinforcement.lean_lander import BLOCK, LeanLander
+
+kernels = LazyModule("neuro_cli.task.reinforcement.lander_kernels")
+
+TRIED = 200  # steps at most of the episode that is compared
+
+
+class LanderSimulator:
+    """``size`` slots of the environments that ``maker`` makes, each one that :func:`lean_lander.lean_lander` serves."""
+
+    def __init__(self, maker: EnvironmentFactory, size: int) -> None:
+        from gymnasium.envs.box2d import lunar_lander as constants
+
+        self._maker = maker
+        self._made: dict[int, Any] = {}
+        scale = constants.SCALE
+        self._scale, self._legs_down = scale, constants.LEG_DOWN / scale
+        self._scales = (constants.VIEWPORT_W / scale / 2, constants.VIEWPORT_H / scale / 2, float(constants.FPS))
+        main, side = float(constants.MAIN_ENGINE_POWER), float(constants.SIDE_ENGINE_POWER)
+        place, height = constants.MAIN_ENGINE_Y_LOCATION / scale, constants.SIDE_ENGINE_HEIGHT / scale
+        self._engines = (main, place, side, float(constants.SIDE_ENGINE_AWAY), height, 17.0, float(scale))
+        self._functions = functions()
+        self._objects = np.zeros((size, kernels.OBJECTS), np.int64)
+        self._scatter, self._cursors = np.zeros((size, BLOCK)), np.full(size, BLOCK)
+        self._legs, self._crashed = np.zeros((size, 2)), np.zeros(size, np.bool_)
+        self._floors, self._shaping, self._totals = np.zeros(size), np.zeros(size), np.zeros(size)
+        self._steps, self._limit = np.zeros(size, np.int64), 0
+        self._step = step_of(1.0 / constants.FPS)
+        self._buffers = np.zeros(18 * kernels.LANES, np.float32)
+        self._lanes, self._flying = np.zeros(kernels.ROWS * kernels.LANES, np.float32), np.zeros(size, np.int64)
+
+    def begin(self, slot: int, seed: int) -> np.ndarray:
+        if slot not in self._made:
+            self._made[slot] = self._maker.make()
+            self._limit = self._made[slot].spec.max_episode_steps
+        first: np.ndarray = self._made[slot].reset(seed=seed)[0]
+        plain = self._made[slot].unwrapped
+        self._objects[slot] = objects_of(plain)
+        self._cursors[slot] = BLOCK
+        self._legs[slot] = [leg.ground_contact for leg in plain.legs]
+        self._crashed[slot] = plain.game_over
+        self._floors[slot], self._shaping[slot] = plain.helipad_y + self._legs_down, plain.prev_shaping
+        self._totals[slot], self._steps[slot] = 0.0, 0
+        return first
+
+    def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
+        actions = np.asarray(actions)
+        for slot in slots[self._cursors[slots] == BLOCK].tolist():
+            self._scatter[slot] = self._made[slot].unwrapped.np_random.uniform(-1.0, 1.0, BLOCK) / self._scale
+            self._cursors[slot] = 0
+        met, over = np.empty(len(slots), np.bool_), np.empty(len(slots), np.bool_)
+        kernels.advance(
+            slots, actions, self._objects, self._functions, self._scatter, self._cursors, self._engines,
+            self._step.ctypes.data, self._buffers.ctypes.data, self._lanes, self._flying, met,
+        )  # fmt: skip
+        for slot in slots[met].tolist():
+            plain = self._made[slot].unwrapped
+            self._legs[slot] = [leg.ground_contact for leg in plain.legs]
+            self._crashed[slot] = plain.game_over
+        kernels.judge(
+            slots, actions, self._objects, self._legs, self._crashed, self._floors, self._scales, self._shaping, self._totals,
+            self._steps, self._limit, raw, over,
+        )  # fmt: skip
+        ended: list[int] = np.flatnonzero(over).tolist()
+        return ended
+
+    def total(self, slot: int) -> float:
+        return float(self._totals[slot])
+
+    def close(self) -> None:
+        while self._made:
+            self._made.popitem()[1].close()
+
+
+def functions() -> np.ndarray:
+    """Addresses of :data:`lander_kernels.FUNCTIONS` in the library of Box2D and in those that it uses."""
+    import Box2D
+
+    library = ctypes.PyDLL(sys.modules[f"{Box2D.__name__}._Box2D"].__file__)
+    found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in kernels.FUNCTIONS]
+    return np.array(found, np.int64)
+
+
+def step_of(seconds: float) -> np.ndarray:
+    """A b2SolverData for steps that follow one of the same length, without its positions and velocities."""
+    made = np.zeros(kernels.STEP_SIZE, np.uint8)
+    long = np.float32(seconds)
+    made[:12].view(np.float32)[:] = long, 1 / long, 1 / long * long
+    made[12:20].view(np.int32)[:] = kernels.ITERATIONS, kernels.PLACINGS
+    made[20] = True  # start from the impulses of the step before
+    return made
+
+
+def objects_of(plain: Any) -> list[int]:
+    """Addresses of what Box2D keeps for an environment, as :mod:`lander_kernels` orders them."""
+    left, right = plain.legs
+    kept = (plain.world, plain.world.contactManager, right, plain.lander, left, right.joint, left.joint)
+    return [int(part.this) for part in kept]
+
+
+def unlike(made: Any) -> str | None:
+    """Reason why the objects of ``made`` are not where :mod:`lander_kernels` looks for them; None if they are."""
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
+        return "addresses of 64 bits, the lowest byte first, are needed"
+    made.reset(seed=0)
+    plain = made.unwrapped
+    where = objects_of(plain)
+    for body, address in ((plain.legs[1], kernels.RIGHT), (plain.lander, kernels.LANDER), (plain.legs[0], kernels.LEFT)):
+        told: list[tuple[int, Any]] = [
+            (kernels.PLACE, body.position),
+            (kernels.CENTRE, body.worldCenter),
+            (kernels.LOCAL_CENTRE, body.localCenter),
+            (kernels.SPEED, body.linearVelocity),
+            (kernels.ANGLE, [body.angle]),
+            (kernels.SPIN, [body.angularVelocity]),
+            (kernels.SINE, [body.transform.R.s]),
+            (kernels.COSINE, [body.transform.R.c]),
+            (kernels.INVERSE_MASS, [np.float32(1) / np.float32(body.mass)]),
+        ]
+        if not _holds(where[address], told):
+            return "Box2D keeps its bodies in another way"
+    for leg, address in ((plain.legs[1], kernels.RIGHT_JOINT), (plain.legs[0], kernels.LEFT_JOINT)):
+        joint = leg.joint
+        told = [
+            (kernels.MOTOR_SPEED, [joint.motorSpeed]),
+            (kernels.LOWER, [joint.lowerLimit]),
+            (kernels.UPPER, [joint.upperLimit]),
+        ]
+        bodies = [ctypes.c_int64.from_address(where[address] + offset).value for offset in (kernels.BODY_A, kernels.BODY_B)]
+        if not _holds(where[address], told) or bodies != [int(plain.lander.this), int(leg.this)]:
+            return "Box2D keeps its joints in another way"
+    return None
+
+
+def _holds(address: int, told: list[tuple[int, Any]]) -> bool:
+    """Tell whether an object holds numbers at their offsets."""
+    for offset, values in told:
+        numbers = [ctypes.c_float.from_address(address + offset + 4 * i).value for i in range(len(values))]
+        if not np.array_equal(np.array(numbers, np.float32), np.array(list(values), np.float32)):
+            return False
+    return True
+
+
+def unserved(maker: EnvironmentFactory) -> str | None:
+    """Reason why :class:`LanderSimulator` cannot step what ``maker`` makes, a plain LunarLander; None if it can."""
+    made = maker.make()
+    reason = unlike(made)
+    if reason is not None:
+        made.close()
+        return reason
+    try:
+        together = LanderSimulator(maker, 1)
+    except AttributeError as error:
+        made.close()
+        return f"Box2D has no function of this name: {error}"
+    alone, slots, raw = LeanLander(made), np.zeros(1, np.int64), np.empty((1, 8), np.float32)
+    wanted, raw[0] = alone.reset(seed=1)[0], together.begin(0, 1)
+    total, same, over = 0.0, np.array_equal(raw[0], wanted), False
+    for number in range(TRIED):
+        action = (0, 2, 1, 0, 2, 3)[number % 6]
+        wanted, reward, ended, late, _ = alone.step(action)
+        total, over = total + reward, ended or late
+        same &= together.step(slots, [action], raw) == ([0] if over else [])
+        same &= np.array_equal(raw[0], wanted) and together.total(0) == total
+        if over or not same:
+            break
+    alone.close()
+    together.close()
+    return None if same else "an episode goes otherwise than by gymnasium"

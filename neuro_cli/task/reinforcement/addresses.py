@@ -62,5 +62,6 @@ store_float, store_int, store_short = _storer(types.float32), _storer(types.int3
 load_address, store_address = _loader(types.int64), _storer(types.int64)
 
 call_float, call_double = _caller(types.float32, types.float32), _caller(types.float64, types.float64)
-call_on = _caller(types.void, types.int64)  # a method without arguments, on an object
-call_with, ask_with = _method(types.void), _method(types.uint8)  # a method that takes an address; one that gives a bool
+# methods of an object, without arguments and with the address of one; ``ask``: those that give a bool
+call_on, ask_on = _caller(types.void, types.int64), _caller(types.uint8, types.int64)
+call_with, ask_with = _method(types.void), _method(types.uint8)

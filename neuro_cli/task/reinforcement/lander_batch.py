@@ -37,12 +37,15 @@ class LanderSimulator:
         self._functions = functions()
         self._objects = np.zeros((size, kernels.OBJECTS), np.int64)
         self._scatter, self._cursors = np.zeros((size, BLOCK)), np.full(size, BLOCK)
-        self._legs, self._crashed = np.zeros((size, 2)), np.zeros(size, np.bool_)
+        # methods of b2ContactListener: two destructors, which nothing calls, begin, end, before and after solving
+        made = (kernels.contact_begins, kernels.contact_ends, kernels.contact_solved, kernels.contact_solved)
+        self._methods = np.array([0, 0, *(method.address for method in made)], np.int64)
+        self._listeners = np.zeros((size, kernels.LISTENER_SIZE // 8), np.int64)
         self._floors, self._shaping, self._totals = np.zeros(size), np.zeros(size), np.zeros(size)
         self._steps, self._limit = np.zeros(size, np.int64), 0
         self._step = step_of(1.0 / constants.FPS)
-        self._buffers = np.zeros(18 * kernels.LANES, np.float32)
-        self._lanes, self._flying = np.zeros(kernels.ROWS * kernels.LANES, np.float32), np.zeros(size, np.int64)
+        self._memory = np.zeros(kernels.LANES * kernels.LANE_SIZE // 8, np.int64)
+        self._lanes = np.zeros(kernels.ROWS * kernels.LANES, np.float32)
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
         if slot not in self._made:
@@ -52,28 +55,31 @@ class LanderSimulator:
         plain = self._made[slot].unwrapped
         self._objects[slot] = objects_of(plain)
         self._cursors[slot] = BLOCK
-        self._legs[slot] = [leg.ground_contact for leg in plain.legs]
-        self._crashed[slot] = plain.game_over
+        self._listen(slot, plain)
         self._floors[slot], self._shaping[slot] = plain.helipad_y + self._legs_down, plain.prev_shaping
         self._totals[slot], self._steps[slot] = 0.0, 0
         return first
+
+    def _listen(self, slot: int, plain: Any) -> None:
+        """Have the world of a slot tell compiled code of its contacts, where gymnasium's listener in Python was told."""
+        left, right = plain.legs
+        row = self._listeners[slot]
+        row[:4] = self._methods.ctypes.data, int(plain.lander.this), int(left.this), int(right.this)
+        row[4:].view(np.int32)[:3] = plain.game_over, left.ground_contact, right.ground_contact
+        kernels.listen(self._functions, int(plain.world.this), row.ctypes.data)
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
         actions = np.asarray(actions)
         for slot in slots[self._cursors[slots] == BLOCK].tolist():
             self._scatter[slot] = self._made[slot].unwrapped.np_random.uniform(-1.0, 1.0, BLOCK) / self._scale
             self._cursors[slot] = 0
-        met, over = np.empty(len(slots), np.bool_), np.empty(len(slots), np.bool_)
+        over = np.empty(len(slots), np.bool_)
         kernels.advance(
             slots, actions, self._objects, self._functions, self._scatter, self._cursors, self._engines,
-            self._step.ctypes.data, self._buffers.ctypes.data, self._lanes, self._flying, met,
+            self._step.ctypes.data, self._memory.ctypes.data, self._lanes,
         )  # fmt: skip
-        for slot in slots[met].tolist():
-            plain = self._made[slot].unwrapped
-            self._legs[slot] = [leg.ground_contact for leg in plain.legs]
-            self._crashed[slot] = plain.game_over
         kernels.judge(
-            slots, actions, self._objects, self._legs, self._crashed, self._floors, self._scales, self._shaping, self._totals,
+            slots, actions, self._objects, self._listeners.ctypes.data, self._floors, self._scales, self._shaping, self._totals,
             self._steps, self._limit, raw, over,
         )  # fmt: skip
         ended: list[int] = np.flatnonzero(over).tolist()
@@ -91,7 +97,7 @@ def functions() -> np.ndarray:
     """Addresses of :data:`lander_kernels.FUNCTIONS` in the library of Box2D and in those that it uses."""
     import Box2D
 
-    library = ctypes.PyDLL(sys.modules[f"{Box2D.__name__}._Box2D"].__file__)
+    library = ctypes.CDLL(sys.modules[f"{Box2D.__name__}._Box2D"].__file__)
     found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in kernels.FUNCTIONS]
     return np.array(found, np.int64)
 
@@ -109,7 +115,7 @@ def step_of(seconds: float) -> np.ndarray:
 def objects_of(plain: Any) -> list[int]:
     """Addresses of what Box2D keeps for an environment, as :mod:`lander_kernels` orders them."""
     left, right = plain.legs
-    kept = (plain.world, plain.world.contactManager, right, plain.lander, left, right.joint, left.joint)
+    kept = (plain.world, plain.world.contactManager, right, plain.lander, left, plain.moon, right.joint, left.joint)
     return [int(part.this) for part in kept]
 
 
@@ -144,6 +150,8 @@ def unlike(made: Any) -> str | None:
         bodies = [ctypes.c_int64.from_address(where[address] + offset).value for offset in (kernels.BODY_A, kernels.BODY_B)]
         if not _holds(where[address], told) or bodies != [int(plain.lander.this), int(leg.this)]:
             return "Box2D keeps its joints in another way"
+    if where[kernels.MANAGER] - where[kernels.WORLD] != kernels.MANAGER_PLACE:
+        return "Box2D keeps its world in another way"
     return None
 
 

@@ -1,11 +1,12 @@
 """Compiled steps of many LunarLanders: Box2D's own functions, and its velocity iterations for many worlds side by side.
 
-A step of Box2D's world solves the velocities of two leg joints 180 times, each time from what the one before left: nearly all
-of its time is waiting. Worlds do not depend on each other, so here a row of 16 waits together. The operations and their order
-are those of Box2D 2.3 in float32, unfused, so the bits are the same. A world in which a leg touches the ground is solved by
-Box2D itself, as is all of collision, and in every world its positions.
+A step of Box2D's world solves the velocities of two leg joints and of the legs' contacts 180 times, each time from what the one
+before left: nearly all of its time is waiting. Worlds do not depend on each other, so here a row of 16 waits together. The
+operations and their order are those of Box2D 2.3 in float32, unfused, so the bits are the same. Collision and positions are
+Box2D's, and so is the whole of a world whose lander touches the ground, or a leg of which does more than twice.
 
-Bodies stand in the order of Box2D's island: right leg, lander, left leg; joints: that of the right leg, that of the left one.
+Bodies stand in the order of Box2D's island: right leg, lander, left leg, moon; joints: that of the right leg, that of the left
+one; contacts: those of the right leg, then those of the left one, which share no body that moves.
 
 Legend: n rows (worlds that are stepped), LANES worlds of a vector.
 """
@@ -16,6 +17,7 @@ import numba as nb
 import numpy as np
 
 from neuro_cli.task.reinforcement.addresses import (
+    ask_on,
     ask_with,
     call_double,
     call_float,
@@ -31,8 +33,7 @@ from neuro_cli.task.reinforcement.addresses import (
     store_short,
 )
 
-# with the lock of Python: Box2D calls a listener in Python when a contact begins or ends
-_compiled = nb.njit(cache=True, boundscheck=False)
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _inlined = nb.njit(forceinline=True, boundscheck=False)
 
 LANES = 16
@@ -44,12 +45,23 @@ LOCAL_CENTRE, CENTRE_BEFORE, CENTRE, ANGLE_BEFORE, ANGLE = 28, 36, 44, 52, 56
 SPEED, SPIN, CONTACTS, INVERSE_MASS, INVERSE_INERTIA, SLEEP = 64, 72, 136, 148, 156, 172
 AWAKE = 2  # in FLAGS
 EDGE_CONTACT, EDGE_NEXT = 8, 24  # of b2ContactEdge
-CONTACT_FLAGS, TOUCHING = 8, 2  # of b2Contact, and the bit in it
+CONTACT_FLAGS, TOUCHING = 8, 2 | 4  # of b2Contact, and its bits of a contact that touches and is not switched off
+FIXTURES, FIXTURE_BODY = 96, 16  # of b2Contact, the first of two; of b2Fixture
 BODY_A, BODY_B = 96, 104  # of b2Joint
 IMPULSE, MOTOR_IMPULSE, TORQUE, MOTOR_SPEED, LOWER, UPPER = 144, 156, 164, 168, 180, 184  # of b2RevoluteJoint
 ARM_A, ARM_B, INVERSES, MATRIX, MOTOR_MASS, LIMIT = 196, 204, 228, 244, 280, 284
 AT_LOWER, AT_UPPER = 1, 2  # values of LIMIT
 STEP_POSITIONS, STEP_VELOCITIES, STEP_SIZE = 24, 32, 40  # of b2SolverData, which begins with a b2TimeStep
+ALLOCATOR, MANAGER_PLACE = 128, 103072  # of b2World
+# of b2ContactVelocityConstraint
+POINT, POINT_SIZE, NORMAL, NORMAL_MASS, FRICTION, POINTS, CONSTRAINT_SIZE = 8, 36, 72, 80, 136, 148, 156
+CONSTRAINTS = 56  # of b2ContactSolver
+# in the bytes of a lane: 4 b2Position, 4 b2Velocity, b2ContactSolverDef, b2ContactSolver, addresses of contacts
+OF_VELOCITIES, OF_DEFINITION, OF_SOLVER, OF_CONTACTS, LANE_SIZE = 48, 96, 160, 240, 320
+MOST = 2  # contacts of a leg
+# what stands for a world's b2ContactListener: address of its methods, of lander, left and right leg; whether the lander has
+# touched the ground, and whether the legs do
+LISTENER_BODIES, LISTENER_CRASHED, LISTENER_LEGS, LISTENER_SIZE = 8, 32, 36, 48
 
 # places in ``functions``, the addresses of what is called
 FUNCTIONS = (
@@ -58,28 +70,70 @@ FUNCTIONS = (
     "_ZN7b2World5SolveERK10b2TimeStep",
     "_ZN7b2World8SolveTOIERK10b2TimeStep",
     "_ZN6b2Body19SynchronizeFixturesEv",
+    "_ZN7b2World18SetContactListenerEP17b2ContactListener",
     "_ZN15b2RevoluteJoint23InitVelocityConstraintsERK12b2SolverData",
     "_ZN15b2RevoluteJoint24SolvePositionConstraintsERK12b2SolverData",
+    "_ZN15b2ContactSolverC1EP18b2ContactSolverDef",
+    "_ZN15b2ContactSolverD1Ev",
+    "_ZN15b2ContactSolver29InitializeVelocityConstraintsEv",
+    "_ZN15b2ContactSolver9WarmStartEv",
+    "_ZN15b2ContactSolver13StoreImpulsesEv",
+    "_ZN15b2ContactSolver24SolvePositionConstraintsEv",
     "sinf",
     "cosf",
     "sin",
     "cos",
 )
-COLLIDE, FIND, SOLVE, SOLVE_TOI, SYNCHRONISE, INITIALISE, POSITIONS, SINF, COSF, SIN, COS = range(len(FUNCTIONS))
+COLLIDE, FIND, SOLVE, SOLVE_TOI, SYNCHRONISE, LISTEN, INITIALISE, POSITIONS = range(8)
+MAKE, DESTROY, PREPARE, WARM_START, STORE, PLACE_CONTACTS, SINF, COSF, SIN, COS = range(8, len(FUNCTIONS))
 
 # columns of ``objects``, the addresses of what Box2D keeps for a world
-WORLD, MANAGER, RIGHT, LANDER, LEFT, RIGHT_JOINT, LEFT_JOINT, OBJECTS = range(8)
+WORLD, MANAGER, RIGHT, LANDER, LEFT, MOON, RIGHT_JOINT, LEFT_JOINT, OBJECTS = range(9)
 
-# rows of ``lanes``, each of LANES numbers: nine velocities, then of each joint
-_JOINT, _ROWS_OF_JOINT = 9, 30
-ROWS = _JOINT + 2 * _ROWS_OF_JOINT
+# rows of ``lanes``, each of LANES numbers: nine velocities, then of each joint, then of each contact
+_JOINT, _ROWS_OF_JOINT, _ROWS_OF_CONTACT = 9, 30, 26
+_CONTACT = _JOINT + 2 * _ROWS_OF_JOINT
+ROWS = _CONTACT + 2 * MOST * _ROWS_OF_CONTACT
 _IX, _IY, _IZ, _MOTOR, _AX, _AY, _BX, _BY, _MA, _MB, _JA, _JB, _WANTED, _MOTOR_MASS, _MOST = range(15)
 _CX, _CY, _CZ, _XX, _XY, _XZ, _YX, _YY, _YZ, _ZX, _ZY, _ZZ, _DET3, _DET2, _STATE = range(15, 30)
+
+# of a contact: twice what a point has, the normal, masses and matrix of both points, friction, whether there are two
+_RX, _RY, _PRESSED, _DRAGGED, _MASS, _DRAG_MASS, _BIAS, _ROWS_OF_POINT = range(8)
+_NX, _NY, _NXX, _NXY, _NYX, _NYY, _KXX, _KXY, _KYX, _KYY, _FRICTION, _BOTH = range(14, 26)
 
 _MAX_MOVE, _MAX_TURN = np.float32(2.0), np.float32(0.5) * np.float32(3.14159265359)
 _SLOW, _SLOW_TURN = np.float32(0.01), np.float32(2.0) / np.float32(180.0) * np.float32(3.14159265359)
 _TIME_TO_SLEEP, _ZERO = np.float32(0.5), np.float32(0)
 _GRAVITY = np.float32(-10.0)
+
+
+@_inlined
+def _tell(listener, contact, begins):
+    """Note that a contact begins or ends, as gymnasium's listener does for each of the bodies in turn."""
+    one = load_address(load_address(contact + FIXTURES) + FIXTURE_BODY)
+    other = load_address(load_address(contact + FIXTURES + 8) + FIXTURE_BODY)
+    lander = load_address(listener + LISTENER_BODIES)
+    if begins and (one == lander or other == lander):
+        store_int(listener + LISTENER_CRASHED, 1)
+    for leg in range(2):
+        body = load_address(listener + LISTENER_BODIES + 8 + 8 * leg)
+        if one == body or other == body:
+            store_int(listener + LISTENER_LEGS + 4 * leg, 1 if begins else 0)
+
+
+@nb.cfunc(nb.void(nb.int64, nb.int64), cache=True)
+def contact_begins(listener, contact):
+    _tell(listener, contact, True)
+
+
+@nb.cfunc(nb.void(nb.int64, nb.int64), cache=True)
+def contact_ends(listener, contact):
+    _tell(listener, contact, False)
+
+
+@nb.cfunc(nb.void(nb.int64, nb.int64, nb.int64), cache=True)
+def contact_solved(listener, contact, more):
+    """Nothing, before and after a contact is solved."""
 
 
 @_inlined
@@ -137,12 +191,125 @@ def _solve_joint(s, leg, joint):
         s[(leg + 2) * LANES + k] = wb + jb * (bx * py - by * px + pz)
 
 
+@_inlined
+def _drag(s, k, point, vx, vy, w, tx, ty, friction, mb, jb):
+    """Friction at a point of a contact: the velocities after it."""
+    rx, ry = s[(point + _RX) * LANES + k], s[(point + _RY) * LANES + k]
+    old, most = s[(point + _DRAGGED) * LANES + k], friction * s[(point + _PRESSED) * LANES + k]
+    made = old + s[(point + _DRAG_MASS) * LANES + k] * -((vx - w * ry) * tx + (vy + w * rx) * ty)
+    made = made if made < most else most
+    made = -most if -most > made else made
+    s[(point + _DRAGGED) * LANES + k] = made
+    push = made - old
+    px, py = push * tx, push * ty
+    return vx + mb * px, vy + mb * py, w + jb * (rx * py - ry * px)
+
+
+@_inlined
+def _solve_contact(s, leg, joint, at):
+    """One velocity iteration of a contact of a leg with the moon, in all lanes; its rows begin at ``at``."""
+    for k in range(LANES):
+        vx, vy, w = s[leg * LANES + k], s[(leg + 1) * LANES + k], s[(leg + 2) * LANES + k]
+        mb, jb = s[(joint + _MB) * LANES + k], s[(joint + _JB) * LANES + k]
+        nx, ny = s[(at + _NX) * LANES + k], s[(at + _NY) * LANES + k]
+        friction = s[(at + _FRICTION) * LANES + k]
+        vx, vy, w = _drag(s, k, at, vx, vy, w, ny, -nx, friction, mb, jb)
+        vx, vy, w = _drag(s, k, at + _ROWS_OF_POINT, vx, vy, w, ny, -nx, friction, mb, jb)
+        # pressure: at one point, or at two that are solved together, by the first of four cases that holds
+        second = at + _ROWS_OF_POINT
+        rx, ry = s[(at + _RX) * LANES + k], s[(at + _RY) * LANES + k]
+        qx, qy = s[(second + _RX) * LANES + k], s[(second + _RY) * LANES + k]
+        one, two = s[(at + _PRESSED) * LANES + k], s[(second + _PRESSED) * LANES + k]
+        bx = (vx - w * ry) * nx + (vy + w * rx) * ny - s[(at + _BIAS) * LANES + k]
+        by = (vx - w * qy) * nx + (vy + w * qx) * ny - s[(second + _BIAS) * LANES + k]
+        mass, mass_two = -s[(at + _MASS) * LANES + k], -s[(second + _MASS) * LANES + k]
+        single = one + mass * bx
+        single = single if single > _ZERO else _ZERO
+        bx -= s[(at + _KXX) * LANES + k] * one + s[(at + _KYX) * LANES + k] * two
+        by -= s[(at + _KXY) * LANES + k] * one + s[(at + _KYY) * LANES + k] * two
+        x1 = -(s[(at + _NXX) * LANES + k] * bx + s[(at + _NYX) * LANES + k] * by)
+        y1 = -(s[(at + _NXY) * LANES + k] * bx + s[(at + _NYY) * LANES + k] * by)
+        x2 = mass * bx
+        y3 = mass_two * by
+        holds_1 = (x1 >= _ZERO) & (y1 >= _ZERO)
+        holds_2 = (x2 >= _ZERO) & (s[(at + _KXY) * LANES + k] * x2 + by >= _ZERO)
+        holds_3 = (y3 >= _ZERO) & (s[(at + _KYX) * LANES + k] * y3 + bx >= _ZERO)
+        holds_4 = (bx >= _ZERO) & (by >= _ZERO)
+        x = _ZERO if holds_3 | holds_4 else one
+        y = y3 if holds_3 else (_ZERO if holds_4 else two)
+        x = x1 if holds_1 else (x2 if holds_2 else x)
+        y = y1 if holds_1 else (_ZERO if holds_2 else y)
+        both = s[(at + _BOTH) * LANES + k] > _ZERO
+        x, y = (x if both else single), (y if both else two)
+        s[(at + _PRESSED) * LANES + k] = x
+        s[(second + _PRESSED) * LANES + k] = y
+        d, e = x - one, y - two
+        px, py, ox, oy = d * nx, d * ny, e * nx, e * ny
+        s[leg * LANES + k] = vx + mb * (px + ox)
+        s[(leg + 1) * LANES + k] = vy + mb * (py + oy)
+        s[(leg + 2) * LANES + k] = w + jb * ((rx * py - ry * px) + (qx * oy - qy * ox))
+
+
 @_compiled
-def iterate(s):
-    """All velocity iterations of both joints in the lanes ``s`` (ROWS * LANES,)."""
+def iterate(s, right, left):
+    """All velocity iterations in the lanes ``s`` (ROWS * LANES,) with at most ``right`` and ``left`` contacts of a leg."""
     for _ in range(ITERATIONS):
         _solve_joint(s, 0, _JOINT)
         _solve_joint(s, 6, _JOINT + _ROWS_OF_JOINT)
+        if right > 0:
+            _solve_contact(s, 0, _JOINT, _CONTACT)
+        if right > 1:
+            _solve_contact(s, 0, _JOINT, _CONTACT + _ROWS_OF_CONTACT)
+        if left > 0:
+            _solve_contact(s, 6, _JOINT + _ROWS_OF_JOINT, _CONTACT + 2 * _ROWS_OF_CONTACT)
+        if left > 1:
+            _solve_contact(s, 6, _JOINT + _ROWS_OF_JOINT, _CONTACT + 3 * _ROWS_OF_CONTACT)
+
+
+@_compiled
+def _row_of_contact(c, right):
+    """Where the rows of a lane's contact ``c`` begin, of which the first ``right`` are of the right leg."""
+    return _CONTACT + (c if c < right else MOST + c - right) * _ROWS_OF_CONTACT
+
+
+@_compiled
+def _prepare_contacts(objects, functions, step, memory, count):
+    """Let Box2D prepare the ``count`` contacts whose addresses are in a lane's memory, and apply the impulses of before."""
+    definition, solver = memory + OF_DEFINITION, memory + OF_SOLVER
+    for i in range(3):
+        store_address(definition + 8 * i, load_address(step + 8 * i))
+    store_address(definition + 24, memory + OF_CONTACTS)
+    store_int(definition + 32, count)
+    store_address(definition + 40, memory)
+    store_address(definition + 48, memory + OF_VELOCITIES)
+    store_address(definition + 56, objects[WORLD] + ALLOCATOR)
+    call_with(functions[MAKE], solver, definition)
+    call_on(functions[PREPARE], solver)
+    call_on(functions[WARM_START], solver)
+
+
+@_compiled
+def _lay_out_contact(s, k, row, constraint):
+    """Lane ``k`` of the rows from ``row`` on: a contact that Box2D prepared."""
+    points = load_int(constraint + POINTS)
+    for p in range(2):
+        at, point = constraint + p * POINT_SIZE + POINT, row + p * _ROWS_OF_POINT
+        for i in range(_ROWS_OF_POINT):
+            s[(point + i) * LANES + k] = load_float(at + 4 * i) if p < points else _ZERO
+    for i in range(2):
+        s[(row + _NX + i) * LANES + k] = load_float(constraint + NORMAL + 4 * i)
+    for i in range(8):
+        s[(row + _NXX + i) * LANES + k] = load_float(constraint + NORMAL_MASS + 4 * i)
+    s[(row + _FRICTION) * LANES + k] = load_float(constraint + FRICTION)
+    s[(row + _BOTH) * LANES + k] = np.float32(points - 1)
+
+
+@_compiled
+def _put_back_contact(s, k, row, constraint):
+    for p in range(load_int(constraint + POINTS)):
+        for i in (_PRESSED, _DRAGGED):
+            value = s[(row + p * _ROWS_OF_POINT + i) * LANES + k]
+            store_float(constraint + p * POINT_SIZE + POINT + 4 * i, value)
 
 
 @_compiled
@@ -178,10 +345,11 @@ def _put_back_joint(s, k, row, joint):
 
 
 @_compiled
-def _begin_lane(s, k, objects, functions, step, positions, velocities):
-    """Integrate the velocities of a world, let Box2D prepare its joints, and lay them out in lane ``k``."""
+def _begin_lane(s, k, objects, functions, step, memory, right, left):
+    """Integrate the velocities of a world, let Box2D prepare its contacts and joints, and lay them out in lane ``k``."""
     h = load_float(step)
-    for b in range(3):
+    positions, velocities = memory, memory + OF_VELOCITIES
+    for b in range(4):
         body = objects[RIGHT + b]
         store_int(body + ISLAND, b)
         for i in range(2):
@@ -190,22 +358,33 @@ def _begin_lane(s, k, objects, functions, step, positions, velocities):
         store_float(body + ANGLE_BEFORE, load_float(body + ANGLE))
         store_float(positions + 12 * b + 8, load_float(body + ANGLE))
         store_float(velocities + 12 * b, load_float(body + SPEED))
-        store_float(velocities + 12 * b + 4, load_float(body + SPEED + 4) + h * _GRAVITY)
+        store_float(velocities + 12 * b + 4, load_float(body + SPEED + 4) + (h * _GRAVITY if b < 3 else _ZERO))
         store_float(velocities + 12 * b + 8, load_float(body + SPIN))
     store_address(step + STEP_POSITIONS, positions)
     store_address(step + STEP_VELOCITIES, velocities)
+    if right + left > 0:
+        _prepare_contacts(objects, functions, step, memory, right + left)
     for j in range(2):
         call_with(functions[INITIALISE], objects[RIGHT_JOINT + j], step)
     for j in range(2):
         _lay_out_joint(s, k, _JOINT + j * _ROWS_OF_JOINT, objects[RIGHT_JOINT + j], step)
+    for c in range(right + left):
+        constraint = load_address(memory + OF_SOLVER + CONSTRAINTS) + c * CONSTRAINT_SIZE
+        _lay_out_contact(s, k, _row_of_contact(c, right), constraint)
     for i in range(9):
         s[i * LANES + k] = load_float(velocities + 4 * i)
 
 
 @_compiled
-def _end_lane(s, k, objects, functions, step, positions, velocities):
+def _end_lane(s, k, objects, functions, step, memory, right, left):
     """Take the velocities of lane ``k`` to its world: integrate positions, let Box2D correct them, move the bodies."""
     h = load_float(step)
+    positions, velocities, solver = memory, memory + OF_VELOCITIES, memory + OF_SOLVER
+    for c in range(right + left):
+        constraint = load_address(solver + CONSTRAINTS) + c * CONSTRAINT_SIZE
+        _put_back_contact(s, k, _row_of_contact(c, right), constraint)
+    if right + left > 0:
+        call_on(functions[STORE], solver)
     for j in range(2):
         _put_back_joint(s, k, _JOINT + j * _ROWS_OF_JOINT, objects[RIGHT_JOINT + j])
     for b in range(3):
@@ -229,12 +408,14 @@ def _end_lane(s, k, objects, functions, step, positions, velocities):
     store_address(step + STEP_VELOCITIES, velocities)
     solved = False
     for _ in range(PLACINGS):
-        solved = True
+        solved = right + left == 0 or ask_on(functions[PLACE_CONTACTS], solver) != 0
         for j in range(2):
             if ask_with(functions[POSITIONS], objects[RIGHT_JOINT + j], step) == 0:
                 solved = False
         if solved:
             break
+    if right + left > 0:
+        call_on(functions[DESTROY], solver)
     for b in range(3):
         body, at = objects[RIGHT + b], positions + 12 * b
         x, y, angle = load_float(at), load_float(at + 4), load_float(at + 8)
@@ -277,17 +458,18 @@ def _rest(objects, h, solved):
 
 
 @_compiled
-def _contacts(objects):
-    """Whether bodies of a world have contacts, and whether one of these touches."""
-    some, touching = False, False
-    for b in range(3):
-        edge = load_address(objects[RIGHT + b] + CONTACTS)
-        while edge != 0:
-            some = True
-            if load_int(load_address(edge + EDGE_CONTACT) + CONTACT_FLAGS) & TOUCHING:
-                touching = True
-            edge = load_address(edge + EDGE_NEXT)
-    return some, touching
+def _touching(body, addresses, most):
+    """How many contacts of a body touch; the addresses of the first ``most`` are written to ``addresses``."""
+    count = 0
+    edge = load_address(body + CONTACTS)
+    while edge != 0:
+        contact = load_address(edge + EDGE_CONTACT)
+        if load_int(contact + CONTACT_FLAGS) & TOUCHING == TOUCHING:
+            if count < most:
+                store_address(addresses + 8 * count, contact)
+            count += 1
+        edge = load_address(edge + EDGE_NEXT)
+    return count
 
 
 @_compiled
@@ -316,49 +498,62 @@ def _fire(lander, action, one, two, functions, engines):
 
 
 @_compiled
-def advance(slots, actions, objects, functions, scatter, cursors, engines, step, buffers, lanes, flying, met):
+def listen(functions, world, listener):
+    """Have a world tell a listener of its contacts, in place of the one that it told."""
+    call_with(functions[LISTEN], world, listener)
+
+
+@_compiled
+def advance(slots, actions, objects, functions, scatter, cursors, engines, step, memory, lanes):
     """Step the worlds of ``slots`` (n,) by ``actions`` (n,).
 
-    ``met`` (n,) tells for which a contact was there before or is there now. ``step``: the address of a b2SolverData;
-    ``buffers``: that of 18 * LANES float32; ``lanes`` (ROWS * LANES,) float32 and ``flying`` (n,) are written over.
+    ``step``: the address of a b2SolverData; ``memory``: that of LANES * LANE_SIZE bytes; ``lanes`` (ROWS * LANES,) float32 is
+    written over.
     """
-    count = 0
     for r in range(slots.size):
         slot = slots[r]
         one, two = scatter[slot, cursors[slot]], scatter[slot, cursors[slot] + 1]
         cursors[slot] += 2
         if actions[r] != 0:
             _fire(objects[slot, LANDER], actions[r], one, two, functions, engines)
-        some, touching = _contacts(objects[slot])
-        met[r] = some
-        if some:
-            call_on(functions[COLLIDE], objects[slot, MANAGER])
-            _, touching = _contacts(objects[slot])
-        if touching:
-            call_with(functions[SOLVE], objects[slot, WORLD], step)
-        else:
-            flying[count] = slot
-            count += 1
-    for first in range(0, count, LANES):
-        size = min(LANES, count - first)
-        if size < LANES:
-            lanes[:] = _ZERO  # of lanes without a world
-        for k in range(size):
-            places = buffers + 72 * k
-            _begin_lane(lanes, k, objects[flying[first + k]], functions, step, places, places + 36)
-        iterate(lanes)
-        for k in range(size):
-            places = buffers + 72 * k
-            _end_lane(lanes, k, objects[flying[first + k]], functions, step, places, places + 36)
+        call_on(functions[COLLIDE], objects[slot, MANAGER])
+    for first in range(0, slots.size, LANES):
+        _solve(slots[first : first + LANES], objects, functions, step, memory, lanes)
     for r in range(slots.size):
         call_with(functions[SOLVE_TOI], objects[slots[r], WORLD], step)
-        some, _ = _contacts(objects[slots[r]])
-        met[r] = met[r] or some
 
 
 @_compiled
-def judge(slots, actions, objects, legs, crashed, floors, scales, shaping, totals, steps, limit, raw, over):
-    """Observations ``raw`` (n, 8) after a step; rewards go to ``totals``, ``over`` (n,) tells which episodes have ended."""
+def _solve(slots, objects, functions, step, memory, lanes):
+    """What Box2D's b2World::Solve does, for at most LANES worlds at once."""
+    rights, lefts = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+    most_right, most_left, none = 0, 0, True
+    lanes[:] = _ZERO  # of lanes without a world, and of places without a contact
+    for k in range(slots.size):
+        own, mine = objects[slots[k]], memory + k * LANE_SIZE
+        right = _touching(own[RIGHT], mine + OF_CONTACTS, MOST)
+        left = _touching(own[LEFT], mine + OF_CONTACTS + 8 * right, MOST) if right <= MOST else 0
+        if right > MOST or left > MOST or _touching(own[LANDER], mine, 0) > 0:
+            rights[k] = -1
+            call_with(functions[SOLVE], own[WORLD], step)
+            continue
+        rights[k], lefts[k], none = right, left, False
+        most_right, most_left = max(most_right, right), max(most_left, left)
+        _begin_lane(lanes, k, own, functions, step, mine, right, left)
+    if none:
+        return
+    iterate(lanes, most_right, most_left)
+    for k in range(slots.size):
+        if rights[k] >= 0:
+            _end_lane(lanes, k, objects[slots[k]], functions, step, memory + k * LANE_SIZE, rights[k], lefts[k])
+
+
+@_compiled
+def judge(slots, actions, objects, listeners, floors, scales, shaping, totals, steps, limit, raw, over):
+    """Observations ``raw`` (n, 8) after a step; rewards go to ``totals``, ``over`` (n,) tells which episodes have ended.
+
+    ``listeners``: the address of those of all slots.
+    """
     half_width, half_height, fps = scales
     for r in range(slots.size):
         slot = slots[r]
@@ -369,7 +564,8 @@ def judge(slots, actions, objects, legs, crashed, floors, scales, shaping, total
         vy = np.float64(load_float(lander + SPEED + 4)) * half_height / fps
         angle = np.float64(load_float(lander + ANGLE))
         spin = 20.0 * np.float64(load_float(lander + SPIN)) / fps
-        left, right = np.float64(legs[slot, 0]), np.float64(legs[slot, 1])
+        listener = listeners + slot * LISTENER_SIZE
+        left, right = np.float64(load_int(listener + LISTENER_LEGS)), np.float64(load_int(listener + LISTENER_LEGS + 4))
         raw[r, 0], raw[r, 1], raw[r, 2], raw[r, 3] = x, y, vx, vy
         raw[r, 4], raw[r, 5], raw[r, 6], raw[r, 7] = angle, spin, left, right
         now = -100 * math.sqrt(x * x + y * y) - 100 * math.sqrt(vx * vx + vy * vy) - 100 * abs(angle) + 10 * left + 10 * right
@@ -383,6 +579,6 @@ def judge(slots, actions, objects, legs, crashed, floors, scales, shaping, total
         over[r] = steps[slot] >= limit
         if load_short(lander + FLAGS) & AWAKE == 0:
             reward, over[r] = 100.0, True
-        elif crashed[slot] or abs(x) >= 1.0:
+        elif load_int(listener + LISTENER_CRASHED) != 0 or abs(x) >= 1.0:
             reward, over[r] = -100.0, True
         totals[slot] += reward

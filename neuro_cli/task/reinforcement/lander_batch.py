@@ -7,17 +7,31 @@ keeps them. That they are where it looks is compared with what Box2D's Python sa
 
 import ctypes
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
-from neuro_cli.task.reinforcement.lean_lander import BLOCK, LeanLander
+from neuro_cli.task.reinforcement.lean_lander import LeanLander
+from neuro_cli.task.reinforcement.policies import ChainPolicies
 
 kernels = LazyModule("neuro_cli.task.reinforcement.lander_kernels")
 
+BLOCK = 1024  # random numbers that are drawn at once; a step takes two
 TRIED = 200  # steps at most of the episode that is compared
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Row r: a slot, the episode that it plays, its policy, its observation ``raw`` (n, 8), and what the policy sees."""
+
+    slots: np.ndarray
+    episode: np.ndarray
+    policies: np.ndarray
+    raw: np.ndarray
+    seen: np.ndarray
 
 
 class LanderSimulator:
@@ -69,21 +83,52 @@ class LanderSimulator:
         kernels.listen(self._functions, int(plain.world.this), row.ctypes.data)
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
-        actions = np.asarray(actions)
+        actions, over = np.asarray(actions), np.empty(len(slots), np.bool_)
+        self._draw(slots)
+        kernels.advance(slots, actions, *self._worlds())
+        kernels.judge(slots, actions, *self._marks(), raw, over)
+        ended: list[int] = np.flatnonzero(over).tolist()
+        return ended
+
+    def play(
+        self, rows: Rows, policies: ChainPolicies, normaliser: tuple[Any, ...], record: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[list[int], np.ndarray | None]:
+        """Play on until episodes have ended: these rows. Or until outputs are no numbers: none, and the outputs.
+
+        ``normaliser`` and ``record``: as :func:`policy_kernels.meet` takes them.
+        """
+        count = len(rows.slots)
+        chain, over = policies.chain, np.zeros(count, np.bool_)
+        outputs, choices = np.empty((count, 4), np.float32), np.empty(count, np.int64)
+        why = kernels.EXHAUSTED
+        while why == kernels.EXHAUSTED:
+            self._draw(rows.slots)
+            why = kernels.play(
+                rows.slots, rows.episode, rows.policies, rows.raw, rows.seen, outputs, choices, over, normaliser, record, chain,
+                self._worlds(), self._marks(),
+            )  # fmt: skip
+        ended: list[int] = np.flatnonzero(over).tolist()
+        return (ended, None) if why == kernels.ENDED else ([], outputs)
+
+    def _worlds(self) -> tuple[Any, ...]:
+        """What :func:`lander_kernels.advance` takes beside slots and actions."""
+        return (
+            self._objects, self._functions, self._scatter, self._cursors, self._engines,
+            self._step.ctypes.data, self._memory.ctypes.data, self._lanes,
+        )  # fmt: skip
+
+    def _marks(self) -> tuple[Any, ...]:
+        """What :func:`lander_kernels.judge` takes beside slots, actions and what it writes."""
+        return (
+            self._objects, self._listeners.ctypes.data, self._floors, self._scales, self._shaping, self._totals, self._steps,
+            self._limit,
+        )  # fmt: skip
+
+    def _draw(self, slots: np.ndarray) -> None:
+        """Draw random numbers for the slots that have used theirs up."""
         for slot in slots[self._cursors[slots] == BLOCK].tolist():
             self._scatter[slot] = self._made[slot].unwrapped.np_random.uniform(-1.0, 1.0, BLOCK) / self._scale
             self._cursors[slot] = 0
-        over = np.empty(len(slots), np.bool_)
-        kernels.advance(
-            slots, actions, self._objects, self._functions, self._scatter, self._cursors, self._engines,
-            self._step.ctypes.data, self._memory.ctypes.data, self._lanes,
-        )  # fmt: skip
-        kernels.judge(
-            slots, actions, self._objects, self._listeners.ctypes.data, self._floors, self._scales, self._shaping, self._totals,
-            self._steps, self._limit, raw, over,
-        )  # fmt: skip
-        ended: list[int] = np.flatnonzero(over).tolist()
-        return ended
 
     def total(self, slot: int) -> float:
         return float(self._totals[slot])

@@ -32,6 +32,7 @@ from neuro_cli.task.reinforcement.addresses import (
     store_int,
     store_short,
 )
+from neuro_cli.task.reinforcement.policy_kernels import act, choose, meet
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _inlined = nb.njit(forceinline=True, boundscheck=False)
@@ -100,6 +101,8 @@ _CX, _CY, _CZ, _XX, _XY, _XZ, _YX, _YY, _YZ, _ZX, _ZY, _ZZ, _DET3, _DET2, _STATE
 # of a contact: twice what a point has, the normal, masses and matrix of both points, friction, whether there are two
 _RX, _RY, _PRESSED, _DRAGGED, _MASS, _DRAG_MASS, _BIAS, _ROWS_OF_POINT = range(8)
 _NX, _NY, _NXX, _NXY, _NYX, _NYY, _KXX, _KXY, _KYX, _KYY, _FRICTION, _BOTH = range(14, 26)
+
+ENDED, EXHAUSTED, NO_NUMBER = range(3)  # why :func:`play` comes back
 
 _MAX_MOVE, _MAX_TURN = np.float32(2.0), np.float32(0.5) * np.float32(3.14159265359)
 _SLOW, _SLOW_TURN = np.float32(0.01), np.float32(2.0) / np.float32(180.0) * np.float32(3.14159265359)
@@ -582,3 +585,29 @@ def judge(slots, actions, objects, listeners, floors, scales, shaping, totals, s
         elif load_int(listener + LISTENER_CRASHED) != 0 or abs(x) >= 1.0:
             reward, over[r] = -100.0, True
         totals[slot] += reward
+
+
+@_compiled
+def play(slots, episode, which, raw, seen, outputs, choices, over, normaliser, record, chain, worlds, marks):
+    """Play on until an episode has ended, random numbers are used up, or outputs are no numbers; which of these.
+
+    Row r plays ``episode``[r] by policy ``which``[r], from its observation ``raw``[r] (8,) on. ``normaliser`` and ``record``: of
+    :func:`policy_kernels.meet`, ``chain``: of ``act`` there; ``worlds``: of :func:`advance`, ``marks``: of :func:`judge`.
+    """
+    mean, inverse, clip = normaliser
+    steps, sums = record
+    layers, parameters, widest = chain
+    scatter, cursors = worlds[2], worlds[3]
+    while True:
+        for r in range(slots.size):
+            if cursors[slots[r]] == scatter.shape[1]:
+                return EXHAUSTED
+        meet(raw, episode, mean, inverse, clip, steps, sums, seen)
+        act(layers, parameters, which, seen, outputs, widest)
+        if not choose(outputs, 0, choices):
+            return NO_NUMBER
+        advance(slots, choices, *worlds)
+        judge(slots, choices, *marks, raw, over)  # type: ignore[call-arg]
+        for r in range(slots.size):
+            if over[r]:
+                return ENDED

@@ -5,9 +5,13 @@ import logging
 import numpy as np
 import pytest
 
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.task.reinforcement import lander_batch, lander_kernels
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
+from neuro_cli.task.reinforcement.episodes import Normaliser
+from neuro_cli.task.reinforcement.policies import ChainPolicies, chain_of
 from neuro_cli.task.reinforcement.simulators import GymnasiumSimulator, simulator_of
+from neuro_cli.task.reinforcement.task import Reinforcement, plan_of
 
 pytest.importorskip("Box2D")
 
@@ -84,3 +88,42 @@ def test_an_episode_that_goes_otherwise_is_noticed(monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     assert isinstance(simulator_of(MAKER, 2, False, "auto"), GymnasiumSimulator)
     assert "slower: an episode goes otherwise than by gymnasium" in caplog.text
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_policies_answered_in_compiled_code_play_the_episodes_of_gymnasium(normalised):
+    """Linear policies, one without numbers; episodes outlast what is drawn at once, and begin while others run."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    parameters = rng.normal(0, 0.5, (6, 36)).astype(np.float32)
+    parameters[:2] *= 0  # nothing fires, so both fall
+    parameters[2, 5] = np.nan
+    seeds = np.arange(18).reshape(6, 3)
+    normaliser = Normaliser(np.full(8, 0.1, np.float32), np.full(8, 1.5, np.float32), 2.0) if normalised else None
+    outcomes = []
+    for choice in ("gymnasium", "direct"):
+        task = Reinforcement(id="LunarLander-v3", simulator=choice, environments=5, normalise=normalised)
+        task.load(input_shape=None, device=torch.device("cpu"), seed=0, batch_size=1)
+        module = torch.nn.Sequential(torch.nn.Linear(8, 4))
+        chain = chain_of(module, ParameterLayout(module))
+        outcomes.append(task.play(plan_of(seeds), ChainPolicies(chain, parameters), normaliser))
+    wanted, made = outcomes
+    np.testing.assert_array_equal(made.returns, wanted.returns)
+    np.testing.assert_array_equal(made.steps, wanted.steps)
+    np.testing.assert_array_equal(made.sums, wanted.sums)
+    assert np.isnan(made.returns).tolist() == [policy == 2 for policy in range(6) for _ in range(3)]
+
+
+def test_random_numbers_run_out_in_the_middle_of_an_episode(monkeypatch):
+    """Numbers drawn a few at a time are those drawn at once."""
+    torch = pytest.importorskip("torch")
+    returns = []
+    for block in (lander_batch.BLOCK, 6):
+        monkeypatch.setattr(lander_batch, "BLOCK", block)
+        task = Reinforcement(id="LunarLander-v3", simulator="direct", environments=2, normalise=False)
+        task.load(input_shape=None, device=torch.device("cpu"), seed=0, batch_size=1)
+        module = torch.nn.Sequential(torch.nn.Linear(8, 4))
+        chain = chain_of(module, ParameterLayout(module))
+        parameters = np.random.default_rng(4).normal(0, 0.5, (3, 36)).astype(np.float32)
+        returns.append(task.play(plan_of(np.arange(3)[:, None]), ChainPolicies(chain, parameters), None).returns)
+    np.testing.assert_array_equal(returns[0], returns[1])

@@ -166,6 +166,10 @@ def objects_of(plain: Any) -> list[int]:
 
 def unlike(made: Any) -> str | None:
     """Reason why the objects of ``made`` are not where :mod:`lander_kernels` looks for them; None if they are."""
+    import Box2D
+
+    if Box2D.__version__ != kernels.BOX2D:  # contacts are nowhere told to Python, so that theirs cannot be compared
+        return f"Box2D {Box2D.__version__} is none that was looked into, which is {kernels.BOX2D}"
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return "addresses of 64 bits, the lowest byte first, are needed"
     made.reset(seed=0)

@@ -2,8 +2,9 @@
 
 A step of Box2D's world solves the velocities of two leg joints and of the legs' contacts 180 times, each time from what the one
 before left: nearly all of its time is waiting. Worlds do not depend on each other, so here a row of 16 waits together. The
-operations and their order are those of Box2D 2.3 in float32, unfused, so the bits are the same. Collision and positions are
-Box2D's, and so is the whole of a world whose lander touches the ground, or a leg of which does more than twice.
+operations and their order are those of Box2D 2.3 (Erin Catto, zlib licence) in float32, unfused, so the bits are the same.
+Collision and positions are Box2D's, and so is the whole of a world whose lander touches the ground, or a leg of which does more
+than twice.
 
 Bodies stand in the order of Box2D's island: right leg, lander, left leg, moon; joints: that of the right leg, that of the left
 one; contacts: those of the right leg, then those of the left one, which share no body that moves.
@@ -40,6 +41,7 @@ _inlined = nb.njit(forceinline=True, boundscheck=False)
 LANES = 16
 ITERATIONS, PLACINGS = 6 * 30, 2 * 30  # velocity and position iterations that LunarLander asks for
 
+BOX2D = "2.3.10"  # version of Python's Box2D, in the wheel of which objects stand as below
 # where members of Box2D's classes stand, in bytes (2.3, 64 bits); :mod:`lander_batch` compares them with Python's view
 FLAGS, ISLAND, PLACE, SINE, COSINE = 4, 8, 12, 20, 24  # of b2Body
 LOCAL_CENTRE, CENTRE_BEFORE, CENTRE, ANGLE_BEFORE, ANGLE = 28, 36, 44, 52, 56

@@ -127,3 +127,10 @@ def test_random_numbers_run_out_in_the_middle_of_an_episode(monkeypatch):
         parameters = np.random.default_rng(4).normal(0, 0.5, (3, 36)).astype(np.float32)
         returns.append(task.play(plan_of(np.arange(3)[:, None]), ChainPolicies(chain, parameters), None).returns)
     np.testing.assert_array_equal(returns[0], returns[1])
+
+
+def test_another_box2d_is_not_touched(monkeypatch):
+    monkeypatch.setattr("Box2D.__version__", "2.4.0")
+    made = MAKER.make()
+    assert lander_batch.unlike(made) == "Box2D 2.4.0 is none that was looked into, which is 2.3.10"
+    made.close()

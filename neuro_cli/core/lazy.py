@@ -24,4 +24,7 @@ class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(import_module(self.__name__), name)
+        module = self.__dict__.get("_module")  # import_module takes microseconds, which an inner loop would pay at every name
+        if module is None:
+            module = self.__dict__["_module"] = import_module(self.__name__)
+        return getattr(module, name)

@@ -13,7 +13,8 @@ import numpy as np
 
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
-from neuro_cli.task.reinforcement.policies import Policies
+from neuro_cli.task.reinforcement.lander_batch import LanderSimulator, Rows
+from neuro_cli.task.reinforcement.policies import ChainPolicies, Policies
 from neuro_cli.task.reinforcement.simulators import Simulator, simulator_of
 
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
@@ -78,13 +79,20 @@ class EnvironmentPool:
         for row in range(count):
             raw[row] = simulator.begin(row, int(plan.seeds[row]))
         following = count
+        normalise, record = (norm.mean, norm.inverse, np.float32(norm.clip)), (outcome.steps, outcome.sums)
         while count:
             now = episode[:count]
-            kernels.meet(
-                raw[:count], now, norm.mean, norm.inverse, np.float32(norm.clip), outcome.steps, outcome.sums, seen[:count]
-            )
-            outputs = policies.act(seen[:count], plan.policies[now], plan.places[now])
-            for row, value in self._step(slots[:count], outputs, raw[:count]):
+            rows = Rows(slots[:count], now, plan.policies[now], raw[:count], seen[:count])
+            if isinstance(simulator, LanderSimulator) and isinstance(policies, ChainPolicies):
+                over, outputs = simulator.play(rows, policies, normalise, record)
+            else:
+                kernels.meet(rows.raw, now, *normalise, *record, rows.seen)
+                over, outputs = [], policies.act(rows.seen, rows.policies, plan.places[now])
+            if outputs is None:
+                ended = [(row, simulator.total(slots[row])) for row in reversed(over)]
+            else:
+                ended = self._step(rows.slots, outputs, rows.raw)
+            for row, value in ended:
                 outcome.returns[episode[row]] = value
                 if following < total:
                     raw[row] = simulator.begin(int(slots[row]), int(plan.seeds[following]))

@@ -84,6 +84,11 @@ class ChainPolicies:
         kernels.lay_out(chain.layers, flats, self._parameters)
         self._widest = int(chain.layers[:, :2].max())
 
+    @property
+    def chain(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """Layers, parameters and the greatest width, as :func:`policy_kernels.act` takes them."""
+        return self._chain.layers, self._parameters, self._widest
+
     def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
         out = np.empty((len(observations), self._chain.outputs), np.float32)
         kernels.act(self._chain.layers, self._parameters, which, observations, out, self._widest)

@@ -11,7 +11,8 @@ from fractions import Fraction
 import numba as nb
 import numpy as np
 
-_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+# error_model: a check of every divisor would keep the compiler from vectors; _tanh's is above 0
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
 LINEAR, TANH, RELU, SIGMOID = range(4)
 _ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
@@ -99,12 +100,23 @@ def act(layers, parameters, which, x, out, widest):
             made = target[:outputs]
             made[:] = numbers[place : place + outputs]
             place += outputs
-            for i in range(inputs):
-                value = source[i]
+            i = 0
+            while i + 4 <= inputs:  # four at a time, added one after the other, spare three of four trips to memory
+                a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
+                lines = numbers[place : place + 4 * outputs]
+                for j in range(outputs):
+                    value = made[j] + a * lines[j]
+                    value += b * lines[outputs + j]
+                    value += c * lines[2 * outputs + j]
+                    made[j] = value + d * lines[3 * outputs + j]
+                place += 4 * outputs
+                i += 4
+            while i < inputs:
                 line = numbers[place : place + outputs]
                 for j in range(outputs):
-                    made[j] += value * line[j]
+                    made[j] += source[i] * line[j]
                 place += outputs
+                i += 1
             _activate(layers[layer, 4], made)
             target = one if layer % 2 == 0 else two
             source = made

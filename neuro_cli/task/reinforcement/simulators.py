@@ -1,7 +1,7 @@
 """Slots of environments that an episode loop steps together.
 
 Two forms give the same bits: gymnasium's own Python steps one environment after the other, and for the environments that
-:mod:`mujoco_batch` and :mod:`lean_lander` know, the physics engine is driven directly.
+:mod:`mujoco_batch`, :mod:`lander_batch` and :mod:`lean_lander` know, the physics engine is driven directly.
 
 Legend: n environments that are stepped, I numbers of an observation.
 """
@@ -12,7 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement import lander_batch
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
+from neuro_cli.task.reinforcement.lander_batch import LanderSimulator
 from neuro_cli.task.reinforcement.lean_lander import lean_lander
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
 
@@ -86,5 +88,12 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
     made.close()
     if choice == "direct" and not lean:
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
-    log.info("%s: %s", maker.identifier, "Box2D driven directly" if lean else f"stepped by gymnasium: {reason}")
+    if not lean:
+        log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
+        return GymnasiumSimulator(maker, anew, lean)
+    reason = lander_batch.unserved(maker)
+    if reason is None:
+        log.info("%s: stepped together by compiled loops on Box2D", maker.identifier)
+        return LanderSimulator(maker, size)
+    log.info("%s: Box2D driven from Python, slower: %s", maker.identifier, reason)
     return GymnasiumSimulator(maker, anew, lean)

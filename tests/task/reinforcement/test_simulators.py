@@ -9,7 +9,7 @@ import pytest
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.lean_lander import BLOCK
-from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator
+from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, stopwatch, untimed
 from neuro_cli.task.reinforcement.policies import policies_of
 from neuro_cli.task.reinforcement.simulators import GymnasiumSimulator, Simulator, simulator_of
 from neuro_cli.task.reinforcement.task import Reinforcement, plan_of
@@ -133,6 +133,35 @@ def test_an_older_mujoco_is_named(monkeypatch):
         ConfigError, match=r"^task\.simulator=direct: mujoco [\d.]+ is installed, and mujoco\.batch came with 4\.0"
     ):
         simulator_of(maker, 2, False, "direct")
+
+
+def test_mujoco_looks_at_no_clock_while_it_steps_and_at_its_own_afterwards():
+    mujoco = pytest.importorskip("mujoco")
+    maker = EnvironmentFactory("Swimmer-v5", 5, {})
+    simulator = simulator_of(maker, 2, False, "direct")
+    pointer = stopwatch()
+    before = pointer.value
+    assert before
+    with untimed(pointer):
+        assert pointer.value is None
+    simulator.begin(0, 0)
+    simulator.step(np.array([0]), np.zeros((1, 2), np.float32), np.empty((1, 8), np.float32))
+    assert pointer.value == before
+    model = simulator._plain.model
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data)
+    assert data.timer[mujoco.mjtTimer.mjTIMER_STEP].duration > 0
+    simulator.close()
+
+
+def test_a_mujoco_without_that_pointer_is_stepped_with_its_clock(monkeypatch, caplog):
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.delattr(mujoco, "_structs")
+    caplog.set_level(logging.INFO)
+    assert stopwatch() is None
+    assert "mujoco times the stages of its steps, slower: " in caplog.text
+    with untimed(None):
+        pass
 
 
 def test_environments_made_anew_are_those_of_gymnasium():

@@ -30,7 +30,6 @@ SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolu
 WIRES = ("float32", "int8")
 CREDITS = ("own", "following", "all")
 CORRECTIONS = ("auto", "always")
-MEASURED = 128  # most outputs of the last layer for a reward with control variates: each costs a pass
 log = logging.getLogger(__name__)
 
 
@@ -99,7 +98,7 @@ class Activation(BaseSampler):
         self.wire = one_of("sampler.wire", wire, WIRES)
         self._asked = None if control_variates == "auto" else _control_variates(control_variates)
         self._said: str | None = None
-        self.measurable = True  # the network's last layer is small enough for them
+        self.uncontrolled: str | None = None  # reason why the network has no control variates
         self.credit = one_of("sampler.credit", credit, CREDITS)
         self.correction = one_of("sampler.correction", correction, CORRECTIONS)
 
@@ -111,8 +110,7 @@ class Activation(BaseSampler):
         """Any ``population`` is right: it is not used."""
 
     def choose_control_variates(self, reason: str | None) -> None:
-        if not self.measurable and reason is None:
-            reason = f"needs a last layer of at most {MEASURED} outputs for each reward"
+        reason = reason or self.uncontrolled
         if self._asked and reason is not None:
             raise ConfigError("sampler.control_variates", True, reason)
         self.control_variates = reason is None if self._asked is None else self._asked

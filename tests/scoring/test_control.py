@@ -22,6 +22,7 @@ from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.distribution.semi_updates import SemiUpdates
 from neuro_cli.fabric.base import World
 from neuro_cli.scoring.activation.response import Diagonal, Matrix, Response
+from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
 LEARNT, SEEN = 60, 60  # generations before errors count, and while they do
@@ -321,9 +322,49 @@ def test_weights_that_are_not_proportional_to_fitnesses_are_refused(algo):
         bound(mlp, Made((5,), 3, 8), algo=algo, control_variates=True)
 
 
-def test_a_last_layer_of_too_many_outputs_is_refused():
-    with pytest.raises(ConfigError, match=r"sampler.control_variates=True: needs a last layer of at most 128 outputs"):
-        estimate(bound(lambda: nn.Linear(5, 129), Made((5,), 129, 8), control_variates=True))
+class Hits(Made):
+    """A fitness without a slope."""
+
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        return (module(batch.inputs).argmax(1) == batch.targets.argmax(1)).to(torch.float64)[:, None]
+
+
+def test_a_fitness_of_steps_needs_a_last_layer_that_can_be_measured():
+    estimate(bound(lambda: nn.Linear(5, 129), Made((5,), 129, 8), control_variates=True))
+    estimate(bound(lambda: nn.Linear(5, 128), Hits((5,), 128, 8), control_variates=True))
+    with pytest.raises(
+        ConfigError, match=r"sampler.control_variates=True: needs a fitness with a slope, or a last"
+    ):
+        estimate(bound(lambda: nn.Linear(5, 129), Hits((5,), 129, 8), control_variates=True))
+
+
+class Overwritten(nn.Module):
+    """What autograd needs to go back through a product is overwritten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        y = x * x
+        x.zero_()
+        return self.second(y)
+
+
+def test_a_network_that_torch_cannot_go_back_through_is_trained_without(caplog):
+    caplog.set_level("INFO")
+    parts = bound(Overwritten, Made((5,), 3, 8), draws=2)
+    estimate(parts)
+    assert "sampler.control_variates=auto: none, torch cannot go back through the network" in caplog.text
+    assert not parts.distribution.job.sampler.control_variates
+
+
+def test_coupled_examples_have_the_same_bits_on_any_ranks_and_threads():
+    [whole] = on_ranks(1, lambda world: trained(world, make=Normed))
+    for ranks, threads in ((1, 2), (2, 1), (3, 2)):
+        for part in on_ranks(ranks, lambda world, threads=threads: trained(world, threads, make=Normed)):
+            np.testing.assert_array_equal(part, whole)
 
 
 def test_models_beyond_the_limit_are_left_out(caplog):

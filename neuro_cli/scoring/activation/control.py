@@ -1,10 +1,10 @@
 """Control variates of noise on activations: what noise will do to a fitness, predicted, taken off it, and added to the estimate.
 
 Noise e on a layer's outputs changes an example's reward r by about <g, e>, g its derivative by the outputs. For any p that
-does not depend on e the estimate ``p + (r - <p, e>) e`` has the mean of ``r e``; what p says of g is no longer noise. That of
-the last layer is measured, an output at a time. Those of the layers before follow from it along the chain of changes (see
-:mod:`link`), whose models of calls with parameters are learnt: a pass with noise in all layers at once shows how each call's
-outputs answer to its input, and shows as many numbers of it as there are outputs, where a reward is one.
+does not depend on e the estimate ``p + (r - <p, e>) e`` has the mean of ``r e``; what p says of g is no longer noise. It is
+taken along the chain of changes (see :mod:`link`) from the rewards back, or from the last layer where those are steps: then a
+pass for each of its outputs measures its derivative. The chain's models of calls with parameters are learnt: a pass with noise in
+all layers at once shows how each call's outputs answer to its input, as many numbers as there are outputs, where a reward is one.
 
 Akrout, Wilson, Humphreys, Lillicrap and Tweed, "Deep learning without weight transport", NeurIPS 2019, learn feedback weights
 from responses to noise, and Lansdell, Prakash and Kording, "Learning to solve the credit assignment problem", ICLR 2020, from

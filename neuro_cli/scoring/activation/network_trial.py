@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.activation.clean_pass import CleanCalls, CleanMode
+from neuro_cli.scoring.activation.control import Controls
 from neuro_cli.scoring.activation.gate import alive_of
 from neuro_cli.scoring.activation.layer_noise import Axes, NoisyLayer, axes_of
 from neuro_cli.scoring.activation.marks import with_mark
@@ -27,6 +28,7 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 EXAMPLES = 3
+MEASURED = 128  # most outputs of the last layer for a reward that are measured for control variates: each costs a pass
 SCALE = 0.1
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # of the largest score; others 0.1
 
@@ -43,7 +45,8 @@ class Found:
     """Findings of a trial. ``rewards``: of an example; ``largest``: values of an example in the largest outputs of a layer;
     ``outputs``: of the last layer for a reward, None where one belongs to several.
 
-    ``mapped``: passes side by side; ``whole``: they begin at the examples, for a ``reason``.
+    ``mapped``: passes side by side; ``whole``: they begin at the examples, for a ``reason``. ``uncontrolled``: reason why there
+    are no control variates, None where there may be.
     """
 
     layers: list[LayerForm]
@@ -54,6 +57,7 @@ class Found:
     mapped: bool = True
     whole: bool = False
     reason: str = ""
+    uncontrolled: str | None = None
 
     @property
     def spaces(self) -> str:
@@ -125,6 +129,7 @@ def _tried(settings: ScoringSettings, centre: Tensor, space: str, dtype: torch.d
             found.layers[number] = form._replace(axes=replace(form.axes, strided=True))
     _say_unreached(settings, large)
     _choose(settings, module, batches[1], found, dtype)
+    found.uncontrolled = _uncontrolled(settings, module, batches[1], found)
     return found
 
 
@@ -152,6 +157,23 @@ def _forms(small: CleanCalls, large: CleanCalls, counts: tuple[int, int], reward
         largest = max(largest, outputs)
     alone = rewards == 1 or forms[-1].axes.tokens
     return Found(forms, tuple(widths), rewards, largest, outputs // rewards if alone else None)
+
+
+def _uncontrolled(settings: ScoringSettings, module: nn.Module, batch: Batch, found: Found) -> str | None:
+    """Reason why rewards cannot be predicted, None where they can be."""
+    try:
+        calls, _ = clean_pass(module, settings, batch, found.whole, True)
+        layers = noisy_layers(calls, found)
+        if calls.scores is None:
+            if found.outputs is None or found.outputs > MEASURED:
+                return f"needs a fitness with a slope, or a last layer of at most {MEASURED} outputs for each reward"
+            last: Tensor | None = torch.zeros(layers[-1].examples * found.rewards, found.outputs, device=settings.device)
+        else:
+            last = None
+        Controls(calls.links, settings.threads, settings.device).predict(calls, layers, last, True)
+    except (Unsupported, *UNSUPPORTED) as error:
+        return f"torch cannot go back through the network: {brief(error)}"
+    return None
 
 
 def _strided(axes: Axes, outputs: Tensor, turned: Tensor) -> bool:

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.sampler.activation import MEASURED, Activation, Form, PerturbedLayer
+from neuro_cli.sampler.activation import Activation, Form, PerturbedLayer
 from neuro_cli.scoring.activation.clean_pass import CleanCalls
 from neuro_cli.scoring.activation.control import Controls, Prediction
 from neuro_cli.scoring.activation.layer_noise import NoisyLayer
-from neuro_cli.scoring.activation.network_trial import Found, by_reward, clean_pass, noisy_layers, tried
+from neuro_cli.scoring.activation.network_trial import MEASURED, Found, by_reward, clean_pass, noisy_layers, tried
 from neuro_cli.scoring.activation.noisy_pass import Shown, scores_with, shown_by
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import chunk_rows
@@ -65,7 +65,7 @@ class ActivationScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._found: Found = tried(settings, centre, sampler.space)
-        sampler.measurable = self._found.outputs is not None and self._found.outputs <= MEASURED
+        sampler.uncontrolled = self._found.uncontrolled
         sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
         rows = sampler.passes * settings.batch_size
         most = chunk_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
@@ -269,7 +269,8 @@ class ActivationScorer(Scorer):
         sigmas = [self._sigma_of(layer, proposal) for layer in clean.layers]
         for layer, sigma in zip(clean.layers, sigmas, strict=True):
             layer.sigma = sigma
-        alone = self._controls is not None and self._teach(clean, generation)
+        with clock.phase("forward"):
+            alone = self._controls is not None and self._teach(clean, generation)
 
         def run(unit: tuple[int, int]) -> None:
             block, group = unit

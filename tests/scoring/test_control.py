@@ -1,5 +1,6 @@
 """Control variates of noise on activations: no bias, less noise, the same bits on any ranks and threads and after a resume."""
 
+import gc
 import json
 from functools import partial
 
@@ -234,6 +235,29 @@ def test_predictions_stand_alone_once_they_explain_fitnesses(name, caplog):
     assert always.distribution.scores(0, always.algo.ask(0)).any()
 
 
+class Gated(nn.Module):
+    """Outputs that are multiplied with each other: torch keeps both to go back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(5, 8), nn.Linear(5, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, second = torch.tanh(self.first(x)), self.second(x)
+        return self.last(first * second + first)
+
+
+@pytest.mark.parametrize("name", ["gated", "causal"])
+def test_a_generation_leaves_no_tensor_behind(name):
+    make, task, own = NETWORKS.get(name, (Gated, Made((5,), 3, 8), {}))
+    parts, left = bound(make, task, control_variates=True, draws=1, correction="auto", **own), []
+    for generation in range(8):
+        estimate(parts, generation)
+        gc.collect()
+        left.append(sum(isinstance(thing, Tensor) for thing in gc.get_objects()))
+    assert left[3] == left[7]
+
+
 class Steps(nn.Module):
     """A network of steps, which no model foresees well."""
 
@@ -332,9 +356,7 @@ class Hits(Made):
 def test_a_fitness_of_steps_needs_a_last_layer_that_can_be_measured():
     estimate(bound(lambda: nn.Linear(5, 129), Made((5,), 129, 8), control_variates=True))
     estimate(bound(lambda: nn.Linear(5, 128), Hits((5,), 128, 8), control_variates=True))
-    with pytest.raises(
-        ConfigError, match=r"sampler.control_variates=True: needs a fitness with a slope, or a last"
-    ):
+    with pytest.raises(ConfigError, match=r"sampler.control_variates=True: needs a fitness with a slope, or a last"):
         estimate(bound(lambda: nn.Linear(5, 129), Hits((5,), 129, 8), control_variates=True))
 
 

@@ -72,7 +72,8 @@ class Activation(BaseSampler):
     relative to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
     ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``wire``: float32 | int8,
     of the fitnesses of ranks. ``control_variates``: fitnesses count by their difference to predictions that learn in the run;
-    auto: where algorithm and network allow it. ``credit`` of a token's noise, where each has a reward: its own | those of the
+    auto: where algorithm and network allow it. ``correction`` of predictions by fitnesses: always | auto, until they explain
+    90 % of what noise does, and stand alone. ``credit`` of a token's noise, where each has a reward: its own | those of the
     following tokens too | all of the example. Raises ConfigError.
     """
 

@@ -56,7 +56,8 @@ class Matrix(Response):
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
         rows = torch.cat([self.rows(change) for change, _ in changes])
         wanted = torch.cat([self.answers(answer) for _, answer in changes])
-        self.matrix.add_(least_squares(rows, wanted - rows @ self.matrix), alpha=RATE)
+        # a new tensor: the graph of a prediction may still need the old one
+        self.matrix = self.matrix.add(least_squares(rows, wanted - rows @ self.matrix), alpha=RATE)
 
 
 class Dense(Matrix):
@@ -116,7 +117,7 @@ class Diagonal(Response):
         mean = squares.mean()
         step = (products - squares * self.matrix) / (squares + RIDGE * mean)
         if mean > 0 and bool(step.isfinite().all()):
-            self.matrix.add_(step, alpha=RATE)
+            self.matrix = self.matrix.add(step, alpha=RATE)
 
     def taken_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         return derivative * self.matrix.to(derivative.dtype)

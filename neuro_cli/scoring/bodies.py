@@ -23,5 +23,11 @@ def body(function: Callable[..., Any]) -> Callable[..., Any] | None:
     return made
 
 
+def overwrites(function: Callable[..., Any]) -> bool:
+    """Tell whether a function of torch overwrites its first argument, by its name."""
+    name = getattr(function, "__name__", "")
+    return (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__iadd__", "__imul__")
+
+
 def _no(*_: Any) -> bool:
     return False

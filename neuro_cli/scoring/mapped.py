@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.bodies import body
+from neuro_cli.scoring.bodies import body, overwrites
 from neuro_cli.scoring.handlers import HANDLERS
 from neuro_cli.scoring.hidden import HiddenMembers, quiet
 from neuro_cli.scoring.operators import Unsupported
@@ -135,8 +135,7 @@ class MappedForward(TorchFunctionMode):
         name = name_of(func)
         if func in READERS:
             raise Unsupported(f"{name} reads parameter {uses[0].place.name}")
-        in_place = (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__iadd__", "__imul__")
-        if in_place and args and self._uses.get(args[0]) is not None:
+        if overwrites(func) and args and self._uses.get(args[0]) is not None:
             raise Unsupported(f"{name} changes parameter {uses[0].place.name}")
         if _tensors([*args, *kwargs.values()]) == len(uses):
             made = func(*args, **kwargs)

@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.activation.instead import batch_norm
-
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
 NAMES = {
     F.linear: "input weight bias",
@@ -42,17 +40,8 @@ class Arguments:
             return F.rms_norm(x, tuple(self["normalized_shape"]), eps=self._given.get("eps"))
         if self._func is torch.group_norm:
             return F.group_norm(x, self["num_groups"], eps=self["eps"])
-        return batch_norm(
-            x,
-            None,
-            None,
-            self["running_mean"],
-            self["running_var"],
-            self["training"],
-            0.0,
-            self["eps"],
-            self["cudnn_enabled"] or False,
-        )
+        mean, variance = (None, None) if self["training"] else (self["running_mean"], self["running_var"])
+        return F.batch_norm(x, mean, variance, training=self["training"], eps=self["eps"])
 
     def affine_shape(self, x: Tensor) -> tuple[int, ...]:
         """Shape of a norm's weights against an example of ``x`` (B, ..): those of channels, or of the last axes."""

@@ -18,14 +18,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring import recurrent
 from neuro_cli.scoring.activation.found import Call, FoundLayer
 from neuro_cli.scoring.activation.gate import note_use
-from neuro_cli.scoring.activation.instead import attention
+from neuro_cli.scoring.activation.instead import TWICE
 from neuro_cli.scoring.activation.link import Link, chained, link_of, step_of
-from neuro_cli.scoring.activation.marks import DATA, LAYER, USE, mapped, marked, of_parameters, tensors, with_mark
+from neuro_cli.scoring.activation.marks import DATA, LAYER, USE, marked, of_parameters, tensors, with_mark
 from neuro_cli.scoring.bodies import body
 from neuro_cli.scoring.operators import Unsupported
 
@@ -162,7 +163,7 @@ class CleanMode(TorchFunctionMode):
         before = None if data is None else self._continued(args[data], found)
         if before is None and not of_weights:
             return self._between(func, args, kwargs)
-        given, named = mapped(list(args), self._apart), {name: mapped(value, self._apart) for name, value in kwargs.items()}
+        given, named = tree_map_only(Tensor, self._apart, (list(args), kwargs))
         if before is not None and data is not None:
             given[data] = self.noted.steps[before].raw
         with torch.enable_grad():
@@ -194,15 +195,15 @@ class CleanMode(TorchFunctionMode):
         return apart
 
     def _between(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What a call without parameters gives, in the chain of changes if there is one."""
+        """Outcome of a call without parameters, in the chain of changes if there is one."""
         if not self._linked:
             return func(*args, **kwargs)
         if func in WITHOUT_GRAPH:
-            return func(*(mapped(list(args), Tensor.detach)), **kwargs)
+            return func(*tree_map_only(Tensor, Tensor.detach, args), **kwargs)
         self._note_coupled(func, args, kwargs)
-        with torch.set_grad_enabled(func not in ROUNDED):  # torch's own attention cannot be differentiated twice
-            made = (attention if func is F.scaled_dot_product_attention else func)(*args, **kwargs)
-        step = step_of(func, args, kwargs, made)
+        with torch.set_grad_enabled(func not in ROUNDED):
+            made = TWICE.get(func, func)(*args, **kwargs)
+        step = step_of(func, args, kwargs, made, len(self.noted.links))
         if step is None:
             return made
         self.noted.smooth = False

@@ -1,4 +1,4 @@
-"""What is noted of a clean pass: its calls, the layers among them, and how their outputs are used."""
+"""Notes of a clean pass: its calls, the layers among them, and how their outputs are used."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

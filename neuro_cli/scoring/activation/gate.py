@@ -7,9 +7,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from neuro_cli.scoring.activation.found import FoundLayer, Use
-from neuro_cli.scoring.activation.marks import LAYER, USE, mapped, tensors
+from neuro_cli.scoring.activation.marks import LAYER, USE, tensors
 
 # give nothing but zeros below zero
 RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
@@ -28,17 +29,13 @@ def note_use(steps: list[FoundLayer], func: Callable[..., Any], args: Sequence[A
         if number is None and before is None:
             continue
         # without tensors: torch's graph of the chain of changes keeps this one's, which would keep torch's
-        rest, named = mapped(list(args[1:]), _nothing), {name: mapped(value, _nothing) for name, value in kwargs.items()}
+        rest, named = tree_map_only(Tensor, lambda _: None, (args[1:], kwargs))
         noted.append(Use(func, bool(args) and args[0] is tensor, rest, named))
         if number is not None:
             steps[number].users.append(noted[-1])
         if before is not None:
             before.users.append(noted[-1])
     return noted[0] if len(noted) == 1 else None
-
-
-def _nothing(_: Tensor) -> None:
-    return None
 
 
 def alive_of(layer: FoundLayer, smooth: bool) -> Tensor | None:

@@ -37,4 +37,5 @@ def batch_norm(
     return torch.batch_norm(input, weight, bias, *running, training, momentum, eps, cudnn_enabled)
 
 
-INSTEAD: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention, torch.batch_norm: batch_norm}
+TWICE: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention}  # torch's own is differentiated once
+INSTEAD: dict[Any, Callable[..., Any]] = TWICE | {torch.batch_norm: batch_norm}

@@ -14,11 +14,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from neuro_cli.scoring.activation.arguments import NAMES, Arguments
-from neuro_cli.scoring.activation.instead import attention
-from neuro_cli.scoring.activation.marks import DATA, mapped, tensors
+from neuro_cli.scoring.activation.instead import TWICE
+from neuro_cli.scoring.activation.marks import DATA, tensors
 from neuro_cli.scoring.activation.response import Convolution, Dense, Diagonal, ImageForm, Response
+from neuro_cli.scoring.bodies import overwrites
 from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 NUMBERS = 1 << 24  # most of a model
@@ -127,8 +129,8 @@ def link_of(
         return Link(outputs, names), None
     [place] = before
     x = given[place]
-    if func in NAMES and Arguments(func, args, kwargs).norm:
-        call = Arguments(func, args, kwargs)
+    call = Arguments(func, args, kwargs) if func in NAMES else None
+    if call is not None and call.norm:
         with torch.enable_grad():
             normal = call.normal(x)
         shape = call.affine_shape(x)
@@ -148,22 +150,18 @@ def _exact(
     def constant(tensor: Tensor) -> Tensor:
         return tensor if hasattr(tensor, DATA) else tensor.detach()
 
-    given, named = mapped(list(args), constant), {name: mapped(value, constant) for name, value in kwargs.items()}
+    given, named = tree_map_only(Tensor, constant, (list(args), kwargs))
     if overwrites(func) and isinstance(given[0], Tensor):
         given[0] = given[0].clone()  # the call itself overwrites it
     with torch.enable_grad():
-        made = (attention if func is F.scaled_dot_product_attention else func)(*given, **named)
+        made = TWICE.get(func, func)(*given, **named)
     return Link(outputs, names), made if made.shape == outputs.shape else None
 
 
-def overwrites(func: Callable[..., Any]) -> bool:
-    """Tell whether a call of torch overwrites its first argument, by its name."""
-    name = getattr(func, "__name__", "")
-    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
-
-
-def step_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], made: Any) -> tuple[Link, Tensor] | None:
-    """Link of a call without parameters and without a slope, number by number, and what it gets; None for another call."""
+def step_of(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], made: Any, number: int
+) -> tuple[Link, Tensor] | None:
+    """Link ``number``, of a call without parameters and without a slope, number by number, and what it gets; else None."""
     if not isinstance(made, Tensor) or made.requires_grad or not made.is_floating_point() or overwrites(func):
         return None
     given = list(tensors([*args, *kwargs.values()]))
@@ -172,20 +170,21 @@ def step_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
         return None
     x = given[before[0]]
     shape = (1,) * x.dim()
-    return Link(made, ("step",), before[0], x.detach(), None, lambda device: Diagonal(shape, device), ("step", shape)), x
+    form = ("step", number)  # each has a model of its own
+    return Link(made, (), before[0], x.detach(), None, lambda device: Diagonal(shape, device), form), x
 
 
 def _form(
     func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor, outputs: Tensor
 ) -> tuple[Any, ...] | None:
-    """What makes the model of a call, and the form that calls of one model share; None where it would be too large."""
+    """Maker of the model of a call, and the form that calls of one model share; None where it would be too large."""
     if func is F.conv2d and x.dim() == 4:
         form = _image_form(Arguments(func, args, kwargs), x)
         if form is not None:
             shape = tuple(outputs.shape[1:])
             return lambda device: Convolution(form, shape, device), "convolution", form, shape
     if func in SCALED and not kwargs and outputs.shape == x.shape:
-        [other] = [tensor for tensor in tensors(args) if tensor is not x] or [x]
+        [other] = [tensor for tensor in tensors(args) if tensor is not x]
         size = (1,) * (x.dim() - other.dim()) + tuple(other.shape)
         return lambda device: Diagonal(size, device), "diagonal", size
     behind = list(tensors([*args, *kwargs.values()]))[-1] is not x  # the weight stands behind what it is multiplied with

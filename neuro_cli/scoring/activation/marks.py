@@ -1,6 +1,6 @@
 """Marks on the tensors of a pass: which depend on the examples, which are a layer's outputs, what they are made of."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
@@ -17,15 +17,6 @@ def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, list | tuple):
             yield from tensors(value)
-
-
-def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
-    """``value`` with ``function`` of each tensor in its place, those in lists included."""
-    if isinstance(value, Tensor):
-        return function(value)
-    if type(value) in (list, tuple):
-        return type(value)(mapped(each, function) for each in value)
-    return value
 
 
 def marked(values: Iterable[Any], mark: str = DATA) -> bool:

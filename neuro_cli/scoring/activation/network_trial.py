@@ -121,12 +121,13 @@ def _tried(settings: ScoringSettings, centre: Tensor, space: str, dtype: torch.d
     counts = (max(1, min(EXAMPLES, settings.batch_size) - 1), min(EXAMPLES, settings.batch_size))
     batches = [settings.task.batch(0, 0, count).to(dtype) for count in counts]
     (small, _), (large, scores) = (clean_pass(module, settings, batch, True) for batch in batches)
-    turned, _ = clean_pass(module, settings, Batch(*(part.flip(0) for part in (batches[1].inputs, batches[1].targets))), True)
     found = _forms(small, large, counts, scores.shape[1], space)
-    for number, (layer, other) in enumerate(zip(large.layers, turned.layers, strict=True)):
-        form = found.layers[number]
-        if form.axes.fold > 1 and _strided(form.axes, layer.raw.detach(), other.raw.detach()):
-            found.layers[number] = form._replace(axes=replace(form.axes, strided=True))
+    if any(form.axes.fold > 1 for form in found.layers):
+        turned, _ = clean_pass(module, settings, Batch(batches[1].inputs.flip(0), batches[1].targets.flip(0)), True)
+        for number, (layer, other) in enumerate(zip(large.layers, turned.layers, strict=True)):
+            axes = found.layers[number].axes
+            if axes.fold > 1 and _strided(axes, layer.raw.detach(), other.raw.detach()):
+                found.layers[number] = found.layers[number]._replace(axes=replace(axes, strided=True))
     _say_unreached(settings, large)
     _choose(settings, module, batches[1], found, dtype)
     found.uncontrolled = _uncontrolled(settings, module, batches[1], found)

@@ -47,7 +47,7 @@ class Matrix(Response):
 
     @abstractmethod
     def rows(self, change: Tensor) -> Tensor:
-        """What outputs depend on, (N, m), of a change of the input."""
+        """Numbers (N, m) that outputs depend on, of a change of the input."""
 
     @abstractmethod
     def answers(self, change: Tensor) -> Tensor:

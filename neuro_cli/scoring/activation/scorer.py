@@ -202,7 +202,7 @@ class ActivationScorer(Scorer):
         return not self._alone or clean.generation % WATCH == 0
 
     def _show(self, clean: _Pass, draw: int) -> list[Shown]:
-        """What passes with a draw's noise in all layers show of links; every rank makes them.
+        """Passes with a draw's noise in all layers, as links show them; every rank makes them.
 
         Where corrections may end, they say too how much of what noise does to fitnesses the predictions explain.
         """
@@ -224,8 +224,7 @@ class ActivationScorer(Scorer):
         sides = (1,) if clean.smooth else (1, -1)[: self._sampler.passes]
         self.settings.threads.map(run, sides)
         if clean.smooth and self._sampler.correction == "auto" and self._looks(clean):
-            scores = [by_reward(made[side][0]) for side in sides]
-            change = (scores[0] - (scores[1] if len(sides) == 2 else clean.scores))[..., 0] / len(sides)
+            change = (by_reward(made[1][0]) - clean.scores)[..., 0]
             self._measure(change, self._expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
         return [made[side][1] for side in sides]
 
@@ -249,7 +248,8 @@ class ActivationScorer(Scorer):
         """Changes (R, B, T) of rewards that are expected of ``deltas`` (R, ..)."""
         count = len(next(iter(deltas.values())))
         expected = torch.zeros((count, *clean.scores.shape[:2]), dtype=torch.float64, device=clean.scores.device)
-        if clean.prediction is not None and self._foresees(clean):
+        if self._foresees(clean):
+            assert clean.prediction is not None
             for row, part in enumerate(expected):
                 part += clean.prediction.foreseen({number: delta[row] for number, delta in deltas.items()}).view(part.shape)
             return expected

@@ -111,14 +111,14 @@ class LanderSimulator:
         return (ended, None) if why == kernels.ENDED else ([], outputs)
 
     def _worlds(self) -> tuple[Any, ...]:
-        """What :func:`lander_kernels.advance` takes beside slots and actions."""
+        """Arguments of :func:`lander_kernels.advance` beside slots and actions."""
         return (
             self._objects, self._functions, self._scatter, self._cursors, self._engines,
             self._step.ctypes.data, self._memory.ctypes.data, self._lanes,
         )  # fmt: skip
 
     def _marks(self) -> tuple[Any, ...]:
-        """What :func:`lander_kernels.judge` takes beside slots, actions and what it writes."""
+        """Arguments of :func:`lander_kernels.judge` beside slots, actions and what it writes."""
         return (
             self._objects, self._listeners.ctypes.data, self._floors, self._scales, self._shaping, self._totals, self._steps,
             self._limit,

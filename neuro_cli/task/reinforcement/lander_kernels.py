@@ -138,7 +138,7 @@ def contact_ends(listener, contact):
 
 @nb.cfunc(nb.void(nb.int64, nb.int64, nb.int64), cache=True)
 def contact_solved(listener, contact, more):
-    """Nothing, before and after a contact is solved."""
+    """Do nothing before and after a contact is solved."""
 
 
 @_inlined
@@ -273,7 +273,7 @@ def iterate(s, right, left):
 
 @_compiled
 def _row_of_contact(c, right):
-    """Where the rows of a lane's contact ``c`` begin, of which the first ``right`` are of the right leg."""
+    """First row of a lane's contact ``c``, of which the first ``right`` are of the right leg."""
     return _CONTACT + (c if c < right else MOST + c - right) * _ROWS_OF_CONTACT
 
 
@@ -464,7 +464,7 @@ def _rest(objects, h, solved):
 
 @_compiled
 def _touching(body, addresses, most):
-    """How many contacts of a body touch; the addresses of the first ``most`` are written to ``addresses``."""
+    """Count the contacts of a body that touch; the addresses of the first ``most`` are written to ``addresses``."""
     count = 0
     edge = load_address(body + CONTACTS)
     while edge != 0:
@@ -530,7 +530,7 @@ def advance(slots, actions, objects, functions, scatter, cursors, engines, step,
 
 @_compiled
 def _solve(slots, objects, functions, step, memory, lanes):
-    """What Box2D's b2World::Solve does, for at most LANES worlds at once."""
+    """Solve at most LANES worlds at once, as Box2D's b2World::Solve does each."""
     rights, lefts = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
     most_right, most_left, none = 0, 0, True
     lanes[:] = _ZERO  # of lanes without a world, and of places without a contact

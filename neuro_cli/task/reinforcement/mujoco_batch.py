@@ -80,12 +80,15 @@ class MujocoSimulator:
     """``size`` slots of the environment ``made``, which :func:`unserved` has nothing against."""
 
     def __init__(self, made: Any, size: int) -> None:
-        from mujoco import mjtState
+        from mujoco import mjtDisableBit, mjtState
         from mujoco.batch import Batch
 
         self._made, self._plain = made, made.unwrapped
+        model = self._plain.model
+        if model.ntree == 1:  # all constraints are in one island: to look for islands takes a twelfth of a step and changes no bit
+            model.opt.disableflags |= int(mjtDisableBit.mjDSBL_ISLAND)
         self._healthy, self._fastest = RULES[rule_of(self._plain)]
-        self._batch = Batch(self._plain.model, size, nthread=1)
+        self._batch = Batch(model, size, nthread=1)
         self._state = int(mjtState.mjSTATE_INTEGRATION)
         self._q, self._v, self._controls = (self._batch.bind(name) for name in ("qpos", "qvel", "ctrl"))
         body = getattr(self._plain, "_main_body", None)  # Ant: the place is that of its torso, a substep behind

@@ -73,6 +73,14 @@ class Geometry:
     groups: int = 1
 
 
+def out_sizes(image: Sequence[int], kernel: Sequence[int], geometry: Geometry) -> list[int]:
+    """Height and width of what a convolution gives for images of so many lines and columns."""
+    return [
+        (side + 2 * pad - gap * (taps - 1) - 1) // step + 1
+        for side, pad, gap, taps, step in zip(image, geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
+    ]
+
+
 class MemberBatch:
     """Batch of ``examples`` rows for each of ``directions`` directions, once for every one of ``scales``."""
 
@@ -178,12 +186,7 @@ class MemberBatch:
         if source is None:
             return self._filtered_by_torch(x, filters, geometry)
         rank, inner, height, width = filters.shape[1:]
-        sizes = [
-            (side + 2 * pad - gap * (kernel - 1) - 1) // step + 1
-            for side, pad, gap, kernel, step in zip(
-                x.shape[2:], geometry.padding, geometry.dilation, (height, width), geometry.stride, strict=True
-            )
-        ]
+        sizes = out_sizes(x.shape[2:], (height, width), geometry)
         out = x.new_empty(self.count, *sizes, geometry.groups * rank)
         options = (geometry.stride, geometry.padding, geometry.dilation)
         if geometry.groups == 1 and inner > 1:

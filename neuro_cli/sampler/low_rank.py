@@ -22,7 +22,7 @@ from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
-from neuro_cli.sampler.structured import Structured, StructuredPerturbation
+from neuro_cli.sampler.structured import Structured, StructuredPerturbation, Writer
 
 
 class LowRank(Structured):
@@ -125,11 +125,20 @@ class LowRankPerturbation(StructuredPerturbation):
 
     sampler: LowRank
 
+    def full_product(self, block: Block) -> bool:
+        return False
+
+    def writer(self, block: Block) -> Writer:
+        one = lambda place: self.factors[place : place + 1]  # noqa: E731
+        return lambda place, *rest: self.sampler.perturb_block(block, one(place), self.address, *rest)
+
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
         kernels = gpu.layer_kernels(x)
-        if kernels is None or operator.transposed:
+        if kernels is None:
+            return super().layer(place, shift, x, weight, bias, operator)
+        if operator.transposed:
             return None
         factors = self.sampler.vectors_of(self.block(place), self.factors, self.dtype)
         vectors = None if shift is None else self.vectors(shift)

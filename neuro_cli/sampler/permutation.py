@@ -238,5 +238,5 @@ class PlacedPerturbation(StructuredPerturbation):
         rows, _, _ = self.factors[block.place.name]
         assert rows is not None
         values = self.sampler.shared_cube(block, self.address).to(self.dtype).view(1, count) * factor
-        made = values.new_zeros(len(rows), block.rows)
-        return made.scatter_(1, rows.long(), values.expand(len(rows), count))
+        one_each = MemberBatch([1.0], len(rows), 1)
+        return one_each.add_scattered(values.new_zeros(len(rows), block.rows), values.repeat(len(rows), 1), rows, -1)

@@ -15,7 +15,7 @@ from neuro_cli.core.checks import one_of
 from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import MemberBatch, random_signs, weighted_signs
+from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.shared_noise import NoiseReusing
@@ -162,4 +162,8 @@ class FlippedPerturbation(StructuredPerturbation):
     def vector_noise(self, block: Block) -> Tensor:
         outputs, _ = self.sampler.words_of(block, self.factors)
         assert outputs is not None
-        return random_signs(outputs, block.rows, self.dtype) * self._shared(block.place).view(-1)
+        if self.dtype in COMPILED:
+            signs = weighted_signs(outputs, block.rows, torch.ones(len(outputs), dtype=self.dtype, device=outputs.device))
+        else:
+            signs = random_signs(outputs, block.rows, self.dtype)
+        return signs.mul_(self._shared(block.place).view(-1))

@@ -33,8 +33,11 @@ class Subject:
         candidate = self.candidate()
         candidate.flat.copy_(self.centre)
         self.module = candidate.ready()
-        generator = torch.Generator().manual_seed(1)
-        x = torch.randn(case.examples, *case.shape, generator=generator).to(device, precision)
+        generator, shape = torch.Generator().manual_seed(1), (case.examples, *case.shape)
+        if case.tokens:
+            x = torch.randint(case.tokens, shape, generator=generator).to(device)
+        else:
+            x = torch.randn(shape, generator=generator).to(device, precision)
         self.x = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
         self.rows = chunk_rows(case.largest or self._largest(), device, case.examples)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.kernels.compiled import block_kernels
+from neuro_cli.core.kernels.compiled import block_kernels, sign_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
@@ -104,7 +104,15 @@ class SignFlip(NoiseReusing):
         if target.moment == 2:  # a square has no sign
             lines += weights.sum()
             return
-        outputs, inputs = self.words_of(target.block, factors)
+        block = target.block
+        outputs, inputs = self.words_of(block, factors)
+        # ``low`` and ``first`` are multiples of PIECE, so the rows' signs begin with a whole word
+        word = (target.low + first) // 32
+        if outputs is not None:
+            outputs = outputs[:, word : word + _words(len(lines))]
+        if outputs is not None and inputs is not None and lines.device.type == "cpu" and sign_kernels.SERVES:
+            sign_kernels.add_sign_product(outputs.numpy(), inputs.numpy(), weights.float().numpy(), lines.numpy())
+            return
         columns = None
         if inputs is not None:
             columns = weighted_signs(inputs, target.block.inner, torch.ones_like(weights, dtype=torch.float32))
@@ -112,8 +120,7 @@ class SignFlip(NoiseReusing):
             assert columns is not None
             lines += weights.float() @ columns
             return
-        # ``low`` and ``first`` are multiples of PIECE, so the rows' signs begin with a whole word
-        rows = weighted_signs(outputs[:, (target.low + first) // 32 :], len(lines), weights.float())
+        rows = weighted_signs(outputs, len(lines), weights.float())
         if columns is None:
             lines += rows.sum(0)[:, None]
         else:

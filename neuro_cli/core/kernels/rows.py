@@ -300,14 +300,16 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
 
 @_compiled
 def counts(index, weights, out):
-    """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32.
+    """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
 
-    A few rows of ``out`` at a time, so that they stay in the cache while all directions pass.
+    Some rows of ``out`` at a time, so that they stay in the cache while all directions pass.
     """
-    block = 16
+    block = 64
+    flat, size = out.reshape(out.size), nb.uint64(out.shape[1])
     for low in range(0, index.shape[1], block):
         high = min(low + block, index.shape[1])
         for d in range(index.shape[0]):
-            weight = weights[d]
-            for m in range(low, high):
-                out[m, index[d, m]] += weight
+            weight, places, row = weights[d], index[d, low:high], nb.uint64(low) * size
+            for m in range(places.size):
+                flat[row + nb.uint64(places[m])] += weight
+                row += size

@@ -133,6 +133,8 @@ def test_a_transformer_on_tokens_runs_every_example_with_noise_of_its_own(node):
     assert set(made.x.unique().tolist()) == set(range(11))
     method = method_of(made, node)
     assert isinstance(method, SharedPass)
+    for _ in range(5):
+        method.forward(0)  # threads side by side
     with torch.no_grad():
         outputs = torch.cat([method.outputs(method._pass, place) for place in range(2)])
     sampler, candidate = made.sampler(node, 70), made.candidate()

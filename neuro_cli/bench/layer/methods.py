@@ -5,12 +5,13 @@ no memory for is in :mod:`neuro_cli.bench.layer.held`.
 """
 
 import logging
+import queue
 from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.bench.layer.subject import Subject, weights_of
 from neuro_cli.core.rows import MemberBatch
@@ -63,7 +64,12 @@ class SharedPass(Method):
         self._inputs = [self._rows(low, high) for low, high in self._bounds]
         self._kept: list[Any] = [None] * len(self._bounds)
         self._fill(self._sampler, 0, self._kept)
+        # as many as may be used at once: threads must not meet in a module that is mapped
+        self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
+        self._modules.put(subject.module)
         self._pass = self._serving_pass()
+        for _ in range(1, subject.threads.count):
+            self._modules.put(subject.module if self._pass is PerturbedForward else subject.copy())
         self._weights = weights_of(self.examples, torch.device("cpu"), torch.float64)
         if isinstance(self._sampler, BlockSums):  # of the lists of an update, which are not those of a forward pass
             self._sampler.factors = cache(self._sampler.factors)  # type: ignore[method-assign]
@@ -96,8 +102,12 @@ class SharedPass(Method):
 
     def outputs(self, forward: type[PerturbedForward | MappedForward], place: int) -> Tensor:
         """Outputs of a chunk, which only a pass that serves the module gives. Raises Unsupported."""
-        with forward(self._subject.module, self._subject.layout, self._kept[place]):
-            made: Tensor = self._subject.module(self._inputs[place])
+        module = self._modules.get()
+        try:
+            with forward(module, self._subject.layout, self._kept[place]):
+                made: Tensor = module(self._inputs[place])
+        finally:
+            self._modules.put(module)
         return made
 
     def _serving_pass(self) -> type[PerturbedForward | MappedForward]:

@@ -6,14 +6,20 @@ say by their xor which of them is a place's. LANES columns take three instructio
 Legend: D directions; words (D, W) uint32 of signs, +1 where a bit is 0.
 """
 
+import logging
+
 import numba as nb
 import numpy as np
 
 from neuro_cli.core.kernels.vectors import COLUMNS, GROUP, ROWS, signed_sums, wide
 
+log = logging.getLogger(__name__)
+
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 SERVES = wide()
+if not SERVES:
+    log.info("sums of signs by matrix products, slower than by tables: no AVX-512 here")
 
 
 @_compiled

@@ -29,7 +29,10 @@ class Place:
     groups: int = 1
 
     def view(self, flat: Tensor) -> Tensor:
-        piece = flat[self.start : self.stop]
+        return self.view_of(flat[self.start : self.stop])
+
+    def view_of(self, piece: Tensor) -> Tensor:
+        """The tensor whose part of the flat vector is ``piece``."""
         if len(self.shape) == 4 and self.channels_last:
             out, inner, height, width = self.shape
             return piece.view(out, height, width, inner).permute(0, 3, 1, 2)

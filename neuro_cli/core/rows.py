@@ -73,6 +73,14 @@ class Geometry:
     groups: int = 1
 
 
+def out_sizes(image: Sequence[int], kernel: Sequence[int], geometry: Geometry) -> list[int]:
+    """Height and width of what a convolution gives for images of so many lines and columns."""
+    return [
+        (side + 2 * pad - gap * (taps - 1) - 1) // step + 1
+        for side, pad, gap, taps, step in zip(image, geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
+    ]
+
+
 class MemberBatch:
     """Batch of ``examples`` rows for each of ``directions`` directions, once for every one of ``scales``."""
 
@@ -178,12 +186,7 @@ class MemberBatch:
         if source is None:
             return self._filtered_by_torch(x, filters, geometry)
         rank, inner, height, width = filters.shape[1:]
-        sizes = [
-            (side + 2 * pad - gap * (kernel - 1) - 1) // step + 1
-            for side, pad, gap, kernel, step in zip(
-                x.shape[2:], geometry.padding, geometry.dilation, (height, width), geometry.stride, strict=True
-            )
-        ]
+        sizes = out_sizes(x.shape[2:], (height, width), geometry)
         out = x.new_empty(self.count, *sizes, geometry.groups * rank)
         options = (geometry.stride, geometry.padding, geometry.dilation)
         if geometry.groups == 1 and inner > 1:
@@ -238,6 +241,21 @@ class MemberBatch:
         row_kernels.add_outer(target, source, factors.contiguous().numpy(), self.examples, self._scales(y.dtype), groups)
         return y
 
+    def add_low_rank(self, y: Tensor, x: Tensor, factors: Tensor, read: np.ndarray, written: np.ndarray, share: float) -> bool:
+        """Add scale * share * (x b^T) a to features ``y`` (n, .., C) where compiled loops can; say whether that was done.
+
+        ``factors`` (D, W): b of each rank from column read[rank] on, a from column written[rank] on.
+        """
+        target, source = _channels_last(y, -1), _channels_last(x, -1)
+        same = y.dtype == x.dtype == factors.dtype
+        if target is None or source is None or not same or not factors.is_contiguous():
+            return False
+        scales = self._scales(y.dtype)
+        row_kernels.add_low_rank(
+            target, source, factors.numpy(), read, written, np.array([share], scales.dtype), self.examples, scales
+        )
+        return True
+
     def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         """x * weight + bias, each (S or 1, D or 1, values of ``shape``); ``shape`` broadcasts against a row of ``x``."""
         split = x.reshape(len(self.scales), self.directions, self.examples, *x.shape[1:])
@@ -273,14 +291,18 @@ class MemberBatch:
 
 def _channels_last(x: Tensor, channel: int) -> np.ndarray | None:
     """View (n, pixels, C) for the compiled loops, or None where they cannot serve."""
-    if x.device.type != "cpu" or x.dtype not in COMPILED or not x.movedim(channel, -1).is_contiguous():
+    if x.device.type != "cpu" or x.dtype not in COMPILED:
         return None
-    return _pixels(x, channel)
+    moved = x if channel == -1 else x.movedim(channel, -1)
+    return _flattened(moved) if moved.is_contiguous() else None
 
 
 def _pixels(x: Tensor, channel: int) -> np.ndarray:
-    moved = x.movedim(channel, -1)
-    return moved.reshape(len(moved), -1, moved.shape[-1]).numpy()  # a view: what is asked for is contiguous
+    return _flattened(x if channel == -1 else x.movedim(channel, -1))
+
+
+def _flattened(x: Tensor) -> np.ndarray:
+    return x.numpy().reshape(len(x), -1, x.shape[-1])  # a view: what is asked for is contiguous
 
 
 def _images(x: Tensor) -> np.ndarray | None:
@@ -289,3 +311,16 @@ def _images(x: Tensor) -> np.ndarray | None:
         return None
     moved = x.permute(0, 2, 3, 1)
     return moved.numpy() if x.device.type == "cpu" and x.dtype in COMPILED and moved.is_contiguous() else None
+
+
+def layer_norm(x: Tensor, size: int, weights: Tensor, biases: Tensor, eps: float) -> Tensor:
+    """Layer norm of rows (n, ..) over their last ``size`` values, with ``weights`` and ``biases`` (n, size) of each row."""
+    flat = x.reshape(len(x), -1, size)
+    if x.device.type == "cpu" and x.dtype in COMPILED:
+        out = torch.empty_like(flat)
+        numbers = torch.tensor([1 / size, eps, 1], dtype=x.dtype)
+        given = (part.contiguous().numpy() for part in (flat, weights, biases, numbers))
+        row_kernels.normalised(*given, out.numpy())
+    else:
+        out = torch.addcmul(biases[:, None], F.layer_norm(flat, (size,), None, None, eps), weights[:, None])
+    return out.view(x.shape)

@@ -52,7 +52,7 @@ class CharGPT(nn.Module):
             integer(f"model.{key}", value, 1)
         if width % heads:
             raise ConfigError("model.width", width, f"must be a multiple of model.heads={heads}")
-        self.input_shape = (context,)
+        self.input_shape, self.input_tokens = (context,), outputs
         self.tokens, self.positions = nn.Embedding(outputs, width), nn.Embedding(context, width)
         blocks = [Block(width, heads) for _ in range(depth)]
         self.blocks = nn.Sequential(*blocks)

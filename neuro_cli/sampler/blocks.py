@@ -47,8 +47,8 @@ class Block:
         return (cube.transpose(-1, -2) if self.inner_last else cube).flatten(-3)
 
     def line(self, inner: np.ndarray) -> np.ndarray:
-        """Positions or factors of the inputs (inner,), repeated for every tap in the order of a flat row: (width,)."""
-        return np.tile(inner, self.spatial) if self.inner_last else np.repeat(inner, self.spatial)
+        """Positions or factors of the inputs (.., inner), repeated for every tap in the order of a flat row: (.., width)."""
+        return np.tile(inner, self.spatial) if self.inner_last else np.repeat(inner, self.spatial, axis=-1)
 
     @property
     def inner_last(self) -> bool:

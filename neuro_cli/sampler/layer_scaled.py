@@ -39,3 +39,7 @@ class LayerScaled(Perturbation):
 
     def lines(self, place: Place, index: Tensor) -> Tensor:
         return self._factors[place.name] * self._noise.lines(place, index)
+
+    def add_lines(self, place: Place, index: Tensor, y: Tensor) -> Tensor:
+        with self._scaled(place):
+            return self._noise.add_lines(place, index, y)

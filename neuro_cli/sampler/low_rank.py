@@ -22,7 +22,7 @@ from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
-from neuro_cli.sampler.structured import Structured, StructuredPerturbation
+from neuro_cli.sampler.structured import Structured, StructuredPerturbation, Writer
 
 
 class LowRank(Structured):
@@ -125,11 +125,20 @@ class LowRankPerturbation(StructuredPerturbation):
 
     sampler: LowRank
 
+    def full_product(self, block: Block) -> bool:
+        return False
+
+    def writer(self, block: Block) -> Writer:
+        one = lambda place: self.factors[place : place + 1]  # noqa: E731
+        return lambda place, *rest: self.sampler.perturb_block(block, one(place), self.address, *rest)
+
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
         kernels = gpu.layer_kernels(x)
-        if kernels is None or operator.transposed:
+        if kernels is None:
+            return super().layer(place, shift, x, weight, bias, operator)
+        if operator.transposed:
             return None
         factors = self.sampler.vectors_of(self.block(place), self.factors, self.dtype)
         vectors = None if shift is None else self.vectors(shift)
@@ -156,11 +165,18 @@ class LowRankPerturbation(StructuredPerturbation):
         return whole
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
-        block = self.block(place)
+        block, rank = self.block(place), self.sampler.rank
+        if operator.geometry is None:
+            written = block.first + np.arange(rank) * block.rows
+            read = block.first + rank * block.rows + np.arange(rank) * block.width
+            if operator.transposed:
+                read, written = written, read
+            if self.rows.add_low_rank(y, x, self.factors, read, written, 1 / math.sqrt(rank)):
+                return y
         rows, columns = self.sampler.vectors_of(block, self.factors, self.dtype)
         if operator.geometry is None:
-            read, written = (rows, columns) if operator.transposed else (columns, rows)
-            return self.rows.add_outer(y, self.rows.projected(x, read), written, operator.channel)
+            by, to = (rows, columns) if operator.transposed else (columns, rows)
+            return self.rows.add_outer(y, self.rows.projected(x, by), to, operator.channel)
         # a convolution over one dimension is done as one over two
         kernel = (1, *place.shape[2:]) if len(place.shape) == 3 else place.shape[2:]
         filters = block.cube(columns)[..., 0, :, :].reshape(*columns.shape[:2], -1, *kernel)
@@ -168,6 +184,14 @@ class LowRankPerturbation(StructuredPerturbation):
             return self._spread(x, y, operator, rows, filters, operator.geometry.groups)
         maps = self.rows.filtered(x, filters, operator.geometry)
         return self.rows.add_outer(y, maps, rows, operator.channel, operator.geometry.groups)
+
+    def add_lines(self, place: Place, index: Tensor, y: Tensor) -> Tensor:
+        block = self.block(place)
+        if len(place.shape) != 2:
+            return super().add_lines(place, index, y)
+        rows, columns = self.sampler.vectors_of(block, self.factors, self.dtype)
+        maps = self.rows.repeated(rows).gather(2, index[:, None].expand(-1, self.sampler.rank, -1))  # (n, R, k)
+        return self.rows.add_outer(y, maps.transpose(1, 2).contiguous(), columns, -1)
 
     def _spread(self, x: Tensor, y: Tensor, operator: Operator, rows: Tensor, filters: Tensor, groups: int) -> Tensor:
         """A transposed convolution: the sum of each group's channels by a, spread by b; rows (D, R, C), filters (D, R, ..)."""

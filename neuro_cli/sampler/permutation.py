@@ -28,7 +28,7 @@ from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.placement import Placement, PlacementPlan, count_places, placed_sum
 from neuro_cli.sampler.shared_noise import NoiseReusing
-from neuro_cli.sampler.structured import StructuredPerturbation
+from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
 Factors = dict[str, Placement]  # by block
 
@@ -200,6 +200,18 @@ class PlacedPerturbation(StructuredPerturbation):
 
     sampler: Permutation
 
+    def full_product(self, block: Block) -> bool:
+        return self.sampler.shape(block)[2] == 1.0
+
+    def writer(self, block: Block) -> Writer:
+        name, placed = block.place.name, self.factors[block.place.name]
+
+        def write(place: int, base: np.ndarray, scale: np.ndarray, out: Sides) -> None:
+            one = Placement(*(None if part is None else part[place : place + 1] for part in placed))
+            self.sampler.perturb_block(block, {name: one}, self.address, base, scale, out)
+
+        return write
+
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
         plan, (_, _, factor) = self.sampler.plan(block), self.sampler.shape(block)
@@ -226,5 +238,5 @@ class PlacedPerturbation(StructuredPerturbation):
         rows, _, _ = self.factors[block.place.name]
         assert rows is not None
         values = self.sampler.shared_cube(block, self.address).to(self.dtype).view(1, count) * factor
-        made = values.new_zeros(len(rows), block.rows)
-        return made.scatter_(1, rows.long(), values.expand(len(rows), count))
+        one_each = MemberBatch([1.0], len(rows), 1)
+        return one_each.add_scattered(values.new_zeros(len(rows), block.rows), values.repeat(len(rows), 1), rows, -1)

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.kernels.compiled import block_kernels
+from neuro_cli.core.kernels.compiled import block_kernels, sign_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import MemberBatch, random_signs, weighted_signs
+from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.shared_noise import NoiseReusing
-from neuro_cli.sampler.structured import StructuredPerturbation
+from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
 
 def _words(count: int) -> int:
@@ -75,12 +75,24 @@ class SignFlip(NoiseReusing):
     def perturb_block(
         self, block: Block, factors: Tensor, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
     ) -> None:
-        outputs, inputs = self.words_of(block, factors)
-        one = torch.ones(1)
-        rows = np.ones(block.rows, np.float32) if outputs is None else weighted_signs(outputs, block.rows, one)[0].numpy()
-        inner = np.ones(block.inner, np.float32) if inputs is None else weighted_signs(inputs, block.inner, one)[0].numpy()
+        self.writer(block, factors, address)(0, base, scale, out)
+
+    def _signs(self, block: Block, factors: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Signs of a block's rows (D, rows) and of the columns of a flat row (D, width)."""
+        ones = torch.ones(len(factors))
+        rows, inner = (
+            np.ones((len(factors), count), np.float32) if words is None else weighted_signs(words, count, ones).numpy()
+            for words, count in zip(self.words_of(block, factors), (block.rows, block.inner), strict=True)
+        )
+        return rows, block.line(inner)
+
+    def writer(self, block: Block, factors: Tensor, address: Address) -> Writer:
+        """Function that does :meth:`perturb_block` for one of the directions of ``factors``, by its place there."""
+        rows, columns = self._signs(block, factors)
         noise = self.shared.flat(address)[block.columns].numpy()
-        block_kernels.perturb_flipped(base, scale, noise, rows, block.line(inner), out.plus, out.minus)
+        return lambda place, base, scale, out: block_kernels.perturb_flipped(
+            base, scale, noise, rows[place], columns[place], *out
+        )
 
     def partial_zeros(self, target: BlockSum) -> Tensor:
         """Zeros for the sum of w a b^T, one line or column where a side has no signs; of squares for that of w alone."""
@@ -92,7 +104,15 @@ class SignFlip(NoiseReusing):
         if target.moment == 2:  # a square has no sign
             lines += weights.sum()
             return
-        outputs, inputs = self.words_of(target.block, factors)
+        block = target.block
+        outputs, inputs = self.words_of(block, factors)
+        # ``low`` and ``first`` are multiples of PIECE, so the rows' signs begin with a whole word
+        word = (target.low + first) // 32
+        if outputs is not None:
+            outputs = outputs[:, word : word + _words(len(lines))]
+        if outputs is not None and inputs is not None and lines.device.type == "cpu" and sign_kernels.SERVES:
+            sign_kernels.add_sign_product(outputs.numpy(), inputs.numpy(), weights.float().numpy(), lines.numpy())
+            return
         columns = None
         if inputs is not None:
             columns = weighted_signs(inputs, target.block.inner, torch.ones_like(weights, dtype=torch.float32))
@@ -100,8 +120,7 @@ class SignFlip(NoiseReusing):
             assert columns is not None
             lines += weights.float() @ columns
             return
-        # ``low`` and ``first`` are multiples of PIECE, so the rows' signs begin with a whole word
-        rows = weighted_signs(outputs[:, (target.low + first) // 32 :], len(lines), weights.float())
+        rows = weighted_signs(outputs, len(lines), weights.float())
         if columns is None:
             lines += rows.sum(0)[:, None]
         else:
@@ -120,6 +139,9 @@ class FlippedPerturbation(StructuredPerturbation):
     """x (A E B)^T = ((x B) E^T) A: the layer with E, between two changes of sign; x A E B if transposed."""
 
     sampler: SignFlip
+
+    def writer(self, block: Block) -> Writer:
+        return self.sampler.writer(block, self.factors, self.address)
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
@@ -147,4 +169,8 @@ class FlippedPerturbation(StructuredPerturbation):
     def vector_noise(self, block: Block) -> Tensor:
         outputs, _ = self.sampler.words_of(block, self.factors)
         assert outputs is not None
-        return random_signs(outputs, block.rows, self.dtype) * self._shared(block.place).view(-1)
+        if self.dtype in COMPILED:
+            signs = weighted_signs(outputs, block.rows, torch.ones(len(outputs), dtype=self.dtype, device=outputs.device))
+        else:
+            signs = random_signs(outputs, block.rows, self.dtype)
+        return signs.mul_(self._shared(block.place).view(-1))

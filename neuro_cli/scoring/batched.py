@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 
 # values of the largest activation of a chunk: what stays near a CPU's cache, and what keeps a GPU busy
 ACTIVATION = {"cpu": 2**21, "cuda": 2**28}
-ROWS = {"cpu": (32, 512), "cuda": (256, 2**17)}  # least and most rows of a chunk
+ROWS = {"cpu": (32, 1024), "cuda": (256, 2**17)}  # least and most rows of a chunk of members
+PASSES = {"cpu": 512, "cuda": 2**17}  # most rows of a chunk of passes with noise on activations
 CHUNKS = {"cpu": 2, "cuda": 1}  # at least, so that two threads have something to share
 NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
 
@@ -143,6 +144,11 @@ class BatchedScorer(Scorer):
         settings.clock.add("sample", drawn - start, settings.threads.count)
         settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
         return sums
+
+
+def pass_rows(largest: int, device: torch.device, total: int) -> int:
+    """:func:`chunk_rows` of passes with noise on activations."""
+    return min(chunk_rows(largest, device, total), PASSES[device.type])
 
 
 def chunk_rows(largest: int, device: torch.device, total: int) -> int:

@@ -3,7 +3,7 @@
 A handler gives NotImplemented where it does not serve: then the parameters are replaced by their members' values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
 from neuro_cli.scoring import recurrent
 from neuro_cli.scoring.hidden import HiddenMembers
 from neuro_cli.scoring.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
@@ -57,11 +59,9 @@ def embedding(members: HiddenMembers, weight: Tensor, indices: Tensor, *_: Any, 
     if use is None or not use.whole:
         return NotImplemented
     tokens = members.show(indices)
-    by_side = members.by_side(tokens.reshape(len(tokens), -1))  # (S, D, k)
-    sides, directions, count = by_side.shape
-    noise = members.noise.lines(use.place, by_side.transpose(0, 1).reshape(directions, -1).long())
-    noise = noise.unflatten(1, (sides, count)).transpose(0, 1)
-    made = weight[by_side] + members.scales(weight, noise.dim() - 1) * noise
+    lines = tokens.reshape(len(tokens), -1).long()  # (B, k)
+    with members.noise.of(MemberBatch(members.rows.scales, members.rows.directions, 1)):
+        made = members.noise.add_lines(use.place, lines, weight.index_select(0, lines.flatten()).unflatten(0, lines.shape))
     return members.hide(made.reshape(*tokens.shape, *weight.shape[1:]))
 
 
@@ -100,6 +100,18 @@ def batch_norm(
     if weight is not None:
         made = made * members.value(weight, "batch_norm").view(shape)
     return made if bias is None else made + members.value(bias, "batch_norm").view(shape)
+
+
+def layer_norm(
+    members: HiddenMembers, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Layer norm of all members' examples at once: torch's map has a pass over memory for each of weight and bias."""
+    if weight is None or bias is None:
+        return NotImplemented
+    size = weight.numel()
+    factors, shifts = (members.show(members.value(part, "layer_norm")).reshape(-1, size) for part in (weight, bias))
+    return members.hide(layer_norm_of_rows(members.show(input), size, factors, shifts, eps))
 
 
 def attention(
@@ -151,6 +163,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     torch.embedding: embedding,
     F.embedding_bag: embedding_bag,
     F.batch_norm: batch_norm,
+    F.layer_norm: layer_norm,
     F.scaled_dot_product_attention: attention,
     **dict.fromkeys((torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__), matmul),
     **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d), convolution),

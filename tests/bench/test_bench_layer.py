@@ -19,6 +19,7 @@ from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.core.errors import ConfigError, UserError
 
 CPU = torch.device("cpu")
+LARGE = ("~layer.network.models.MNIST_3M", "~layer.network.models.char_gpt")
 IID = {"_target_": "neuro_cli.sampler.iid.Iid"}
 FLIP = {"_target_": "neuro_cli.sampler.sign_flip.SignFlip", "antithetic": False}
 PLACE = {"_target_": "neuro_cli.sampler.permutation.Permutation", "antithetic": False}
@@ -117,6 +118,33 @@ def test_a_shared_pass_runs_every_example_once_with_noise_of_its_own(node, pair)
     torch.testing.assert_close(method.update(0), wanted, atol=1e-3, rtol=1e-3)
 
 
+RANK_1 = {"_target_": "neuro_cli.sampler.low_rank.LowRank", "antithetic": False}
+
+
+@pytest.mark.parametrize("node", [FLIP, PLACE, RANK_1], ids=["sign_flip", "permutation", "low_rank"])
+def test_a_transformer_on_tokens_runs_every_example_with_noise_of_its_own(node):
+    options = composed(verb="bench")["layer"]
+    small = {"outputs": 11, "context": 6, "width": 8, "heads": 2}
+    model = {"models": {"char_gpt": options["network"]["models"]["char_gpt"] | small}, "examples": 70}
+    (case,) = cases({"linear": {"features": [], "examples": 1}, "convolution": {"sizes": [], "examples": 1}, "network": model})
+    assert (case.shape, case.tokens) == ((6,), 11)
+    made = subject(case)
+    assert made.x.dtype == torch.int64
+    assert set(made.x.unique().tolist()) == set(range(11))
+    method = method_of(made, node)
+    assert isinstance(method, SharedPass)
+    for _ in range(5):
+        method.forward(0)  # threads side by side
+    with torch.no_grad():
+        outputs = torch.cat([method.outputs(method._pass, place) for place in range(2)])
+    sampler, candidate = made.sampler(node, 70), made.candidate()
+    for example in (0, 34, 35, 69):
+        candidate.flat.copy_(made.centre + SIGMA * sampler.explicit(0, example))
+        with torch.no_grad():
+            wanted = candidate.ready()(made.x[example : example + 1])[0]
+        torch.testing.assert_close(outputs[example], wanted, atol=1e-5, rtol=1e-4)
+
+
 def test_pairs_need_an_even_number_of_examples():
     with pytest.raises(ConfigError, match="linear 4, 4: antithetic pairs need an even number of examples"):
         method_of(subject(linear(4, 5)), IID | {"antithetic": True})
@@ -195,7 +223,7 @@ def test_published_layers_run_with_a_few_examples(tmp_path):
 def written(folder, *overrides):
     """Rows of layer.csv, compared with each other and with memory.csv."""
     small = ("layer.linear.examples=4", "layer.convolution.examples=2", "layer.network.examples=2", "repeats=2", "threads=1")
-    config = composed(*small, *overrides, "~layer.network.models.MNIST_3M", verb="bench")
+    config = composed(*small, *overrides, *LARGE, verb="bench")
     bench_layer(config, folder)
     rows = rows_of(folder / "layer.csv")
     steps = {f"{name} {step}" for name in config["samplers"] for step in ("draw", "forward", "update")}
@@ -213,7 +241,7 @@ def written(folder, *overrides):
 
 def test_only_the_steps_that_are_asked_for(tmp_path):
     options = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[]", "layer.steps=[update]")
-    gone = ("~layer.network.models.MNIST_3M", "~layer.network.models.MLP_270K", "repeats=1", "hydra.run.dir=bench")
+    gone = (*LARGE, "~layer.network.models.MLP_270K", "repeats=1", "hydra.run.dir=bench")
     done = neuro_inside("bench", "layer", *options, *gone, "~samplers.noise_table", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {row["what"].rpartition(" ")[2] for row in rows_of(tmp_path / "bench" / "layer.csv")} == {"unperturbed", "update"}

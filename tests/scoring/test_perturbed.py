@@ -15,7 +15,9 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.factory.instantiate import make
+from neuro_cli.sampler import structured
 from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.sign_flip import FlippedPerturbation
 from neuro_cli.scoring.candidate import scoring_mode
 from neuro_cli.scoring.perturbed import PerturbedForward, Unsupported
 
@@ -42,10 +44,10 @@ def sampler(request) -> Sampler:
 def check(
     sampler: Sampler, module: nn.Module, shape: tuple[int, ...], *, pairs: bool = True, examples: int = 1,
     directions: int = 3, dtype: torch.dtype = torch.float64, first: int = 2, shared: bool = False, device: str = "cpu",
-    matters: bool = False,
+    matters: bool = False, layout: ParameterLayout | None = None,
 ) -> None:  # fmt: skip
     """The batched pass equals the loop, for ``directions`` from ``first`` on with ``examples`` each."""
-    layout = ParameterLayout(module)
+    layout = layout or ParameterLayout(module)
     sampler.antithetic = pairs
     there = torch.device(device)
     gpu.keep_float32(there, dtype)
@@ -160,6 +162,29 @@ def test_convolutions_of_any_shape(name, data):
                                   if name in ("sign_flip", "permutation") else "seed=1"), "sampler", Sampler)  # fmt: skip
     module = nn.Conv2d(inputs, outputs, kernel, groups=groups, bias=draw(st.booleans()), **options)
     check(made, module, (inputs, *size), pairs=draw(st.booleans()), examples=draw(st.integers(1, 2)))
+
+
+OWN_WEIGHTS = {
+    "few_columns": nn.Conv2d(3, 7, (3, 2), stride=(2, 1), padding=(0, 2), dilation=(2, 3)),
+    "no_bias": nn.Conv2d(2, 5, 3, padding=1, bias=False),
+    "many_columns": nn.Conv2d(12, 7, (2, 3), stride=(1, 2), padding=(1, 0), dilation=(3, 1)),
+    "many_no_bias": nn.Conv2d(9, 4, 3, bias=False),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_WEIGHTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "single"])
+@pytest.mark.parametrize("channels_last", [True, False], ids=["channels_last", "contiguous"])
+def test_convolutions_with_the_members_own_weights(sampler, kind, dtype, pairs, channels_last, monkeypatch):
+    monkeypatch.setattr(structured, "MANY_PIXELS", 1)
+    monkeypatch.setattr(structured, "MANY_PRODUCTS", 1)
+    monkeypatch.setattr(structured, "CACHED", 500)  # less than all images
+    module = OWN_WEIGHTS[kind]
+    if kind in ("few_columns", "no_bias") or dtype == torch.float32:
+        monkeypatch.delattr(FlippedPerturbation, "apply")  # the other way
+    layout = ParameterLayout(module, channels_last)
+    check(sampler, module, (module.in_channels, 9, 8), pairs=pairs, examples=2, dtype=dtype, matters=True, layout=layout)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,17 @@ LAYER = "layer"
 
 @dataclass
 class Case:
-    """Module to be measured on ``examples`` inputs of ``shape``; ``largest``: values of its largest activation, 0: unknown."""
+    """Module to be measured on ``examples`` inputs of ``shape``.
+
+    ``largest``: values of its largest activation, 0: unknown; ``tokens``: inputs are integers below it, 0: they are real numbers.
+    """
 
     name: str
     module: nn.Module
     shape: tuple[int, ...]
     examples: int
     largest: int
+    tokens: int = 0
 
 
 def cases(options: dict[str, Any], section: str = LAYER) -> list[Case]:
@@ -33,7 +37,7 @@ def cases(options: dict[str, Any], section: str = LAYER) -> list[Case]:
     for name, node in options["network"]["models"].items():
         network = make({"model": node}, "model", nn.Module)
         shape = tuple(getattr(network, "input_shape", (784,)))
-        found.append(Case(name, network, shape, batch["network"], 0))
+        found.append(Case(name, network, shape, batch["network"], 0, getattr(network, "input_tokens", 0)))
     if not found:
         raise ConfigError(section, "{}", "there is no layer and no network in it")
     return found

@@ -20,6 +20,7 @@ from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.bench.table import in_turn, ratios, show, write
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import device_of, threads_of
 from neuro_cli.runner.config import PRECISIONS
@@ -35,6 +36,7 @@ def bench_layer(config: dict[str, Any], run: Path) -> None:
     device = device_of(config["device"])
     precision = precision_of(config["precision"], device)
     count = threads_of(config["threads"], SingleProcess(), device)
+    keep_freed_memory()  # as a training does
     options = dict(config["layer"])
     steps = steps_of(options.pop("steps"))
     times: list[Row] = []

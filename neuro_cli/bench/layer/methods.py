@@ -4,20 +4,26 @@ Samplers that reuse noise, and every sampler on a GPU, run as in a training, by 
 no memory for is in :mod:`neuro_cli.bench.layer.held`.
 """
 
+import logging
+import queue
 from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.bench.layer.subject import Subject, weights_of
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation, Sampler
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.scoring.batched import dense_directions
+from neuro_cli.scoring.candidate import UNSUPPORTED, brief
+from neuro_cli.scoring.mapped import MappedForward
+from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.perturbed import PerturbedForward
 
+log = logging.getLogger(__name__)
 SIGMA = 0.01
 
 
@@ -58,6 +64,12 @@ class SharedPass(Method):
         self._inputs = [self._rows(low, high) for low, high in self._bounds]
         self._kept: list[Any] = [None] * len(self._bounds)
         self._fill(self._sampler, 0, self._kept)
+        # as many as may be used at once: threads must not meet in a module that is mapped
+        self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
+        self._modules.put(subject.module)
+        self._pass = self._serving_pass()
+        for _ in range(1, subject.threads.count):
+            self._modules.put(subject.module if self._pass is PerturbedForward else subject.copy())
         self._weights = weights_of(self.examples, torch.device("cpu"), torch.float64)
         if isinstance(self._sampler, BlockSums):  # of the lists of an update, which are not those of a forward pass
             self._sampler.factors = cache(self._sampler.factors)  # type: ignore[method-assign]
@@ -83,13 +95,30 @@ class SharedPass(Method):
         self._fill(self._drawing, number, [None] * len(self._bounds))
 
     def forward(self, number: int) -> None:
-        subject = self._subject
-
         def chunk(place: int) -> None:
-            with PerturbedForward(subject.module, subject.layout, self._kept[place]):
-                subject.module(self._inputs[place])
+            self.outputs(self._pass, place)
 
-        subject.map(chunk, range(len(self._bounds)))
+        self._subject.map(chunk, range(len(self._bounds)))
+
+    def outputs(self, forward: type[PerturbedForward | MappedForward], place: int) -> Tensor:
+        """Outputs of a chunk, which only a pass that serves the module gives. Raises Unsupported."""
+        module = self._modules.get()
+        try:
+            with forward(module, self._subject.layout, self._kept[place]):
+                made: Tensor = module(self._inputs[place])
+        finally:
+            self._modules.put(module)
+        return made
+
+    def _serving_pass(self) -> type[PerturbedForward | MappedForward]:
+        """The faster pass that serves the module, as in a training."""
+        try:
+            with torch.no_grad():
+                self.outputs(PerturbedForward, 0)
+        except (Unsupported, *UNSUPPORTED) as error:
+            log.info("%s: by the mapped pass: %s", self._subject.case.name, brief(error))
+            return MappedForward
+        return PerturbedForward
 
     def update(self, number: int) -> Tensor:
         subject, sampler = self._subject, self._sampler

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.bench.layer.cases import Case
 from neuro_cli.bench.table import in_turn
@@ -30,11 +30,12 @@ class Subject:
         self.layout = ParameterLayout(case.module)
         self.centre = self.layout.flatten(case.module).to(device)
         case.module.to(device)
-        candidate = self.candidate()
-        candidate.flat.copy_(self.centre)
-        self.module = candidate.ready()
-        generator = torch.Generator().manual_seed(1)
-        x = torch.randn(case.examples, *case.shape, generator=generator).to(device, precision)
+        self.module = self.copy()
+        generator, shape = torch.Generator().manual_seed(1), (case.examples, *case.shape)
+        if case.tokens:
+            x = torch.randint(case.tokens, shape, generator=generator).to(device)
+        else:
+            x = torch.randn(shape, generator=generator).to(device, precision)
         self.x = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
         self.rows = chunk_rows(case.largest or self._largest(), device, case.examples)
 
@@ -57,6 +58,12 @@ class Subject:
     def candidate(self) -> Candidate:
         """New module with weights of its own."""
         return Candidate(self.case.module, self.layout, self.precision, self.device)
+
+    def copy(self) -> nn.Module:
+        """New module with the centre's weights."""
+        candidate = self.candidate()
+        candidate.flat.copy_(self.centre)
+        return candidate.ready()
 
     def map(self, function: Callable[[Any], None], items: Iterable[Any]) -> None:
         """Call ``function`` on all items by all threads, without gradients, and wait for the device."""

@@ -74,18 +74,26 @@ def perturb_placed(base, scale, shared, factor, from_row, columns, width, plus, 
 def add_placed(shared, rows, columns, weights, low, high, square, out):
     """``out``[rows[d, m] - low, columns[d, j]] += weights[d] * shared[m, j] (squared where asked) for rows in [low, high).
 
-    shared (r, w) float32, rows (D, r), columns (D, w), out (high - low, width) float64. -1 is nowhere.
+    shared (r, w) float32, rows (D, r), columns (D, w), out (high - low, width) float64. Some rows of ``out`` at a time, which
+    stay in the cache while all directions pass.
     """
+    block = 8
+    source_of = np.full((rows.shape[0], high - low), -1, np.int32)
     for d in range(rows.shape[0]):
-        weight, places = weights[d], columns[d]
         for m in range(rows.shape[1]):
-            k = rows[d, m]
-            if k < low or k >= high:
-                continue
-            source, target = shared[m], out[k - low]
-            for j in range(places.size):
-                value = np.float64(source[j])  # float32 sums of thousands of directions would lose digits
-                target[places[j]] += weight * (value * value if square else value)
+            if low <= rows[d, m] < high:
+                source_of[d, rows[d, m] - low] = m
+    for first in range(0, high - low, block):
+        for d in range(rows.shape[0]):
+            weight, places = weights[d], columns[d]
+            for k in range(first, min(first + block, high - low)):
+                m = source_of[d, k]
+                if m < 0:
+                    continue
+                source, target = shared[m], out[k]
+                for j in range(places.size):
+                    value = np.float64(source[j])  # float32 sums of thousands of directions would lose digits
+                    target[nb.uint32(places[j])] += weight * (value * value if square else value)
 
 
 @_compiled

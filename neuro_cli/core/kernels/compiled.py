@@ -5,4 +5,5 @@ from neuro_cli.core.lazy import LazyModule
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
 row_kernels = LazyModule("neuro_cli.core.kernels.rows")
+sign_kernels = LazyModule("neuro_cli.core.kernels.signs")
 winograd_kernels = LazyModule("neuro_cli.core.kernels.winograd")

@@ -173,6 +173,49 @@ def projected(x, filters, examples, out):
                 out[row, point, q] = _dot(x[row, point], bank[q])
 
 
+@_reordered
+def add_low_rank(y, x, factors, read, written, share, examples, scales):
+    """y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
+
+    y (n, points, C), x (n, points, C'); factors (D, W): b of rank q from column read[q] on, a from column written[q] on, as they
+    lie there: what a copy costs shows beside a small layer. ``share``: (1,), of the type of y.
+    """
+    channels, inner = y.shape[2], x.shape[2]
+    for row in range(y.shape[0]):
+        line = factors[(row // examples) % factors.shape[0]]
+        scale = share[0] * scales[row // (factors.shape[0] * examples)]
+        for point in range(y.shape[1]):
+            source, target = x[row, point], y[row, point]
+            for q in range(read.size):
+                amount = scale * _dot(source, line[read[q] : read[q] + inner])
+                spread = line[written[q] : written[q] + channels]
+                for c in range(channels):
+                    target[c] += amount * spread[c]
+
+
+@_reordered
+def normalised(x, weights, biases, numbers, out):
+    """Layer norm over C of every point, times weights[row] plus biases[row]; x and out (n, points, C), weights and biases (n, C).
+
+    ``numbers``: 1 / C, epsilon and 1 in the type of x, for a number of another type would make all of it float64.
+    """
+    share, epsilon, one = numbers[0], numbers[1], numbers[2]
+    for row in range(x.shape[0]):
+        weight, bias = weights[row], biases[row]
+        for point in range(x.shape[1]):
+            source, target = x[row, point], out[row, point]
+            total = source[0]
+            for c in range(1, source.size):
+                total += source[c]
+            mean = share * total
+            squares = share - share
+            for c in range(source.size):
+                squares += (source[c] - mean) * (source[c] - mean)
+            factor = one / np.sqrt(share * squares + epsilon)
+            for c in range(source.size):
+                target[c] = (source[c] - mean) * factor * weight[c] + bias[c]
+
+
 @_compiled
 def _span(left, stride, columns, out_columns):
     """Bounds (first, last) of the j with 0 <= j * stride + left < columns."""
@@ -257,14 +300,16 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
 
 @_compiled
 def counts(index, weights, out):
-    """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32.
+    """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
 
-    A few rows of ``out`` at a time, so that they stay in the cache while all directions pass.
+    Some rows of ``out`` at a time, so that they stay in the cache while all directions pass.
     """
-    block = 16
+    block = 64
+    flat, size = out.reshape(out.size), nb.uint64(out.shape[1])
     for low in range(0, index.shape[1], block):
         high = min(low + block, index.shape[1])
         for d in range(index.shape[0]):
-            weight = weights[d]
-            for m in range(low, high):
-                out[m, index[d, m]] += weight
+            weight, places, row = weights[d], index[d, low:high], nb.uint64(low) * size
+            for m in range(places.size):
+                flat[row + nb.uint64(places[m])] += weight
+                row += size

@@ -1,4 +1,4 @@
-"""Loops of the noise on 16 numbers at once, in AVX-512 instructions.
+"""Loops of the noise, and of sums of signs, on 16 numbers at once, in AVX-512 instructions.
 
 The normal law: LLVM's own vectors of the same loop take twice the time. Base and slope of a segment are gathered as one 64-bit
 word, eight words an instruction, and parted by two shuffles; the vectoriser parts them by twice as many. Numba keeps compiled
@@ -8,7 +8,7 @@ callers until their own file changes, not this one.
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -89,3 +89,58 @@ def _both_sides(context, builder, signature, arguments):
         written = builder.store(value, builder.inttoptr(place, floats.as_pointer()), align=4 * LANES)
         written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
     return context.get_dummy_value()
+
+
+ROWS, COLUMNS = 4, 4 * LANES  # of a tile, whose sums stay in registers
+GROUP = 5  # directions of a table: its 2^5 numbers are two registers
+
+
+def _signed_sums(typing_context, tables, groups, rows, columns, step, out, width):
+    """Add to a tile of float32 sums at address ``out``, lines of ``width`` numbers, what tables say of the signs of its places.
+
+    Of every group, ``tables`` has 32 numbers, ``rows`` an int32 for each row of the tile and ``columns`` one for each column, in
+    lines of ``step``[0] and ``step``[1] numbers: a place's number is that of the table at (row's xor column's).
+    """
+    size = types.uintp
+    return types.void(size, size, size, size, types.UniTuple(size, 2), size, size), _tile
+
+
+signed_sums: Any = intrinsic(_signed_sums)
+
+
+def _tile(context, builder, signature, arguments):
+    tables, groups, rows, columns, steps, out, width = arguments
+    floats, ints = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
+    row_step, column_step = (builder.mul(builder.extract_value(steps, place), _size(4)) for place in (0, 1))
+    places = [(row, part) for row in range(ROWS) for part in range(COLUMNS // LANES)]
+
+    def address(row: int, part: int) -> ir.Value:
+        line = builder.mul(builder.mul(width, _size(4)), _size(row))
+        return builder.add(out, builder.add(line, _size(4 * LANES * part)))
+
+    def load(kind: ir.Type, place: ir.Value) -> ir.Value:
+        return builder.load(builder.inttoptr(place, kind.as_pointer()), align=4)
+
+    kind = ir.FunctionType(floats, [floats, ints, floats])
+    name = "llvm.x86.avx512.vpermi2var.ps.512"
+    chosen = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    sums = [cgutils.alloca_once(builder, floats) for _ in places]
+    for (row, part), total in zip(places, sums, strict=True):
+        builder.store(load(floats, address(row, part)), total)
+    with cgutils.for_range(builder, groups) as loop:
+        table = builder.add(tables, builder.mul(loop.index, _size(8 * LANES)))
+        low, high = load(floats, table), load(floats, builder.add(table, _size(4 * LANES)))
+        line, there = (builder.add(at, builder.mul(loop.index, step)) for at, step in ((rows, row_step), (columns, column_step)))
+        parts = [load(ints, builder.add(there, _size(4 * LANES * part))) for part in range(COLUMNS // LANES)]
+        for (row, part), total in zip(places, sums, strict=True):
+            one = builder.insert_element(ir.Constant(ints, ir.Undefined), load(_I32, builder.add(line, _size(4 * row))), _size(0))
+            spread = builder.shuffle_vector(one, one, ir.Constant(ints, [0] * LANES))
+            value = builder.call(chosen, [low, builder.xor(spread, parts[part]), high])
+            builder.store(builder.fadd(builder.load(total), value), total)
+    for (row, part), total in zip(places, sums, strict=True):
+        builder.store(builder.load(total), builder.inttoptr(address(row, part), floats.as_pointer()), align=4)
+    return context.get_dummy_value()
+
+
+def _size(number: int) -> ir.Constant:
+    return ir.Constant(_I64, number)

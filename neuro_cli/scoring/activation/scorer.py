@@ -25,7 +25,7 @@ from neuro_cli.scoring.activation.layer_noise import NoisyLayer
 from neuro_cli.scoring.activation.network_trial import MEASURED, Found, by_reward, clean_pass, noisy_layers, tried
 from neuro_cli.scoring.activation.noisy_pass import Shown, scores_with, shown_by
 from neuro_cli.scoring.base import Scorer, ScoringSettings
-from neuro_cli.scoring.batched import chunk_rows
+from neuro_cli.scoring.batched import pass_rows
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -68,9 +68,9 @@ class ActivationScorer(Scorer):
         sampler.uncontrolled = self._found.uncontrolled
         sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
         rows = sampler.passes * settings.batch_size
-        most = chunk_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
+        most = pass_rows(self._found.largest, settings.device, sampler.draws * sampler.groups * rows) // rows
         self._side_by_side = max(
-            1, chunk_rows(max(1, self._found.widths[-1]), settings.device, MEASURED * rows) // settings.batch_size
+            1, pass_rows(max(1, self._found.widths[-1]), settings.device, MEASURED * rows) // settings.batch_size
         )
         self._controls: Controls | None = None
         self._restored: dict[str, Tensor] = {}

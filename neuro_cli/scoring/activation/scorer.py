@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.sampler.activation import Activation, Form, PerturbedLayer
 from neuro_cli.scoring.activation.clean_pass import CleanCalls
 from neuro_cli.scoring.activation.control import Controls, Prediction
@@ -37,6 +38,7 @@ ROUNDING = 100  # of a reward's change, in units of the float type's: a smaller 
 FIRST_LESSONS, LESSONS = 40, 4
 WATCH = 8  # generations of predictions that stand alone to one look at what they explain
 MEMORY = 0.5  # share of those of the generations before that counts
+FEW = 80_000  # numbers of noise in a pass of all layers: below it two threads wait for each other's Python more than they gain
 STEP = 1e-2  # least, in units of sigma, of the differences that measure derivatives by the last outputs
 
 
@@ -60,11 +62,13 @@ class ActivationScorer(Scorer):
         assert isinstance(sampler, Activation)
         self._sampler = sampler
         self._centre = settings.candidate()
+        self._found: Found = tried(settings, centre, sampler.space)
+        few = sum(self._found.widths) * settings.batch_size < FEW
+        self._threads = Threads(1) if few else settings.threads
         # a module each, for threads must not meet in one; their parameters are views of one vector, the centre
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
-        for _ in range(settings.threads.count):
+        for _ in range(self._threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
-        self._found: Found = tried(settings, centre, sampler.space)
         sampler.uncontrolled = self._found.uncontrolled
         sampler.attend(Form(settings.batch_size, self._found.rewards, self._found.widths), self)
         rows = sampler.passes * settings.batch_size
@@ -133,7 +137,7 @@ class ActivationScorer(Scorer):
         calls, scores = clean_pass(module, settings, batch, found.whole, self._sampler.control_variates)
         layers = noisy_layers(calls, found)
         if self._sampler.scale == "relative":
-            settings.threads.map(NoisyLayer.set_relative, layers)
+            self._threads.map(NoisyLayer.set_relative, layers)
         clean = _Pass(generation, batch, calls, layers, scores)
         if self._sampler.control_variates:
             self._predict(clean, max(STEP, sigma))  # a fitness of steps changes by no smaller ones than the noise
@@ -144,7 +148,7 @@ class ActivationScorer(Scorer):
         """Set the control variates of the layers; ``size`` of the changes that measure those of the last one, times sigma."""
         first = self._controls is None
         if self._controls is None:
-            self._controls = Controls(clean.calls.links, self.settings.threads, self.settings.device)
+            self._controls = Controls(clean.calls.links, self._threads, self.settings.device)
             self._controls.restore(self._restored)
         last = self._measured(clean, size) if clean.calls.scores is None else None
         clean.prediction = self._controls.predict(clean.calls, clean.layers, last, self._foresees(clean) and self._looks(clean))
@@ -190,7 +194,7 @@ class ActivationScorer(Scorer):
             gains = self._gains(clean, {number: step})[..., 0]
             parts[low] = gains.movedim(0, -1) / (size * layer.scale)
 
-        self.settings.threads.map(run, range(0, outputs, each))
+        self._threads.map(run, range(0, outputs, each))
         return torch.cat([parts[low] for low in sorted(parts)], -1).flatten(0, 1)
 
     def _foresees(self, clean: _Pass) -> bool:
@@ -222,7 +226,7 @@ class ActivationScorer(Scorer):
                 self._modules.put(module)
 
         sides = (1,) if clean.smooth else (1, -1)[: self._sampler.passes]
-        self.settings.threads.map(run, sides)
+        self._threads.map(run, sides)
         if clean.smooth and self._sampler.correction == "auto" and self._looks(clean):
             change = (by_reward(made[1][0]) - clean.scores)[..., 0]
             self._measure(change, self._expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
@@ -286,7 +290,7 @@ class ActivationScorer(Scorer):
         if alone:
             out[:] = 0.0  # no difference to what is predicted
         else:
-            self.settings.threads.map(run, sorted(pairs))
+            self._threads.map(run, sorted(pairs))
         return out
 
     def _sigma_of(self, layer: NoisyLayer, proposal: Proposal) -> float:
@@ -317,8 +321,8 @@ class ActivationScorer(Scorer):
             if sampler.antithetic:
                 gains[:, 1, ..., 0] += expected
         gains = gains.flatten(2, 3).transpose(1, 2).flatten(1, 2)
-        settings.clock.add("sample", drawn - begun, settings.threads.count)
-        settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
+        settings.clock.add("sample", drawn - begun, self._threads.count)
+        settings.clock.add("forward", time.perf_counter() - drawn, self._threads.count)
         result: np.ndarray = gains.cpu().numpy()
         return result
 

@@ -1,0 +1,42 @@
+"""Threads that share a list of work."""
+
+import threading
+
+import pytest
+
+from neuro_cli.core.machine.threads import Threads
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_item_has_its_turn_once_whatever_fails(count: int) -> None:
+    threads, done = Threads(count), []
+
+    def work(item: int) -> None:
+        done.append(item)
+        if item in (4, 7):
+            raise ValueError(item)
+
+    with pytest.raises(ValueError, match="4"):  # the first of the items, not of the failures
+        threads.map(work, range(10))
+    assert sorted(done) == list(range(10))
+    threads.close()
+
+
+def test_the_calling_thread_works_beside_the_others() -> None:
+    threads, meeting, names = Threads(3), threading.Barrier(3, timeout=30), []
+
+    def work(item: int) -> None:
+        meeting.wait()  # three that run at once
+        names.append(threading.current_thread().name)
+
+    threads.map(work, range(3))
+    assert threading.current_thread().name in names
+    assert len(set(names)) == 3
+    threads.close()
+
+
+def test_a_single_item_is_done_by_the_calling_thread() -> None:
+    threads, names = Threads(2), []
+    threads.map(lambda item: names.append(threading.current_thread().name), ["one"])
+    assert names == [threading.current_thread().name]
+    threads.close()

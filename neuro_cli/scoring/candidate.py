@@ -4,11 +4,13 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.core.kernels import gpu
+from neuro_cli.core.kernels.compiled import rounding_kernels
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.scoring.pooled import pool_convolutions
 
@@ -46,6 +48,8 @@ class Candidate:
         """The module with the parameters that ``flat`` holds now."""
         if self._rounded is not self.flat:
             self._rounded.copy_(self.flat)
+        elif self._precision == torch.bfloat16:
+            rounding_kernels.to_bfloat16(self.flat.numpy().view(np.uint32))
         elif self._precision != torch.float32:
             self.flat.copy_(self.flat.to(self._precision))
         return self.module

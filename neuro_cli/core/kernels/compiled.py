@@ -4,6 +4,7 @@ from neuro_cli.core.lazy import LazyModule
 
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
+rounding_kernels = LazyModule("neuro_cli.core.kernels.rounding")
 row_kernels = LazyModule("neuro_cli.core.kernels.rows")
 sign_kernels = LazyModule("neuro_cli.core.kernels.signs")
 winograd_kernels = LazyModule("neuro_cli.core.kernels.winograd")

@@ -16,6 +16,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 
+from neuro_cli.launch.launcher import launcher
+
 BEGINNING = """
 import os, sys
 sys.argv = ["neuro", "train", f"hydra.run.dir={os.getpid()}"]
@@ -25,10 +27,15 @@ with no_search():  # as the command imports them
     from neuro_cli.cli.main import main
     from neuro_cli.runner import options
     from neuro_cli.distribution import base
-base.Distribution.step = lambda *_: os._exit(0)
+def begins(*_):
+    if "PMI_RANK" in os.environ or "PMIX_RANK" in os.environ:  # as a rank of MPI ends: alone it would take the others along
+        from mpi4py import MPI
+        MPI.Finalize()
+    os._exit(0)
+base.Distribution.step = begins
 main()
 """
-TORCH, TRAINS = "python -c 'import torch'", "neuro train, to generation 1"
+TORCH, TRAINS, WORLD = "python -c 'import torch'", "neuro train, to generation 1", "the same on 4 ranks"
 COMMANDS = {
     "python -c pass": ("-c", "pass"),
     "neuro --help": ("-m", "neuro_cli", "--help"),
@@ -37,6 +44,7 @@ COMMANDS = {
     "neuro report --help": ("-m", "neuro_cli", "report", "--help"),
     TORCH: ("-c", "import torch, os; os._exit(0)"),  # as the next ends: Python's own end takes 0.7 s with torch
     TRAINS: ("-c", BEGINNING),
+    WORLD: ("-c", BEGINNING),
 }
 
 
@@ -49,14 +57,18 @@ class Cost:
     megabytes: float
 
 
-def cost(arguments: tuple[str, ...], folder: str) -> Cost:
-    """Run one process in ``folder``. Raises SystemExit when it fails."""
+def cost(name: str, folder: str) -> Cost:
+    """Run one of COMMANDS in ``folder``; the clock and the processor are those of all its processes, the memory of the largest.
+
+    Raises SystemExit when it fails.
+    """
+    ranks = (launcher(), "-n", "4") if name == WORLD else ()
     # Bytecode is kept, as in any installation; else neuro alone would be compiled anew each time, and torch would not.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     begun = time.perf_counter()
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            [sys.executable, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said
+            [*ranks, sys.executable, *COMMANDS[name]], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said
         )
         _, status, used = os.wait4(process.pid, 0)
         spent = time.perf_counter() - begun
@@ -78,16 +90,19 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     costs: dict[str, list[Cost]] = {name: [] for name in COMMANDS}
     with tempfile.TemporaryDirectory() as folder:
-        for arguments in COMMANDS.values():
-            cost(arguments, folder)  # what is compiled or read for the first time does not count
+        for name in COMMANDS:
+            cost(name, folder)  # what is compiled or read for the first time does not count
         for _ in range(rounds):
-            for name, arguments in COMMANDS.items():
-                costs[name].append(cost(arguments, folder))
+            for name in COMMANDS:
+                costs[name].append(cost(name, folder))
     for name, spent in costs.items():
         seconds = (spread([getattr(each, what) for each in spent]) for what in ("clock", "processor"))
         print("{:28} clock {} s, processor {} s, {} MB".format(name, *seconds, spread([each.megabytes for each in spent], ".0f")))
     pairs = list(zip(costs[TRAINS], costs[TORCH], strict=True))
     ratio = spread([one.processor / other.processor for one, other in pairs], ".2f")
+    worlds = list(zip(costs[WORLD], costs[TRAINS], strict=True))
+    times = (spread([getattr(a, what) / getattr(b, what) for a, b in worlds], ".2f") for what in ("clock", "processor"))
+    print("{}: clock {}, processor {} x one process".format(WORLD, *times))
     print(f"{TRAINS}: {ratio} x import torch, {spread([a.megabytes - b.megabytes for a, b in pairs], '+.0f')} MB")
 
 

@@ -25,8 +25,8 @@ from neuro_cli.fabric.simulated import SimulatedWorld
 
 log = logging.getLogger(__name__)
 
-REPEATS = 3  # repetitions, the fastest counts
-SAMPLE = 64  # members that are summed for the estimate; the work grows with their number
+REPEATS, ENOUGH = 3, 0.02  # repetitions, of which the fastest counts; fewer once they took so many seconds: all ranks start later
+SAMPLE = 32  # members that are summed for the estimate; the work grows with their number
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -
     # of all members, for an algorithm may know their number; the first ones are the best, which have weights
     whole = algo.combination(0, np.linspace(0.0, -1.0, job.population))
     combination = Combination(whole.weights[:, :sampled], whole.moments)
-    seconds = []
-    for _ in range(1 + REPEATS):  # the first call compiles and warms up
+    seconds: list[float] = []
+    while len(seconds) <= REPEATS and sum(seconds[1:]) < ENOUGH:  # the first call compiles and warms up
         pretend.noted.clear()
         start = time.perf_counter()
         candidate.combine(0, combination)

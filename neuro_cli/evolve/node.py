@@ -37,7 +37,7 @@ from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
 from neuro_cli.selection.base import Selection
 
-TICK, PING, RESEND = 0.02, 1.0, 2.0  # seconds
+TICK, PING, RESEND = 0.05, 1.0, 2.0  # seconds; each tick wakes this thread on the core that scores
 
 
 class Node:

@@ -121,10 +121,12 @@ class MpiWorld(World):
         node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # a launcher may bind each rank to its own
         return bool(node.size > usable.sum())
 
-    def _meet(self) -> None:
-        """Wait for the other ranks before a blocking collective, asleep where ranks share cores. The sums stay the same."""
-        if self._nap is not None:
-            wait_asleep(self._comm.Ibarrier(), self._nap)
+    def _move(self, collective: str, *buffers: Any) -> None:
+        """Run a collective that only moves numbers: MPI's blocking one, or where ranks share cores the other, asleep."""
+        if self._nap is None:
+            getattr(self._comm, collective)(*buffers)
+        else:
+            wait_asleep(getattr(self._comm, f"I{collective.lower()}")(*buffers), self._nap)
 
     def _check_launcher(self) -> None:
         """Raise UserError when the launcher started more ranks than this world has: it belongs to another MPI."""
@@ -142,14 +144,13 @@ class MpiWorld(World):
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.size == 1:
             return own
-        self._meet()
         gathered = self._gathered_alike(own, counts) if nearly_alike(counts) else self._gathered(own, counts)
         self._count(own.nbytes, gathered.nbytes - own.nbytes)
         return gathered
 
     def _gathered(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         gathered = np.empty(sum(counts), own.dtype)
-        self._comm.Allgatherv(np.ascontiguousarray(own), [gathered, counts])
+        self._move("Allgatherv", np.ascontiguousarray(own), [gathered, counts])
         return gathered
 
     def _gathered_alike(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
@@ -160,7 +161,7 @@ class MpiWorld(World):
             sent = np.empty(longest, own.dtype)
             sent[: own.size] = own
         gathered = np.empty(longest * self.size, own.dtype)
-        self._comm.Allgather(sent, gathered)
+        self._move("Allgather", sent, gathered)
         if sum(counts) == gathered.size:
             return gathered
         return np.concatenate([block[:count] for block, count in zip(gathered.reshape(self.size, -1), counts, strict=True)])
@@ -177,9 +178,8 @@ class MpiWorld(World):
     def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
         if self.size == 1:
             return own
-        self._meet()
         gathered = np.empty(sum(counts), own.dtype) if self.rank == 0 else None
-        self._comm.Gatherv(np.ascontiguousarray(own), None if gathered is None else [gathered, counts], root=0)
+        self._move("Gatherv", np.ascontiguousarray(own), None if gathered is None else [gathered, counts])
         if gathered is None:
             self._count(own.nbytes, 0)
         else:
@@ -189,17 +189,18 @@ class MpiWorld(World):
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
         if self.size == 1:
             return blocks
-        self._meet()
         own = blocks[self.rank]
         received = np.empty(self.size * own.size, own.dtype)
-        self._comm.Alltoallv([np.concatenate(blocks), [block.size for block in blocks]], [received, [own.size] * self.size])
+        sent = [np.concatenate(blocks), [block.size for block in blocks]]
+        self._move("Alltoallv", sent, [received, [own.size] * self.size])
         self._count(sum(block.nbytes for block in blocks) - own.nbytes, received.nbytes - own.nbytes)
         return list(received.reshape(self.size, -1))
 
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size == 1:
             return
-        self._meet()
+        if self._nap is not None:  # Iallreduce may add in another order: the rest are awaited first
+            wait_asleep(self._comm.Ibarrier(), self._nap)
         self._comm.Allreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
         self._count(values.nbytes, values.nbytes)
 

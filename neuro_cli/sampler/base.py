@@ -89,7 +89,7 @@ class Perturbation(ABC):
         """The noise of the parameter's rows ``index[direction]`` (D, k), ``(D, k, *shape[1:])``."""
 
     def add_lines(self, place: Place, index: Tensor, y: Tensor) -> Tensor:
-        """``y`` (n, k, *shape[1:]) plus scale * the noise of the parameter's rows ``index`` (n, k); may write to ``y``."""
+        """``y`` ``(n, k, *shape[1:])`` plus scale times the noise of a parameter's rows ``index`` (n, k); may write to ``y``."""
         scales = self.rows.scales
         split = index.unflatten(0, (len(scales), self.rows.directions, -1)).transpose(0, 1)  # (D, S, e, k)
         noise = self.lines(place, split.flatten(1)).unflatten(1, split.shape[1:]).transpose(0, 1)

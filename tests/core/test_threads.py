@@ -40,3 +40,26 @@ def test_a_single_item_is_done_by_the_calling_thread() -> None:
     threads.map(lambda item: names.append(threading.current_thread().name), ["one"])
     assert names == [threading.current_thread().name]
     threads.close()
+
+
+def test_work_may_share_out_work_of_its_own() -> None:
+    threads, done = Threads(2), []
+    threads.map(lambda item: threads.map(lambda part: done.append((item, part)), range(3)), range(4))
+    assert sorted(done) == [(item, part) for item in range(4) for part in range(3)]
+    threads.close()
+
+
+def test_after_an_interrupt_nothing_more_begins() -> None:
+    threads, began, free = Threads(2), [], threading.Event()
+
+    def work(item: int) -> None:
+        began.append(item)
+        if threading.current_thread() is threading.main_thread():
+            free.set()
+            raise KeyboardInterrupt
+        free.wait(30)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.map(work, range(1000))
+    assert len(began) < 1000
+    threads.close()

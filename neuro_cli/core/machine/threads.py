@@ -32,7 +32,7 @@ class Threads:
             for _, item in left:
                 function(item)
             return
-        failed: list[tuple[int, BaseException]] = []
+        failed: list[tuple[int, Exception]] = []
 
         def work() -> None:
             with suppress(IndexError):  # of the empty queue
@@ -40,13 +40,17 @@ class Threads:
                     number, item = left.popleft()
                     try:
                         function(item)
-                    except BaseException as error:
+                    except Exception as error:
                         failed.append((number, error))
 
         futures = [self._pool.submit(work) for _ in range(workers)]
-        work()
-        for future in futures:
-            future.result()
+        try:
+            work()
+        finally:
+            left.clear()  # after an interrupt nothing more begins
+            for future in futures:
+                if not future.cancel():  # one that has not begun would find nothing to do, and may wait for this very thread
+                    future.result()
         if failed:
             raise min(failed, key=itemgetter(0))[1]
 

@@ -129,8 +129,7 @@ class LowRankPerturbation(StructuredPerturbation):
         return False
 
     def writer(self, block: Block) -> Writer:
-        one = lambda place: self.factors[place : place + 1]  # noqa: E731
-        return lambda place, *rest: self.sampler.perturb_block(block, one(place), self.address, *rest)
+        return lambda place, *rest: self.sampler.perturb_block(block, self.factors[place : place + 1], self.address, *rest)
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator

@@ -7,7 +7,7 @@ Legend: D directions, M columns.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,9 @@ from neuro_cli.sampler.blocks import Address, Block, Sides
 
 # a convolution on a CPU is done with the members' own weights where each of them serves so many pixels: then noise is written out
 # for less than a second product costs. With few columns all members are one product; others are called one by one, for which a
-# member must have many products. Measured on 2 cores of an Intel Xeon (AVX-512)
+# member must have many products
 MANY_PIXELS, FEW_COLUMNS, MANY_PRODUCTS = 256, 64, 2**23
-CACHED = 2**20  # columns' values at once
-
+CACHED = 2**20  # values that pixels read, at once
 
 Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a direction, base, scale, out
 
@@ -117,7 +116,6 @@ class StructuredPerturbation(Perturbation):
         if pixels < MANY_PIXELS or not (few or many):
             return None
         made = x.new_empty(rows.count, *sizes, block.rows)
-        base = (weight.permute(0, 2, 3, 1) if block.inner_last else weight).reshape(-1)
         shifts = self.vectors(shift) if bias is not None and shift is not None else None
         count = rows.directions * rows.examples
         for side, scale in enumerate(rows.scales):
@@ -125,37 +123,33 @@ class StructuredPerturbation(Perturbation):
             shifted = bias if bias is None or shifts is None else torch.add(bias, shifts, alpha=scale)
             out = made[side * count : (side + 1) * count]
             if few:
-                self._products(block, mine, base, shifted, scale, geometry, out)
+                self._products(block, mine, weight, shifted, scale, geometry, out)
             else:
-                self._convolved(block, mine, weight, base, shifted, scale, operator, out.permute(0, 3, 1, 2))
+                self._convolved(block, mine, weight, shifted, scale, operator, out.permute(0, 3, 1, 2))
         return made.permute(0, 3, 1, 2)
 
     def _products(
-        self, block: Block, x: Tensor, base: Tensor, bias: Tensor | None, scale: float, geometry: Geometry, out: Tensor
+        self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, geometry: Geometry, out: Tensor
     ) -> None:
         """Convolutions of images (D e, ..) by products of what each pixel reads, into ``out`` (D e, H', W', rows)."""
-        weights = torch.add(base, block.flat(self._cubes(block)), alpha=scale).unflatten(1, (block.rows, block.width))
+        weights = torch.add(weight.flatten(1), self._cubes(block).flatten(-2), alpha=scale)
         weights = self.rows.one_side().repeated(weights).transpose(1, 2)
         length = max(1, CACHED // (block.width * out[0, ..., 0].numel()))
         for low in range(0, len(x), length):
             part = slice(low, low + length)
-            columns = _columns(x[part], block, out.shape[1:3], geometry)
+            columns = F.unfold(x[part], block.place.shape[2:], geometry.dilation, geometry.padding, geometry.stride)
             torch.bmm(columns.transpose(1, 2), weights[part], out=out[part].flatten(1, 2))
         if bias is not None:
             out += self.rows.one_side().repeated(bias.expand(self.rows.directions, -1))[:, None, None]
 
     def _convolved(
-        self, block: Block, x: Tensor, weight: Tensor, base: Tensor, bias: Tensor | None, scale: float, operator: Operator,
-        out: Tensor,
-    ) -> None:  # fmt: skip
+        self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, operator: Operator, out: Tensor
+    ) -> None:
         """Convolutions of each direction's images (D e, ..), into ``out`` (D e, rows, ..)."""
-        own, spread, examples, write = (
-            torch.empty_like(base),
-            np.array([scale], np.float32),
-            self.rows.examples,
-            self.writer(block),
-        )
+        base = (weight.permute(0, 2, 3, 1) if block.inner_last else weight).reshape(-1)
+        own, spread, write = torch.empty_like(base), np.array([scale], np.float32), self.writer(block)
         own_view, sides, centre = block.place.view_of(own), Sides(own.numpy(), np.empty(0, np.float32)), base.numpy()
+        examples = self.rows.examples
         for direction, images in enumerate(x.split(examples)):
             write(direction, centre, spread, sides)
             made = operator(images, own_view)
@@ -180,15 +174,3 @@ class StructuredPerturbation(Perturbation):
     def _cubes(self, block: Block, lines: Tensor | None = None) -> Tensor:
         made: Tensor = self.sampler.block_noise(block, self.factors, self.address, self.dtype, lines)
         return made
-
-
-def _columns(x: Tensor, block: Block, sizes: Sequence[int], geometry: Geometry) -> Tensor:
-    """What each pixel of the outcome, of height and width ``sizes``, reads of images (n, C, H, W): (n, width, pixels)."""
-    (down, right), gaps, steps = geometry.padding, geometry.dilation, geometry.stride
-    padded = F.pad(x.contiguous(), (right, right, down, down))
-    image, channel, line, pixel = padded.stride()
-    taps = padded.as_strided(
-        (len(x), block.inner, *block.place.shape[2:], *sizes),
-        (image, channel, gaps[0] * line, gaps[1] * pixel, steps[0] * line, steps[1] * pixel),
-    )
-    return (taps.permute(0, 2, 3, 1, 4, 5) if block.inner_last else taps).reshape(len(x), block.width, -1)

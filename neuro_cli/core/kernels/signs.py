@@ -1,4 +1,4 @@
-"""Sums of weighted sign matrices by tables, which take half the time of a matrix product where registers hold a table (AVX-512).
+"""Sums of weighted sign matrices by tables, in fewer instructions than a matrix product where registers hold a table (AVX-512).
 
 Of GROUP directions at a time the 2^GROUP sums of +- their weights are a table, and the signs of a row and of a column, as bits,
 say by their xor which of them is a place's. LANES columns take three instructions for GROUP products each.

@@ -85,7 +85,7 @@ class MujocoSimulator:
 
         self._made, self._plain = made, made.unwrapped
         model = self._plain.model
-        if model.ntree == 1:  # one island: to look for islands takes a twelfth of a step and changes no bit
+        if model.ntree == 1:  # one island then: to look for islands takes time and changes no bit
             model.opt.disableflags |= int(mjtDisableBit.mjDSBL_ISLAND)
         self._healthy, self._fastest = RULES[rule_of(self._plain)]
         self._batch = Batch(model, size, nthread=1)

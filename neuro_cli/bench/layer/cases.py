@@ -34,7 +34,7 @@ def cases(options: dict[str, Any], section: str = LAYER) -> list[Case]:
     }
     found = [linear(size, batch["linear"], section) for size in options["linear"]["features"]]
     found += [convolution(size, batch["convolution"], section) for size in options["convolution"]["sizes"]]
-    for name, node in options["network"]["models"].items():
+    for name, node in (options["network"]["models"] or {}).items():
         network = make({"model": node}, "model", nn.Module)
         shape = tuple(getattr(network, "input_shape", (784,)))
         found.append(Case(name, network, shape, batch["network"], 0, getattr(network, "input_tokens", 0)))

@@ -7,7 +7,7 @@ Legend: D directions, M columns.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,8 +137,8 @@ class StructuredPerturbation(Perturbation):
         length = max(1, CACHED // (block.width * out[0, ..., 0].numel()))
         for low in range(0, len(x), length):
             part = slice(low, low + length)
-            columns = F.unfold(x[part], block.place.shape[2:], geometry.dilation, geometry.padding, geometry.stride)
-            torch.bmm(columns.transpose(1, 2), weights[part], out=out[part].flatten(1, 2))
+            patches = _patches(x[part], block.place.shape[2:], out.shape[1:3], geometry)
+            torch.bmm(patches.transpose(1, 2), weights[part], out=out[part].flatten(1, 2))
         if bias is not None:
             out += self.rows.one_side().repeated(bias.expand(self.rows.directions, -1))[:, None, None]
 
@@ -174,3 +174,18 @@ class StructuredPerturbation(Perturbation):
     def _cubes(self, block: Block, lines: Tensor | None = None) -> Tensor:
         made: Tensor = self.sampler.block_noise(block, self.factors, self.address, self.dtype, lines)
         return made
+
+
+def _patches(x: Tensor, kernel: Sequence[int], sizes: Sequence[int], geometry: Geometry) -> Tensor:
+    """Patches of images (n, C, H, W), one for each pixel of an outcome of height and width ``sizes``: (n, C taps, pixels).
+
+    Those of F.unfold, by a copy of whole lines: with the loops of F.unfold a pass of 3 to 64 channels takes 1.7 times as long
+    (neuro bench layer).
+    """
+    (down, right), gaps, steps = geometry.padding, geometry.dilation, geometry.stride
+    padded = F.pad(x.contiguous(), (right, right, down, down))
+    image, channel, line, pixel = padded.stride()
+    taps = padded.as_strided(
+        (*x.shape[:2], *kernel, *sizes), (image, channel, gaps[0] * line, gaps[1] * pixel, steps[0] * line, steps[1] * pixel)
+    )
+    return taps.reshape(len(x), -1, sizes[0] * sizes[1])

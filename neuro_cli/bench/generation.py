@@ -104,7 +104,7 @@ def _write(path: Path, workers: list[BenchProcess]) -> None:
 def _print(config: dict[str, Any], workers: list[BenchProcess], run: Path) -> None:
     model = config["model"]["_target_"].rsplit(".", 1)[-1]
     title = f"one generation: {model}, population {config['population']}, {config['batch_size']} examples, {config['precision']}"
-    table = Table("system", "median s", "min to max s", "candidates/s", "peak MB", *SPLIT, title=title)
+    table = Table("system", "median s", "min to max s", "candidates/s", "peak MB", "of imports", *SPLIT, title=title)
     for worker in workers:
         seconds = [row["seconds"] for row in worker.rows]
         table.add_row(
@@ -113,6 +113,7 @@ def _print(config: dict[str, Any], workers: list[BenchProcess], run: Path) -> No
             f"{min(seconds):.3f} to {max(seconds):.3f}",
             f"{config['population'] / worker.median('seconds'):.1f}",
             f"{max(row['peak_memory_bytes'] for row in worker.rows) / 1e6:.0f}",
+            f"{worker.median('imports_memory_bytes') / 1e6:.0f}",
             *(f"{worker.median(name):.3f}" for name in SPLIT),
         )
     console = wide_console()

@@ -5,6 +5,7 @@ python -m neuro_cli.bench.workers.generation neuro|textbook|roof CONFIG_AS_JSON
 
 import json
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -152,13 +153,34 @@ def roof(config: dict[str, Any]) -> Generation:
     return generation
 
 
+# of a process that imports the modules named on its standard input, and does nothing else; some exist in one process only
+IMPORTS = """
+import contextlib, importlib, json, sys
+for name in json.load(sys.stdin):
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
+from neuro_cli.run_folder.summary import peak_memory_bytes
+print(peak_memory_bytes())
+"""
+
+
+def imports_bytes() -> float:
+    """Peak memory of a process that imports what this one has imported by now."""
+    names = json.dumps([name for name in sys.modules if name != "__main__"])
+    done = subprocess.run([sys.executable, "-P", "-c", IMPORTS], input=names, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
 def main() -> None:
     let_import()
     system, config = sys.argv[1], json.loads(sys.argv[2])
     try:
         generation = {"neuro": neuro, "textbook": textbook, "roof": roof}[system](config)
+        imports = None
         for number, _ in enumerate(sys.stdin):
-            print(json.dumps(generation(number)), flush=True)
+            row = generation(number)
+            imports = imports or imports_bytes()
+            print(json.dumps(row | {"imports_memory_bytes": imports}), flush=True)
     except UserError as error:
         print(json.dumps({REFUSED: str(error)}), flush=True)
     except Exception as error:

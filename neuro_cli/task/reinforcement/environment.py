@@ -56,7 +56,7 @@ class EnvironmentFactory:
             raise UserError(f"task.id={self.identifier}: gymnasium is not installed: {INSTALL}") from error
         limit = {} if self.max_steps is None else {"max_episode_steps": self.max_steps}
         try:
-            with _quiet(self.identifier):
+            with quiet(self.identifier):
                 made = gymnasium.make(self.identifier, disable_env_checker=True, **limit, **self.options)
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
@@ -91,7 +91,7 @@ class EnvironmentFactory:
 
 
 @contextmanager
-def _quiet(identifier: str) -> Iterator[None]:
+def quiet(identifier: str) -> Iterator[None]:
     """MuJoCo's remarks on the model files of gymnasium go to the log: they would come once for every environment."""
     import gymnasium
 

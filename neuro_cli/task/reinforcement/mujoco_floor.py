@@ -1,7 +1,7 @@
-"""MuJoCo model whose collisions are listed, where nothing but a floor can be hit: with the bits of the model that searches for them.
+"""MuJoCo model whose collisions are listed where nothing but a floor can be hit, with the same bits as if they were searched for.
 
-MuJoCo looks in every substep which bodies' boxes overlap, of all pairs of bodies. Where only a plane can be hit, each shape is a pair
-with it, and to list these pairs leaves the same contacts in the same order. A trial holds the listed model against the other.
+MuJoCo looks in every substep which of all bodies come near each other. Where only a plane can be hit, each shape is a pair with
+it, and to list these pairs leaves the same contacts in the same order. A trial holds the listed model against the other.
 """
 
 import logging
@@ -34,7 +34,7 @@ def listed(made: Any) -> Any:
 
 
 def _unlisted(model: Any) -> str | None:
-    """Reason why a list of pairs cannot stand for the model's collisions, or whose numbers could be mixed otherwise; None if none."""
+    """Reason why a list of pairs cannot stand for the model's collisions, or could mix their numbers otherwise; else None."""
     from mujoco import mjtGeom
 
     if model.npair or model.nexclude or model.nflex:

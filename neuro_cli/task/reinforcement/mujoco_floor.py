@@ -15,7 +15,6 @@ from neuro_cli.task.reinforcement.environment import quiet
 log = logging.getLogger(__name__)
 
 SUBSTEPS = 200  # of the trial
-NAME = "neuro_shape_{}"
 
 
 def listed(made: Any) -> Any:
@@ -62,16 +61,15 @@ def _model_of(path: str, model: Any) -> Any | None:
 
     spec = MjSpec.from_file(path)
     for number, geom in enumerate(spec.geoms):
-        geom.name = geom.name or NAME.format(number)
+        geom.name = geom.name or f"neuro_shape_{number}"
     whole = spec.compile()
     if whole.ngeom != model.ngeom or not np.array_equal(whole.geom_friction, model.geom_friction):
         return None
     floor = next(geom for geom in spec.geoms if geom.type == mjtGeom.mjGEOM_PLANE)
-    friction = {geom.name: whole.geom(geom.name).friction for geom in spec.geoms}
     for geom in spec.geoms:
         if geom.name != floor.name and (geom.contype & floor.conaffinity or floor.contype & geom.conaffinity):
-            sliding, turning, rolling = np.maximum(friction[floor.name], friction[geom.name])
-            pair, own = spec.add_pair(geomname1=floor.name, geomname2=geom.name), whole.geom(geom.name)
+            own, pair = whole.geom(geom.name), spec.add_pair(geomname1=floor.name, geomname2=geom.name)
+            sliding, turning, rolling = np.maximum(whole.geom(floor.name).friction, own.friction)
             pair.friction = [sliding, sliding, turning, rolling, rolling]
             pair.condim, pair.solref, pair.solimp = int(own.condim[0]), own.solref, own.solimp
     for geom in spec.geoms:

@@ -63,6 +63,15 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
     return (sorted_keys[:, :kept] & low).to(torch.int32)
 
 
+def placed_values(values: Tensor, index: Tensor, count: int) -> Tensor:
+    """Vectors (D, count) with ``values`` (r,) at the places ``index`` (D, r) of each, and zeros elsewhere."""
+    if values.device.type == "cpu" and values.dtype in COMPILED:
+        out = (torch.empty if len(values) == count else torch.zeros)(len(index), count, dtype=values.dtype)
+        row_kernels.placed(values.contiguous().numpy(), index.numpy(), out.numpy())
+        return out
+    return values.new_zeros(len(index), count).scatter_(1, index.long(), values.expand(len(index), -1))
+
+
 @dataclass(frozen=True)
 class Geometry:
     """Geometry of a convolution: a number for each dimension (two: vertical, horizontal), and the groups of channels."""
@@ -108,6 +117,11 @@ class MemberBatch:
         row_kernels.flip(source, words.numpy(), self.examples, _pixels(out, channel))
         return out
 
+    def flip_features(self, x: Tensor, words: Tensor) -> None:
+        """Change signs in contiguous features ``x`` (n, .., C) on a CPU as :meth:`flip` does, where they are."""
+        pixels = _pixels(x, -1)
+        row_kernels.flip(pixels, words.numpy(), self.examples, pixels)
+
     def add_flipped(self, y: Tensor, t: Tensor, words: Tensor, channel: int) -> Tensor:
         """y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
         kernels = gpu.row_kernels(y)
@@ -133,11 +147,16 @@ class MemberBatch:
         """y + scale * the vector of each row's direction; ``vectors`` (D, C); may write to ``y``."""
         if y.device.type != "cpu":
             return self._add_vectors_by_torch(y, vectors, channel)
-        target = _channels_last(y, channel)
-        if target is None:
+        if _channels_last(y, channel) is None:
             return self.add(y, self.by_direction(torch.zeros_like(y), vectors.to(y.dtype), channel, torch.add))
-        row_kernels.add_vectors(target, vectors.to(y.dtype).contiguous().numpy(), self.examples, self._scales(y.dtype))
+        self.add_bias(y, vectors.to(y.dtype), y.new_zeros(y.shape[channel]), channel)
         return y
+
+    def add_bias(self, y: Tensor, vectors: Tensor, bias: Tensor, channel: int) -> None:
+        """Add ``bias`` (C,) and scale * the vector of each row's direction to ``y``, on a CPU with channels last in memory."""
+        target = _channels_last(y, channel)
+        assert target is not None
+        row_kernels.add_vectors(target, vectors.contiguous().numpy(), bias.numpy(), self.examples, self._scales(y.dtype))
 
     def _add_vectors_by_torch(self, y: Tensor, vectors: Tensor, channel: int) -> Tensor:
         shape = [self.directions, 1] + [1] * (y.dim() - 1)

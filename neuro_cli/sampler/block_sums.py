@@ -22,7 +22,8 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.blocks import PIECE, Address, Block, BlockSum, blocks_of, row_spans
 
-CHUNK = 1024  # directions of a list: a thread holds the factors of one list at once
+FEW, MANY = 1024, 4096  # least and most directions of a list: a thread holds the factors of one list at once
+LIST, LISTS = 2**21, 2  # values of factors of a list that has more than the least, and how many such lists there are at least
 DEVICE_PIECE = 2048  # rows that are summed at once on a GPU, where launches count; a multiple of PIECE
 FACTORS = 2**28  # values of factors that a GPU holds at once for a sum: few launches count for more than memory there
 
@@ -33,6 +34,8 @@ class BlockSums(Sampler):
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         super().bind(noise, population, layout)
         self.blocks, self._columns = blocks_of(layout, self.factor_columns)
+        # of the population and the model, never of ranks or threads, which so change no bit
+        self._length = max(FEW, min(MANY, LIST // max(self._columns, 1), -(-self.directions // LISTS)))
 
     @abstractmethod
     def factor_columns(self, block: Block) -> int:
@@ -82,7 +85,7 @@ class BlockSums(Sampler):
         """:meth:`sums` with few launches: pieces of many rows, no threads, and no zeros to add to where a sum is made at once."""
         device, filled = self.noise.device, False
         out = torch.empty(len(weights), stop - start, device=device)
-        length = max(CHUNK, FACTORS // max(self._columns, 1))
+        length = max(FEW, FACTORS // max(self._columns, 1))
         for period, first, last, chosen in self._chosen(weights, directions):
             self.prepare(generation, range(first, last))
             address = Address(generation, period)
@@ -131,13 +134,13 @@ class BlockSums(Sampler):
             yield period, max(period * length, directions.start), min((period + 1) * length, directions.stop)
 
     def _accumulate(self, sums: list["_RowSum"], weights: np.ndarray, directions: range, chosen: np.ndarray) -> None:
-        """Let the directions in, a list of CHUNK a thread at a time.
+        """Let the directions in, a list a thread at a time.
 
         Every list is summed from zero and lists are added in their order: so the number of threads changes no bit.
         """
         threads, generation = self.noise.threads, sums[0].target.address.generation
         tasks = [task for each in sums for task in each.tasks()]
-        lists = [chosen[low : low + CHUNK] for low in range(0, len(chosen), CHUNK)]
+        lists = [chosen[low : low + self._length] for low in range(0, len(chosen), self._length)]
         for low in range(0, len(lists), threads.count):
             part = lists[low : low + threads.count]
             drawn = self._drawn(generation, [places + directions.start for places in part])

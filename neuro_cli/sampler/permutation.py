@@ -21,9 +21,9 @@ from torch import Tensor
 
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.kernels.compiled import block_kernels
-from neuro_cli.core.layout import Place
-from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.noise import FACTOR_STREAM, Noise
+from neuro_cli.core.rows import MemberBatch, placed_values
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.placement import Placement, PlacementPlan, count_places, placed_sum
@@ -56,8 +56,17 @@ class Permutation(NoiseReusing):
         self.sides = one_of("sampler.sides", sides, ("auto", "outputs", "inputs", "both"))
         self.sparsity = number("sampler.sparsity", sparsity, above=0.0, high=1.0)
 
+    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
+        self._plans: dict[str, PlacementPlan] = {}
+        super().bind(noise, population, layout)
+
     def plan(self, block: Block) -> PlacementPlan:
         """Counts of what is placed in a block."""
+        if block.place.name not in self._plans:
+            self._plans[block.place.name] = self._plan(block)
+        return self._plans[block.place.name]
+
+    def _plan(self, block: Block) -> PlacementPlan:
         groups, each = block.place.groups, block.rows // block.place.groups
         if groups > 1:
             # groups of one output (depthwise) have no order inside, so there the groups themselves are thinned out
@@ -212,6 +221,12 @@ class PlacedPerturbation(StructuredPerturbation):
 
         return write
 
+    def linear_noise(self, block: Block, x: Tensor, operator: Operator) -> tuple[Tensor, float] | None:
+        rows, inputs, _ = self.factors[block.place.name]
+        if rows is not None or inputs is None:  # to place it somewhere takes as long as to add it where it belongs
+            return None
+        return operator(self.rows.gather(x, inputs, -1), self._weight(block)), self.sampler.shape(block)[2]
+
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
         plan, (_, _, factor) = self.sampler.plan(block), self.sampler.shape(block)
@@ -237,6 +252,9 @@ class PlacedPerturbation(StructuredPerturbation):
         count, _, factor = self.sampler.shape(block)
         rows, _, _ = self.factors[block.place.name]
         assert rows is not None
-        values = self.sampler.shared_cube(block, self.address).to(self.dtype).view(1, count) * factor
-        one_each = MemberBatch([1.0], len(rows), 1)
-        return one_each.add_scattered(values.new_zeros(len(rows), block.rows), values.repeat(len(rows), 1), rows, -1)
+
+        def make(_: Tensor) -> Tensor:
+            return self.sampler.shared_cube(block, self.address).to(self.dtype).view(count) * factor
+
+        values = self.sampler.shared.weight(self.address, (block.place.name, self.dtype), make)
+        return placed_values(values, rows, block.rows)

@@ -143,6 +143,13 @@ class FlippedPerturbation(StructuredPerturbation):
     def writer(self, block: Block) -> Writer:
         return self.sampler.writer(block, self.factors, self.address)
 
+    def linear_noise(self, block: Block, x: Tensor, operator: Operator) -> tuple[Tensor, float]:
+        outputs, inputs = self.sampler.words_of(block, self.factors)
+        made = operator(x if inputs is None else self.rows.flip(x, inputs, -1), self._shared(block.place))
+        if outputs is not None:
+            self.rows.flip_features(made, outputs)
+        return made, 1.0
+
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
         outputs, inputs = self.sampler.words_of(block, self.factors)

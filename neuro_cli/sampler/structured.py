@@ -105,9 +105,11 @@ class StructuredPerturbation(Perturbation):
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
         geometry, rows, block = operator.geometry, self.rows, self.block(place)
-        if geometry is None or operator.transposed or geometry.groups > 1 or x.dim() != 4:
+        if x.device.type != "cpu" or x.dtype not in COMPILED or operator.transposed:  # bfloat16 would round the noise away
             return None
-        if x.device.type != "cpu" or x.dtype not in COMPILED:  # bfloat16 would round the noise away
+        if geometry is None:
+            return self._noise_first(block, shift, x, weight, bias, operator) if len(x) == rows.count else None
+        if geometry.groups > 1 or x.dim() != 4:
             return None
         sizes = out_sizes(x.shape[2:], place.shape[2:], geometry)
         pixels = sizes[0] * sizes[1] * rows.examples
@@ -127,6 +129,25 @@ class StructuredPerturbation(Perturbation):
             else:
                 self._convolved(block, mine, weight, shifted, scale, operator, out.permute(0, 3, 1, 2))
         return made.permute(0, 3, 1, 2)
+
+    def linear_noise(self, block: Block, x: Tensor, operator: Operator) -> tuple[Tensor, float] | None:
+        """What the noise adds to a linear layer on a CPU, new (n, .., rows), and a factor to it; None: not by itself."""
+        return None
+
+    def _noise_first(
+        self, block: Block, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
+    ) -> Tensor | None:
+        """The noise's product first, and on top of it the centre's, which scales what is there: no trip to add them."""
+        found = self.linear_noise(block, x, operator) if x.dtype == weight.dtype == self.dtype else None
+        if found is None:
+            return None
+        (made, factor), rows = found, self.rows
+        by_side = x.reshape(len(rows.scales), -1, x.shape[-1]), made.view(len(rows.scales), -1, block.rows)
+        for scale, source, target in zip(rows.scales, *by_side, strict=True):
+            target.addmm_(source, weight.flatten(1).T, beta=scale * factor)
+        if bias is not None and shift is not None:
+            rows.add_bias(made, self.vectors(shift), bias, -1)
+        return made if bias is None or shift is not None else made.add_(bias)
 
     def _products(
         self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, geometry: Geometry, out: Tensor

@@ -24,10 +24,12 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
-# values of the largest activation of a chunk: what stays near a CPU's cache, and what keeps a GPU busy
-ACTIVATION = {"cpu": 2**21, "cuda": 2**28}
-ROWS = {"cpu": (32, 1024), "cuda": (256, 2**17)}  # least and most rows of a chunk of members
-PASSES = {"cpu": 512, "cuda": 2**17}  # most rows of a chunk of passes with noise on activations
+# values of the largest activation of a chunk: what a CPU's caches take without loss, and what keeps a GPU busy
+ACTIVATION = {"cpu": 2**22, "cuda": 2**28}
+ROWS = {"cpu": (32, 4096), "cuda": (256, 2**17)}  # least and most rows of a chunk of members
+# the same of passes with noise on activations, which make their noise while an activation is near
+NEAR = {"cpu": 2**21, "cuda": 2**28}
+PASSES = {"cpu": (32, 512), "cuda": (256, 2**17)}
 CHUNKS = {"cpu": 2, "cuda": 1}  # at least, so that two threads have something to share
 NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
 
@@ -148,7 +150,7 @@ class BatchedScorer(Scorer):
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:
     """:func:`chunk_rows` of passes with noise on activations."""
-    return min(chunk_rows(largest, device, total), PASSES[device.type])
+    return _rows(NEAR[device.type] // largest, *PASSES[device.type], device, total)
 
 
 def chunk_rows(largest: int, device: torch.device, total: int) -> int:
@@ -156,8 +158,11 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
 
     At least CHUNKS of them where the rows suffice.
     """
-    low, high = ROWS[device.type]
-    return max(low, min(ACTIVATION[device.type] // largest, high, -(-total // CHUNKS[device.type])))
+    return _rows(ACTIVATION[device.type] // largest, *ROWS[device.type], device, total)
+
+
+def _rows(near: int, low: int, high: int, device: torch.device, total: int) -> int:
+    return max(low, min(near, high, -(-total // CHUNKS[device.type])))
 
 
 def dense_directions(size: int, device: torch.device) -> int:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from neuro_cli.core.rows import SHORT_ORDER, Geometry, MemberBatch, random_orders, random_signs, weighted_signs
+from neuro_cli.core.rows import SHORT_ORDER, Geometry, MemberBatch, placed_values, random_orders, random_signs, weighted_signs
 
 
 def words(directions: int, count: int, seed: int = 1) -> Tensor:
@@ -85,3 +85,41 @@ def test_channels_last_in_compiled_loops_is_contiguous_in_torch(name, channels, 
     plain = calls[name](*(tensor.clone(memory_format=torch.contiguous_format) for tensor in (x, y, maps)))
     tolerance = 1e-12 if dtype == torch.float64 else 1e-5
     torch.testing.assert_close(compiled, plain, rtol=tolerance, atol=tolerance)
+
+
+@given(channels=st.integers(1, 140), examples=st.integers(1, 3), seed=st.integers(0, 100), single=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_signs_of_features_have_the_bits_of_products_with_signs(channels, examples, seed, single):
+    dtype, rows = torch.float32 if single else torch.float64, MemberBatch([0.3, -0.7], 5, examples)
+    generator = torch.Generator().manual_seed(seed)
+    x, y = (torch.randn(rows.count, channels, generator=generator, dtype=dtype) for _ in range(2))
+    drawn = words(5, -(-channels // 32), seed)
+    flipped = x * rows.repeated(random_signs(drawn, channels, dtype))
+    assert torch.equal(rows.flip(x, drawn, -1), flipped)
+    scales = torch.tensor(rows.scales, dtype=dtype).repeat_interleave(5 * examples)[:, None]
+    assert torch.equal(rows.add_flipped(y.clone(), x, drawn, -1), y + scales * flipped)
+    rows.flip_features(x, drawn)
+    assert torch.equal(x, flipped)
+
+
+@given(channels=st.integers(1, 140), kept=st.integers(1, 140), seed=st.integers(0, 100))
+@settings(max_examples=30, deadline=None)
+def test_places_of_features_are_those_of_an_assignment(channels, kept, seed):
+    rows, kept = MemberBatch([0.3, -0.7], 5, 2), min(kept, channels)
+    generator = torch.Generator().manual_seed(seed)
+    y, t = (torch.randn(rows.count, count, generator=generator) for count in (channels, kept))
+    order = random_orders(words(5, channels, seed), kept)
+    wanted = torch.zeros_like(y).scatter_(1, rows.repeated(order).long(), t)
+    scales = torch.tensor(rows.scales).repeat_interleave(10)[:, None]
+    assert torch.equal(rows.add_scattered(y.clone(), t, order, -1), y + scales * wanted)
+    placed = torch.zeros(5, channels).scatter_(1, order.long(), t[:1].expand(5, -1))
+    assert torch.equal(placed_values(t[0], order, channels), placed)
+
+
+def test_a_bias_is_added_with_the_vectors():
+    rows, generator = MemberBatch([0.3, -0.7], 5, 2), torch.Generator().manual_seed(1)
+    y, vectors, bias = (torch.randn(*shape, generator=generator) for shape in ((rows.count, 3, 7), (5, 7), (7,)))
+    scales = torch.tensor(rows.scales).repeat_interleave(10)[:, None]
+    wanted = y + (bias + scales * rows.repeated(vectors))[:, None]
+    rows.add_bias(y, vectors, bias, -1)
+    torch.testing.assert_close(y, wanted)

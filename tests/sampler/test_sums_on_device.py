@@ -28,7 +28,7 @@ SETTINGS = [
 def test_sums_of_a_device_are_those_of_the_hooks_whatever_the_slice(monkeypatch, overrides, zeros):
     monkeypatch.setattr(block_sums, "DEVICE_PIECE", 256)  # several pieces of a layer
     monkeypatch.setattr(block_sums, "FACTORS", 0)
-    monkeypatch.setattr(block_sums, "CHUNK", 20)  # several lists of directions
+    monkeypatch.setattr(block_sums, "FEW", 20)  # several lists of directions
     layout = ParameterLayout(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(32, 600)))
     sampler = make(composed(*overrides), "sampler", BlockSums)
     sampler.antithetic = False

@@ -8,6 +8,9 @@ All loops hold no lock of Python while they run; :mod:`neuro_cli.core.rows` says
 import numba as nb
 import numpy as np
 
+from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
+
+WIDE = wide()
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
@@ -54,7 +57,24 @@ def _signs(words, count, table, weights, out):
 
 def flip(x, words, examples, out):
     """``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
-    _flip(x, words, examples, _table(x.dtype), out)
+    if WIDE and x.dtype == np.float32 and x.shape[1] == 1:
+        _flip_wide(x, words, examples, out)
+    else:
+        _flip(x, words, examples, _table(x.dtype), out)
+
+
+@_compiled
+def _flip_wide(x, words, examples, out):
+    directions, channels = words.shape[0], x.shape[2]
+    for row in range(x.shape[0]):
+        bits = words[(row // examples) % directions]
+        for pixel in range(x.shape[1]):
+            source, target = nb.uintp(x[row, pixel].ctypes.data), nb.uintp(out[row, pixel].ctypes.data)
+            for c in range(0, channels - LANES + 1, LANES):
+                flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), target + nb.uintp(4 * c))
+            for c in range(channels // LANES * LANES, channels):
+                value = x[row, pixel, c]
+                out[row, pixel, c] = -value if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else value
 
 
 @_compiled
@@ -71,7 +91,24 @@ def _flip(x, words, examples, table, out):
 
 def add_flipped(y, t, words, examples, scales):
     """y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
-    _add_flipped(y, t, words, examples, _table(y.dtype), scales)
+    if WIDE and y.dtype == t.dtype == np.float32 and y.shape[1] == 1:
+        _add_flipped_wide(y, t, words, examples, scales)
+    else:
+        _add_flipped(y, t, words, examples, _table(y.dtype), scales)
+
+
+@_compiled
+def _add_flipped_wide(y, t, words, examples, scales):
+    directions, channels = words.shape[0], y.shape[2]
+    for row in range(y.shape[0]):
+        bits, scale = words[(row // examples) % directions], scales[row // (directions * examples)]
+        for pixel in range(y.shape[1]):
+            source, target = nb.uintp(t[row, pixel].ctypes.data), nb.uintp(y[row, pixel].ctypes.data)
+            for c in range(0, channels - LANES + 1, LANES):
+                added_flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), scale, target + nb.uintp(4 * c))
+            for c in range(channels // LANES * LANES, channels):
+                step = scale * t[row, pixel, c]
+                y[row, pixel, c] += -step if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else step
 
 
 @_compiled
@@ -88,15 +125,15 @@ def _add_flipped(y, t, words, examples, table, scales):
 
 
 @_compiled
-def add_vectors(y, vectors, examples, scales):
-    """y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
+def add_vectors(y, vectors, bias, examples, scales):
+    """y += bias + scale * vectors[direction]; y (n, pixels, C), vectors (D, C), bias (C,)."""
     directions, channels = vectors.shape[0], y.shape[2]
     step = np.empty(channels, y.dtype)
     for row in range(y.shape[0]):
         vector = vectors[(row // examples) % directions]
         scale = scales[row // (directions * examples)]
         for c in range(channels):  # once per row, not once per pixel
-            step[c] = scale * vector[c]
+            step[c] = bias[c] + scale * vector[c]
         for pixel in range(y.shape[1]):
             target = y[row, pixel]
             for c in range(channels):
@@ -112,20 +149,36 @@ def gather(x, index, examples, out):
         for pixel in range(x.shape[1]):
             source, target = x[row, pixel], out[row, pixel]
             for m in range(kept):
-                target[m] = source[order[m]]
+                target[m] = source[nb.uint32(order[m])]
 
 
 @_compiled
 def add_scattered(y, t, index, examples, scales):
     """y[.., index[direction, m]] += scale * t[.., m]; y (n, pixels, C), t (n, pixels, r), index (D, r)."""
-    directions, kept = index.shape
+    directions, kept, channels = index.shape[0], index.shape[1], y.shape[2]
+    placed = np.empty(channels, y.dtype)
     for row in range(y.shape[0]):
         order = index[(row // examples) % directions]
         scale = scales[row // (directions * examples)]
         for pixel in range(y.shape[1]):
             source, target = t[row, pixel], y[row, pixel]
-            for m in range(kept):
-                target[order[m]] += scale * source[m]
+            if kept < channels:
+                for m in range(kept):
+                    target[nb.uint32(order[m])] += scale * source[m]
+                continue
+            for m in range(channels):  # in the nearest cache, for places are written there at twice the rate of adding to them
+                placed[nb.uint32(order[m])] = source[m]
+            for c in range(channels):
+                target[c] += scale * placed[c]
+
+
+@_compiled
+def placed(values, index, out):
+    """``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
+    for direction in range(index.shape[0]):
+        order, target = index[direction], out[direction]
+        for m in range(order.size):
+            target[nb.uint32(order[m])] = values[m]
 
 
 @_compiled

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
+NEAR = 64  # groups whose tables, and signs of a tile, stay in a core's nearest cache while all tiles pass
 SERVES = wide()
 if not SERVES:
     log.info("sums of signs by matrix products, slower than by tables: no AVX-512 here")
@@ -58,13 +59,16 @@ def _tables(weights, out):
 @_compiled
 def _sum(tables, rows, columns, out):
     steps = (nb.uintp(rows.shape[1]), nb.uintp(columns.shape[1]))
-    for first in range(0, out.shape[1], COLUMNS):
-        for low in range(0, out.shape[0], ROWS):
-            signed_sums(
-                nb.uintp(tables.ctypes.data), nb.uintp(tables.shape[0]), nb.uintp(rows.ctypes.data) + nb.uintp(4 * low),
-                nb.uintp(columns.ctypes.data) + nb.uintp(4 * first), steps,
-                nb.uintp(out.ctypes.data) + nb.uintp(4 * (low * out.shape[1] + first)), nb.uintp(out.shape[1]),
-            )  # fmt: skip
+    for begin in range(0, tables.shape[0], NEAR):
+        groups, table = min(NEAR, tables.shape[0] - begin), tables[begin].ctypes.data
+        lines, line = rows[begin].ctypes.data, columns[begin].ctypes.data
+        for first in range(0, out.shape[1], COLUMNS):
+            for low in range(0, out.shape[0], ROWS):
+                signed_sums(
+                    nb.uintp(table), nb.uintp(groups), nb.uintp(lines) + nb.uintp(4 * low),
+                    nb.uintp(line) + nb.uintp(4 * first), steps,
+                    nb.uintp(out.ctypes.data) + nb.uintp(4 * (low * out.shape[1] + first)), nb.uintp(out.shape[1]),
+                )  # fmt: skip
 
 
 def add_sign_product(rows, columns, weights, out):

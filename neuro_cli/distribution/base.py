@@ -69,11 +69,10 @@ UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradien
 class Distribution(Method):
     """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation.
 
-    ``shares_members``: each rank scores its own members. ``repeats_sums``: each rank makes all sums.
+    ``shares_members``: each rank scores its own members.
     """
 
     shares_members = True
-    repeats_sums = False
     meter: EfficiencyMeter | None = None
 
     def bind(self, job: PopulationContext) -> None:
@@ -107,8 +106,13 @@ class Distribution(Method):
         """Time the parts of each generation from now on; None where efficiencies have no meaning. Every rank calls this."""
         job = self.job
         if job.world.size > 1 and self.shares_members and isinstance(job.algo, PopulationAlgorithm):
-            self.meter = EfficiencyMeter(job.world, job.clock, self.repeats_sums)
+            self.meter = EfficiencyMeter(job.world, job.clock, self.sums_alone)
         return self.meter
+
+    @property
+    def sums_alone(self) -> float:
+        """What one rank with this rank's members would have of this rank's sums: below 1 where ranks make the same ones."""
+        return 1.0
 
     def step(self, generation: int) -> StepReport:
         """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number.

@@ -28,6 +28,9 @@ class DataParallel(Replicated):
     name = "data_parallel"
     shares_members = False
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def check(self) -> None:
         job = self.job
         if job.world.size > job.batch_size:

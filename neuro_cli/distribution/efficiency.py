@@ -4,8 +4,8 @@ DarwiNN (section 5) defines weak E_w = t1 / tN with as many members per rank, st
 run that goes on only tN is measured whole; t1 is projected from this rank's parts of the same generation:
 
 - ``scored`` and ``summed``: seconds of its own scores and of its sums. Methods share out both, so one rank with this rank's
-  members would need as long for them, and one rank with all members N times as long. A method where every rank makes
-  all sums (``replicated``) makes N times what one rank with these members would.
+  members would need as long for them, and one rank with all members N times as long. Where every rank makes all sums
+  (``replicated``) it makes N times what one rank with these members would, where the L ranks of a machine share them N / L times.
 - Ranks slow each other down where they share caches and memory. One rank would not: in the session's first generation
   rank 0 scores its members alone, the others asleep, and then again together with them. ``alone`` is the ratio of the two.
 - What is neither of these nor communication (the optimizer's step, shaping) every rank does in full.
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class EfficiencyMeter:
-    """Times the parts of each generation on this rank. ``repeats_sums``: every rank makes all sums.
+    """Times the parts of each generation on this rank. ``sums_alone``: what one rank would have of its sums, in (0, 1].
 
     ``aside``: seconds of this generation that went into scoring alone.
     """
 
-    def __init__(self, world: World, clock: Clock, repeats_sums: bool) -> None:
+    def __init__(self, world: World, clock: Clock, sums_alone: float) -> None:
         self._world, self._clock = world, clock
-        self._sums_alone = 1.0 / world.size if repeats_sums else 1.0
+        self._sums_alone = sums_alone
         self._alone: float | None = None
         self._clear()
 

@@ -13,6 +13,9 @@ class Local(Replicated):
     name = "local"
     needs_mpi = False
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def check(self) -> None:
         if self.job.world.size > 1:
             allowed = "needs 1 rank; with more choose auto, chromosome_updates, semi_updates, replicated or data_parallel"

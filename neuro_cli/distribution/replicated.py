@@ -2,19 +2,50 @@
 
 Salimans et al. 2017, algorithm 2 (shared seeds). Every rank generates the noise of all P members, so the time of an update
 grows with P and not with 1/N; structured samplers make it cheap, with one noise for all and only factors per direction.
+
+``share_node`` (ours): a machine is one of Salimans' workers. Its ranks share out the columns and gather the slices in its
+memory, as chromosome updates do among all ranks; no bit changes, and still only fitnesses go from machine to machine.
 """
 
+import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination
-from neuro_cli.distribution.base import Distribution
+from neuro_cli.core.checks import boolean
+from neuro_cli.distribution.base import Distribution, PopulationContext
+from neuro_cli.distribution.codec import codec_of, slices, unpack
+
+WIRE = "float32"
 
 
 class Replicated(Distribution):
-    """Method where each rank has all scores (P, C) and sums over all members and columns. Raises ConfigError."""
+    """Method where each rank has all scores (P, C) and sums over all members and columns.
+
+    ``share_node``: the ranks of a machine share out the columns. Raises ConfigError.
+    """
 
     name = "replicated"
-    repeats_sums = True
+
+    def __init__(self, share_node: bool = False) -> None:
+        self.share_node, self._codec = boolean("distribution.share_node", share_node), codec_of("distribution.wire", WIRE)
+
+    @property
+    def sums_alone(self) -> float:
+        world = self.job.world
+        return (world.local_size if self.share_node else 1) / world.size
+
+    def bind(self, job: PopulationContext) -> None:
+        super().bind(job)
+        self._slices = slices(job.columns, job.world.local_size if self.share_node else 1, self._codec.block)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        return self.partial_sums(generation, combination, range(self.job.population), 0, self.job.columns)
+        job, codec, rows = self.job, self._codec, len(combination.weights)
+        if len(self._slices) == 1:
+            return self.partial_sums(generation, combination, range(job.population), 0, job.columns)
+        own = self.partial_sums(generation, combination, range(job.population), *self._slices[job.world.local_rank])
+        with job.clock.phase("communicate"):
+            counts = [codec.size(rows, high - low) for low, high in self._slices]
+            gathered = job.world.all_gather_on_node(codec.encode(own).cpu().numpy(), counts)
+            sums = torch.empty(rows, job.columns, device=own.device)
+            unpack(codec, gathered, self._slices, sums)
+        return sums

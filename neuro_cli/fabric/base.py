@@ -66,6 +66,11 @@ class World(ABC):
     def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
         """Blocks of all ranks in rank order, (sum(counts),); rank j gives ``counts[j]`` elements."""
 
+    def all_gather_on_node(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+        """:meth:`all_gather` among the ranks of this machine, in the order of their ``local_rank``; no bytes are counted."""
+        assert self.local_size == 1
+        return own
+
     @abstractmethod
     def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
         """Begin :meth:`all_gather` and return at once; ``own`` must not change until its end."""

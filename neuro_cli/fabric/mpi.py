@@ -107,10 +107,9 @@ class MpiWorld(World):
             return
         self.rank, self.size = self._comm.rank, self._comm.size
         self._check_launcher()
-        node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
-        self.local_size, self.local_rank = node.size, node.rank
-        self._nap = SHORT_NAP if self._shares_cores(node) else None
-        node.Free()
+        self._node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.local_size, self.local_rank = self._node.size, self._node.rank
+        self._nap = SHORT_NAP if self._shares_cores(self._node) else None
 
     def _shares_cores(self, node: Any) -> bool:
         """Compare ranks and usable cores of this machine: where ranks are more, one that waits takes another's core."""
@@ -121,12 +120,13 @@ class MpiWorld(World):
         node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # a launcher may bind each rank to its own
         return bool(node.size > usable.sum())
 
-    def _move(self, collective: str, *buffers: Any) -> None:
+    def _move(self, collective: str, *buffers: Any, among: Any = None) -> None:
         """Run a collective that only moves numbers: MPI's blocking one, or where ranks share cores the other, asleep."""
+        ranks = among or self._comm
         if self._nap is None:
-            getattr(self._comm, collective)(*buffers)
+            getattr(ranks, collective)(*buffers)
         else:
-            wait_asleep(getattr(self._comm, f"I{collective.lower()}")(*buffers), self._nap)
+            wait_asleep(getattr(ranks, f"I{collective.lower()}")(*buffers), self._nap)
 
     def _check_launcher(self) -> None:
         """Raise UserError when the launcher started more ranks than this world has: it belongs to another MPI."""
@@ -165,6 +165,13 @@ class MpiWorld(World):
         if sum(counts) == gathered.size:
             return gathered
         return np.concatenate([block[:count] for block, count in zip(gathered.reshape(self.size, -1), counts, strict=True)])
+
+    def all_gather_on_node(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+        if self.local_size == 1:
+            return own
+        gathered = np.empty(sum(counts), own.dtype)
+        self._move("Allgatherv", np.ascontiguousarray(own), [gathered, counts], among=self._node)
+        return gathered
 
     def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
         if self.size == 1:

@@ -45,10 +45,10 @@ def clock(monkeypatch):
     return made
 
 
-def meter_of(ranks: int, repeats_sums: bool = False) -> EfficiencyMeter:
+def meter_of(ranks: int, sums_alone: float = 1.0) -> EfficiencyMeter:
     world = SingleProcess()
     world.size = ranks
-    return EfficiencyMeter(world, Clock(), repeats_sums)
+    return EfficiencyMeter(world, Clock(), sums_alone)
 
 
 def test_one_rank_is_projected_from_the_parts_of_a_generation(clock):
@@ -82,7 +82,7 @@ def test_without_communication_both_are_one(clock):
 
 def test_sums_that_every_rank_repeats_count_once(clock):
     """One rank with a quarter of the members would make a quarter of them."""
-    meter = meter_of(4, repeats_sums=True)
+    meter = meter_of(4, sums_alone=1 / 4)
     meter.scores(clock.work(1.0, 1.0, 1.0))
     meter.sums(clock.work(2.0))
     weak, strong = meter.take(seconds=3.0, communicated=0.0).values()

@@ -43,6 +43,9 @@ assert np.array_equal(first.wait(), expected)
 assert first.test()
 assert moved(lambda: world.start_all_gather(own, counts).wait()) == (own.nbytes, expected.nbytes - own.nbytes)
 
+# among the ranks of a machine, no bytes on the wire
+assert moved(lambda: np.testing.assert_array_equal(world.all_gather_on_node(own, counts), expected)) == (0, 0)
+
 gathered = world.gather(own, counts)
 assert (gathered is None) == (rank > 0)
 assert gathered is None or np.array_equal(gathered, expected)

@@ -7,6 +7,7 @@ The number before a colon: by so many of the ranks, which are a world of their o
 
 import json
 import sys
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 from configs import SAMPLERS, composed, sampler_of
-from part_of_world import first_ranks
+from part_of_world import first_ranks, machines_of_two
 
 from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import MpiWorld, mpi_world
@@ -59,6 +60,7 @@ SETTINGS = {
     "bfloat16": "distribution.wire=bfloat16",
     "int8": "distribution.wire=int8",
     "overlap": "distribution.overlap=true",
+    "machines": "distribution.share_node=true",  # of two ranks each
 }
 
 
@@ -104,7 +106,8 @@ def main() -> None:
                 refused = name == "data_parallel" and "layout=per_example" in ALGORITHMS[algorithm]
                 if takes_part and its == size and not refused:
                     chosen = methods[name]["distribution"]
-                    saved(world, folder, f"{algorithm}-{name}", {**deepcopy(bases[algorithm]), "distribution": chosen})
+                    with machines_of_two() if "machines" in name and size > 1 else nullcontext():
+                        saved(world, folder, f"{algorithm}-{name}", {**deepcopy(bases[algorithm]), "distribution": chosen})
 
 
 whole_piece = chromosome_updates.PIECE

@@ -25,7 +25,7 @@ NETWORKS = {  # where it is not MNIST_10K
     "tiny": ("model._target_=tiny_nets.Tiny",),
     "episodes": ("task=lunar_lander", "task.id=CartPole-v1", "model=mlp_policy", "model.hidden=[7]"),
 }
-DISTRIBUTIONS = ("replicated", "chromosome_updates", "semi_updates", "data_parallel")
+DISTRIBUTIONS = ("replicated", "replicated-machines", "chromosome_updates", "semi_updates", "data_parallel")
 RANKS = (1, 2, 3, 4)
 QUICK_ALGORITHMS = ("openai_es", "snes", "sign_flip")
 
@@ -82,7 +82,7 @@ def local(centres) -> Callable[[str], np.ndarray]:
 
 
 @each_case
-@pytest.mark.parametrize("distribution", ["replicated", "chromosome_updates"])
+@pytest.mark.parametrize("distribution", ["replicated", "replicated-machines", "chromosome_updates"])
 def test_bit_for_bit(local, centres, mpi, algorithm, distribution, ranks):
     expected = local(algorithm)
     assert expected.size % 4, "M must not divide among the ranks"

@@ -13,9 +13,9 @@ from torch import Tensor
 from neuro_cli.algo.base import Combination
 from neuro_cli.core.checks import boolean
 from neuro_cli.distribution.base import Distribution, PopulationContext
-from neuro_cli.distribution.codec import codec_of, slices, unpack
+from neuro_cli.distribution.codec import Cast, slices, unpack
 
-WIRE = "float32"
+EXACT = Cast(torch.float32)
 
 
 class Replicated(Distribution):
@@ -27,7 +27,7 @@ class Replicated(Distribution):
     name = "replicated"
 
     def __init__(self, share_node: bool = False) -> None:
-        self.share_node, self._codec = boolean("distribution.share_node", share_node), codec_of("distribution.wire", WIRE)
+        self.share_node = boolean("distribution.share_node", share_node)
 
     @property
     def sums_alone(self) -> float:
@@ -36,16 +36,16 @@ class Replicated(Distribution):
 
     def bind(self, job: PopulationContext) -> None:
         super().bind(job)
-        self._slices = slices(job.columns, job.world.local_size if self.share_node else 1, self._codec.block)
+        self._slices = slices(job.columns, job.world.local_size if self.share_node else 1, EXACT.block)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        job, codec, rows = self.job, self._codec, len(combination.weights)
+        job, rows = self.job, len(combination.weights)
         if len(self._slices) == 1:
             return self.partial_sums(generation, combination, range(job.population), 0, job.columns)
         own = self.partial_sums(generation, combination, range(job.population), *self._slices[job.world.local_rank])
         with job.clock.phase("communicate"):
-            counts = [codec.size(rows, high - low) for low, high in self._slices]
-            gathered = job.world.all_gather_on_node(codec.encode(own).cpu().numpy(), counts)
+            counts = [EXACT.size(rows, high - low) for low, high in self._slices]
+            gathered = job.world.all_gather_on_node(EXACT.encode(own).cpu().numpy(), counts)
             sums = torch.empty(rows, job.columns, device=own.device)
-            unpack(codec, gathered, self._slices, sums)
+            unpack(EXACT, gathered, self._slices, sums)
         return sums

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from worlds import needs_mpi
 from neuro_cli.core.clock import Clock
 from neuro_cli.distribution import efficiency
 from neuro_cli.distribution.efficiency import EfficiencyMeter
+from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.logger.base import RANK_COLUMNS
 
@@ -87,6 +89,15 @@ def test_sums_that_every_rank_repeats_count_once(clock):
     meter.sums(clock.work(2.0))
     weak, strong = meter.take(seconds=3.0, communicated=0.0).values()
     assert weak == strong == pytest.approx((1.0 + 2.0 / 4) / 3.0)
+
+
+def test_what_one_rank_would_have_of_sums_that_ranks_repeat():
+    world = SingleProcess()
+    world.size, world.local_size = 8, 2
+    for share_node, expected in ((False, 1 / 8), (True, 2 / 8)):
+        method = Replicated(share_node)
+        method.job = SimpleNamespace(world=world)
+        assert method.sums_alone == expected
 
 
 @needs_mpi

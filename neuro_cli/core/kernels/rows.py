@@ -154,9 +154,9 @@ def gather(x, index, examples, out):
 
 @_compiled
 def add_scattered(y, t, index, examples, scales):
-    """y[.., index[direction, m]] += scale * t[.., m]; y (n, pixels, C), t (n, pixels, r), index (D, r)."""
+    """y[.., index[direction, m]] += scale * t[.., m]; y (n, pixels, C), t (n, pixels, r), index (D, r), no place twice."""
     directions, kept, channels = index.shape[0], index.shape[1], y.shape[2]
-    placed = np.empty(channels, y.dtype)
+    near = np.empty(channels, y.dtype)
     for row in range(y.shape[0]):
         order = index[(row // examples) % directions]
         scale = scales[row // (directions * examples)]
@@ -167,9 +167,9 @@ def add_scattered(y, t, index, examples, scales):
                     target[nb.uint32(order[m])] += scale * source[m]
                 continue
             for m in range(channels):  # in the nearest cache, for places are written there at twice the rate of adding to them
-                placed[nb.uint32(order[m])] = source[m]
+                near[nb.uint32(order[m])] = source[m]
             for c in range(channels):
-                target[c] += scale * placed[c]
+                target[c] += scale * near[c]
 
 
 @_compiled

@@ -17,14 +17,18 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.summary import versions
 
 
-def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int) -> dict[str, list[float]]:
+def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int, rest: float = 0.0) -> dict[str, list[float]]:
     """Seconds of every piece of work, one of each in turn, ``repeats`` times after one round that is not counted.
 
-    In turn, so that a drift of the machine affects all alike. Work gets the number of the round.
+    In turn, so that a drift of the machine affects all alike. Work gets the number of the round. ``rest``: seconds before each
+    piece, in which the core is kept busy, for a core that slept starts slowly.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for number in range(repeats + 1):
         for name, function in work.items():
+            begin = time.perf_counter() + rest
+            while time.perf_counter() < begin:
+                pass
             start = time.perf_counter()
             function(number)
             if number:

@@ -28,6 +28,9 @@ from neuro_cli.runner.config import PRECISIONS
 STEPS = ("draw", "forward", "update", "memory")
 HALF = {"float16": torch.float16}
 UNPERTURBED = "unperturbed"
+# seconds until threads of OpenMP, by which the unperturbed pass may go, have stopped to look for more work: meanwhile they would keep
+# a core from those of what is measured next
+SPIN = 0.005
 Row = dict[str, Any]
 
 
@@ -85,7 +88,8 @@ def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats:
     chosen = [step for step in STEPS[:3] if step in steps]
     methods: dict[str, Method] = {name: method_of(subject, node) for name, node in samplers.items()} if chosen else {}
     work = {f"{name} {step}": getattr(method, step) for name, method in methods.items() for step in chosen}
-    seconds = in_turn({UNPERTURBED: subject.unperturbed} | work, repeats)
+    rest = SPIN if subject.threads.count > 1 and subject.device.type == "cpu" else 0.0
+    seconds = in_turn({UNPERTURBED: subject.unperturbed} | work, repeats, rest)
     reference, rows = seconds[UNPERTURBED], []
     for what, values in seconds.items():
         method = methods.get(what.rsplit(" ", 1)[0])

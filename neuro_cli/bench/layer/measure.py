@@ -28,8 +28,8 @@ from neuro_cli.runner.config import PRECISIONS
 STEPS = ("draw", "forward", "update", "memory")
 HALF = {"float16": torch.float16}
 UNPERTURBED = "unperturbed"
-# seconds until threads of OpenMP, by which the unperturbed pass may go, have stopped to look for more work: meanwhile they would keep
-# a core from those of what is measured next
+# seconds until threads of OpenMP, by which the unperturbed pass may go, have stopped to look for more work: meanwhile they
+# would keep a core from those of what is measured next
 SPIN = 0.005
 Row = dict[str, Any]
 

@@ -141,12 +141,13 @@ class BlockSums(Sampler):
         threads, generation = self.noise.threads, sums[0].target.address.generation
         tasks = [task for each in sums for task in each.tasks()]
         lists = [chosen[low : low + self._length] for low in range(0, len(chosen), self._length)]
+        alone = len(lists) == 1
         for low in range(0, len(lists), threads.count):
             part = lists[low : low + threads.count]
             drawn = self._drawn(generation, [places + directions.start for places in part])
             shares = [torch.from_numpy(np.ascontiguousarray(weights[:, places])).to(self.noise.device) for places in part]
             threads.map(
-                lambda job, drawn=drawn, shares=shares: tasks[job[0]].accumulate(job[1], drawn[job[1]], shares[job[1]]),  # type: ignore[misc]
+                lambda job, drawn=drawn, shares=shares: tasks[job[0]].accumulate(job[1], drawn[job[1]], shares[job[1]], alone),  # type: ignore[misc]
                 list(product(range(len(tasks)), range(len(part)))),
             )
             threads.map(lambda task: task.merge(), tasks)
@@ -185,7 +186,8 @@ class _RowSum:
         first = block.place.start + low * block.width
         a, b = max(start, first), min(start + out.shape[1], block.place.start + high * block.width)
         if a < b:
-            out[self.row, a - start : b - start] += block.flat(whole)[a - first : b - first] - excess
+            part = block.flat(whole)[a - first : b - first]
+            out[self.row, a - start : b - start] += part - excess if excess else part
 
 
 class _LineTask:
@@ -195,11 +197,12 @@ class _LineTask:
         self._owner, self._lines, self._first = owner, lines, first
         self._added: dict[int, Tensor] = {}
 
-    def accumulate(self, place: int, factors: Any, weights: Tensor) -> None:
-        """Sum up list number ``place``."""
-        lines, owner = torch.zeros_like(self._lines), self._owner
+    def accumulate(self, place: int, factors: Any, weights: Tensor, alone: bool) -> None:
+        """Sum up list number ``place``; where it is the only one, into the lines themselves."""
+        lines, owner = self._lines if alone else torch.zeros_like(self._lines), self._owner
         owner.sampler.accumulate(lines, self._first, owner.target, factors, weights[owner.row])
-        self._added[place] = lines
+        if not alone:
+            self._added[place] = lines
 
     def merge(self) -> None:
         """Add the lists in their order."""

@@ -111,7 +111,7 @@ class Distribution(Method):
 
     @property
     def sums_alone(self) -> float:
-        """What one rank with this rank's members would have of this rank's sums: below 1 where ranks make the same ones."""
+        """Share of this rank's sums that one rank with its members would make: below 1 where ranks make the same ones."""
         return 1.0
 
     def step(self, generation: int) -> StepReport:

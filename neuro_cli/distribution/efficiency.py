@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class EfficiencyMeter:
-    """Times the parts of each generation on this rank. ``sums_alone``: what one rank would have of its sums, in (0, 1].
+    """Times the parts of each generation on this rank. ``sums_alone``: share of its sums that one rank would make, in (0, 1].
 
     ``aside``: seconds of this generation that went into scoring alone.
     """

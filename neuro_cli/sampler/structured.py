@@ -131,7 +131,7 @@ class StructuredPerturbation(Perturbation):
         return made.permute(0, 3, 1, 2)
 
     def linear_noise(self, block: Block, x: Tensor, operator: Operator) -> tuple[Tensor, float] | None:
-        """What the noise adds to a linear layer on a CPU, new (n, .., rows), and a factor to it; None: not by itself."""
+        """Noise's share of a linear layer's outputs on a CPU, new (n, .., rows), and a factor to it; None: not by itself."""
         return None
 
     def _noise_first(

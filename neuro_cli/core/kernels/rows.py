@@ -10,7 +10,7 @@ import numpy as np
 
 from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
 
-WIDE = wide()
+WIDE = wide()  # signs of a row of one pixel change by masks of AVX-512; with more pixels a row's signs are spread out once
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
@@ -68,13 +68,12 @@ def _flip_wide(x, words, examples, out):
     directions, channels = words.shape[0], x.shape[2]
     for row in range(x.shape[0]):
         bits = words[(row // examples) % directions]
-        for pixel in range(x.shape[1]):
-            source, target = nb.uintp(x[row, pixel].ctypes.data), nb.uintp(out[row, pixel].ctypes.data)
-            for c in range(0, channels - LANES + 1, LANES):
-                flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), target + nb.uintp(4 * c))
-            for c in range(channels // LANES * LANES, channels):
-                value = x[row, pixel, c]
-                out[row, pixel, c] = -value if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else value
+        source, target = nb.uintp(x[row, 0].ctypes.data), nb.uintp(out[row, 0].ctypes.data)
+        for c in range(0, channels - LANES + 1, LANES):
+            flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), target + nb.uintp(4 * c))
+        for c in range(channels // LANES * LANES, channels):
+            value = x[row, 0, c]
+            out[row, 0, c] = -value if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else value
 
 
 @_compiled
@@ -102,13 +101,12 @@ def _add_flipped_wide(y, t, words, examples, scales):
     directions, channels = words.shape[0], y.shape[2]
     for row in range(y.shape[0]):
         bits, scale = words[(row // examples) % directions], scales[row // (directions * examples)]
-        for pixel in range(y.shape[1]):
-            source, target = nb.uintp(t[row, pixel].ctypes.data), nb.uintp(y[row, pixel].ctypes.data)
-            for c in range(0, channels - LANES + 1, LANES):
-                added_flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), scale, target + nb.uintp(4 * c))
-            for c in range(channels // LANES * LANES, channels):
-                step = scale * t[row, pixel, c]
-                y[row, pixel, c] += -step if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else step
+        source, target = nb.uintp(t[row, 0].ctypes.data), nb.uintp(y[row, 0].ctypes.data)
+        for c in range(0, channels - LANES + 1, LANES):
+            added_flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), scale, target + nb.uintp(4 * c))
+        for c in range(channels // LANES * LANES, channels):
+            step = scale * t[row, 0, c]
+            y[row, 0, c] += -step if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else step
 
 
 @_compiled

@@ -117,11 +117,6 @@ class MemberBatch:
         row_kernels.flip(source, words.numpy(), self.examples, _pixels(out, channel))
         return out
 
-    def flip_features(self, x: Tensor, words: Tensor) -> None:
-        """Change signs in contiguous features ``x`` (n, .., C) on a CPU as :meth:`flip` does, where they are."""
-        pixels = _pixels(x, -1)
-        row_kernels.flip(pixels, words.numpy(), self.examples, pixels)
-
     def add_flipped(self, y: Tensor, t: Tensor, words: Tensor, channel: int) -> Tensor:
         """y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
         kernels = gpu.row_kernels(y)
@@ -147,16 +142,11 @@ class MemberBatch:
         """y + scale * the vector of each row's direction; ``vectors`` (D, C); may write to ``y``."""
         if y.device.type != "cpu":
             return self._add_vectors_by_torch(y, vectors, channel)
-        if _channels_last(y, channel) is None:
-            return self.add(y, self.by_direction(torch.zeros_like(y), vectors.to(y.dtype), channel, torch.add))
-        self.add_bias(y, vectors.to(y.dtype), y.new_zeros(y.shape[channel]), channel)
-        return y
-
-    def add_bias(self, y: Tensor, vectors: Tensor, bias: Tensor, channel: int) -> None:
-        """Add ``bias`` (C,) and scale * the vector of each row's direction to ``y``, on a CPU with channels last in memory."""
         target = _channels_last(y, channel)
-        assert target is not None
-        row_kernels.add_vectors(target, vectors.contiguous().numpy(), bias.numpy(), self.examples, self._scales(y.dtype))
+        if target is None:
+            return self.add(y, self.by_direction(torch.zeros_like(y), vectors.to(y.dtype), channel, torch.add))
+        row_kernels.add_vectors(target, vectors.to(y.dtype).contiguous().numpy(), self.examples, self._scales(y.dtype))
+        return y
 
     def _add_vectors_by_torch(self, y: Tensor, vectors: Tensor, channel: int) -> Tensor:
         shape = [self.directions, 1] + [1] * (y.dim() - 1)

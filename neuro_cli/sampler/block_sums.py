@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,12 @@ FACTORS = 2**28  # values of factors that a GPU holds at once for a sum: few lau
 
 
 class BlockSums(Sampler):
-    """Sampler with factors for every block. ``factors``: whatever :meth:`factors` gives for some directions."""
+    """Sampler with factors for every block. ``factors``: whatever :meth:`factors` gives for some directions.
+
+    ``sums_themselves``: partial sums are the sums, in the order of the flat vector.
+    """
+
+    sums_themselves = False
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         super().bind(noise, population, layout)
@@ -57,6 +62,10 @@ class BlockSums(Sampler):
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
         """The sum (high - low, inner, spatial) for rows [low, high) of the block, from the whole partial sum."""
 
+    def write(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor) -> None:
+        """Write :meth:`assemble` of these rows to ``out``, in the order of the flat vector."""
+        out.copy_(target.block.flat(self.assemble(partial, target, low, high)).flatten())
+
     def whole_sum(self, target: BlockSum, factors: Any, weights: Tensor, out: Tensor) -> bool:
         """Write the sum of all directions to ``out``, in the order of the flat vector, and say whether that was done here."""
         return False
@@ -66,18 +75,23 @@ class BlockSums(Sampler):
     ) -> Tensor:
         if self.noise.device.type != "cpu":
             return self._sums_on_device(weights, moments, generation, directions, start, stop)
-        out = torch.zeros(len(weights), stop - start, device=self.noise.device)
+        out, filled = torch.empty(len(weights), stop - start, device=self.noise.device), False
         spans = list(row_spans(self.blocks.values(), start, stop))
         for period, first, last, chosen in self._chosen(weights, directions):
             self.prepare(generation, range(first, last))
             address = Address(generation, period)
-            sums = [_RowSum(self, BlockSum(*span, moment, address), row) for span in spans for row, moment in enumerate(moments)]
+            sums = [
+                _RowSum(self, BlockSum(*span, moment, address), row, _Slice(out[row], start, filled))
+                for span in spans
+                for row, moment in enumerate(moments)
+            ]
             self._accumulate(sums, weights, directions, chosen)
             for each in sums:
                 # moment 2 is eps**2 - 1, and the hooks sum eps**2
                 excess = float(weights[each.row, chosen].sum()) if each.target.moment == 2 else 0.0
-                self.noise.threads.map(partial(each.add_to, out, start, excess), each.pieces())
-        return out
+                self.noise.threads.map(partial(each.write, excess), each.pieces())
+            filled = True
+        return out if filled else out.zero_()
 
     def _sums_on_device(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
@@ -163,12 +177,30 @@ class BlockSums(Sampler):
         return drawn
 
 
-class _RowSum:
-    """The partial sum of one row of weights."""
+class _Slice(NamedTuple):
+    """Row (n,) of the sums' outcome, its first column, and whether other directions have filled it."""
 
-    def __init__(self, sampler: BlockSums, target: BlockSum, row: int) -> None:
-        self.sampler, self.target, self.row = sampler, target, row
-        self._partial = sampler.partial_zeros(target)
+    line: Tensor
+    start: int
+    filled: bool
+
+    def place_of(self, block: Block, low: int, high: int) -> tuple[slice, Tensor]:
+        """Numbers of rows [low, high) of a block that lie in the slice, and where they lie."""
+        first, last = (block.place.start + row * block.width for row in (low, high))
+        a, b = max(self.start, first), min(self.start + len(self.line), last)
+        return slice(a - first, b - first), self.line[a - self.start : b - self.start]
+
+
+class _RowSum:
+    """The partial sum of one row of weights; where it is the sum itself, it is made where that belongs."""
+
+    def __init__(self, sampler: BlockSums, target: BlockSum, row: int, out: _Slice) -> None:
+        self.sampler, self.target, self.row, self._out = sampler, target, row, out
+        self._in_place = False
+        if sampler.sums_themselves and not out.filled:
+            _, there = out.place_of(target.block, target.low, target.high)
+            self._in_place = len(there) == (target.high - target.low) * target.block.width
+        self._partial = there.view(-1, target.block.width).zero_() if self._in_place else sampler.partial_zeros(target)
 
     def tasks(self) -> Iterator["_LineTask"]:
         """Parts that threads can fill side by side."""
@@ -179,15 +211,19 @@ class _RowSum:
         """First rows of the pieces that are assembled one by one."""
         return range(self.target.low, self.target.high, PIECE)
 
-    def add_to(self, out: Tensor, start: int, excess: float, low: int) -> None:
-        """Add the sum for rows [low, low + PIECE), less ``excess``, to ``out`` (K, n), which begins at column ``start``."""
+    def write(self, excess: float, low: int) -> None:
+        """Add the sum for rows [low, low + PIECE), less ``excess``, to the outcome."""
         block, high = self.target.block, min(low + PIECE, self.target.high)
-        whole = self.sampler.assemble(self._partial, self.target, low, high)
-        first = block.place.start + low * block.width
-        a, b = max(start, first), min(start + out.shape[1], block.place.start + high * block.width)
-        if a < b:
-            part = block.flat(whole)[a - first : b - first]
-            out[self.row, a - start : b - start] += part - excess if excess else part
+        part, there = self._out.place_of(block, low, high)
+        if self._in_place:
+            if excess:
+                there -= excess
+        elif self._out.filled or excess or len(there) < (high - low) * block.width:
+            whole = block.flat(self.sampler.assemble(self._partial, self.target, low, high))[part]
+            whole = whole - excess if excess else whole
+            (there.add_ if self._out.filled else there.copy_)(whole)
+        else:
+            self.sampler.write(self._partial, self.target, low, high, there)
 
 
 class _LineTask:

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import block_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels
 from neuro_cli.core.layout import Place
+from neuro_cli.core.linear import LinearLayer, add_outer_sum, add_weighted
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
@@ -31,6 +32,8 @@ class LowRank(Structured):
     ``antithetic``: members in mirrored pairs. Factors: normals (D, W), for each block a of all ranks and then b, in the order of
     a flat row. Raises ConfigError.
     """
+
+    sums_themselves = True
 
     def __init__(self, rank: int = 1, antithetic: bool = True) -> None:
         super().__init__(antithetic)
@@ -98,7 +101,15 @@ class LowRank(Structured):
         low = target.low + first
         if block.vector:
             values = factors[:, block.first + low : block.first + low + len(lines)]
+            if target.moment == 1 and values.device.type == "cpu":
+                add_weighted(values, weights, lines[:, 0])
+                return
             lines += (weights @ (values if target.moment == 1 else values * values))[:, None]
+            return
+        if target.moment == 1 and lines.device.type == "cpu" and blas_kernels.SERVES:
+            read, written = block.first + self.rank * block.rows, block.first + low
+            shares = weights / math.sqrt(self.rank)
+            add_outer_sum(factors, read, (written, block.rows, self.rank), shares, lines)
             return
         rows, columns = self.vectors_of(block, factors, torch.float32)
         rows = rows[:, :, low : low + len(lines)]
@@ -162,6 +173,10 @@ class LowRankPerturbation(StructuredPerturbation):
         made.flatten(0, 1).addmm_(x.reshape(-1, x.shape[-1]), weight.flatten(1).T)
         whole: Tensor = made.view(*x.shape[:-1], -1)
         return whole
+
+    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
+        rank, shifts = self.sampler.rank, None if shift is None else self.vectors(shift)
+        return layer.low_rank(self.factors, shifts, (block.first + rank * block.rows, block.first), rank, 1 / math.sqrt(rank))
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block, rank = self.block(place), self.sampler.rank

@@ -22,14 +22,16 @@ from torch import Tensor
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import MemberBatch, placed_values
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
-from neuro_cli.sampler.placement import Placement, PlacementPlan, count_places, placed_sum
+from neuro_cli.sampler.placement import Placement, PlacementPlan, add_placed_taps, count_places, placed_sum
 from neuro_cli.sampler.shared_noise import NoiseReusing
 from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
+MANY_TAPS = 5  # of a convolution: with fewer, its numbers are placed one by one
 Factors = dict[str, Placement]  # by block
 
 
@@ -183,9 +185,12 @@ class Permutation(NoiseReusing):
             assert index is not None
             count_places(index[:, first : first + len(lines)], weights.float(), lines)
             return
-        low = target.low + first
+        low, shared = target.low + first, self._flat_rows(block, target.address)
+        if lines.device.type == "cpu" and block.spatial >= MANY_TAPS:
+            form = (block.spatial, block.inner_last)
+            add_placed_taps(shared, (rows, inputs), form, weights, low, target.moment == 2, lines)
+            return
         bounds = (low, low + len(lines), block.rows, block.width)
-        shared = self._flat_rows(block, target.address)
         lines += placed_sum(shared, rows, self._columns_of(block, inputs), weights, bounds, target.moment == 2)
 
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
@@ -193,11 +198,12 @@ class Permutation(NoiseReusing):
         placed_rows, placed_inputs = self._sides(block)
         if placed_rows and placed_inputs:
             return block.cube((partial[low - target.low : high - target.low] * factor**moment).float().flatten())
+        power = lambda noise: noise if moment == 1 == factor else (noise * factor) ** moment  # noqa: E731
         if placed_rows:
             lines = partial[:, low:high].T.contiguous()  # aligned alike whatever the slice
-            return block.cube((lines @ (self._flat_rows(block, target.address) * factor) ** moment).flatten())
+            return block.cube((lines @ power(self._flat_rows(block, target.address))).flatten())
         cube = self.shared_cube(block, target.address)[low:high]
-        summed = ((cube.transpose(1, 2).contiguous() * factor) ** moment).flatten(0, 1) @ partial
+        summed = power(cube.transpose(1, 2).contiguous()).flatten(0, 1) @ partial
         return summed.unflatten(0, (high - low, block.spatial)).transpose(1, 2)
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
@@ -221,11 +227,10 @@ class PlacedPerturbation(StructuredPerturbation):
 
         return write
 
-    def linear_noise(self, block: Block, x: Tensor, operator: Operator) -> tuple[Tensor, float] | None:
+    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         rows, inputs, _ = self.factors[block.place.name]
-        if rows is not None or inputs is None:  # to place it somewhere takes as long as to add it where it belongs
-            return None
-        return operator(self.rows.gather(x, inputs, -1), self._weight(block)), self.sampler.shape(block)[2]
+        shifts = None if shift is None else self.vectors(shift)
+        return layer.placed(self._weight(block).flatten(1), shifts, inputs, rows, self.sampler.shape(block)[2])
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)

@@ -96,3 +96,15 @@ def placed_sum(
         chosen = (order >= low) & (order < high)
         out[(order[chosen] - low)[:, None], places] += weight * values[chosen]
     return out
+
+
+def add_placed_taps(
+    shared: Tensor, places: tuple[Tensor, Tensor], form: tuple[int, bool], weights: Tensor, low: int, square: bool, out: Tensor
+) -> None:
+    """Add :func:`placed_sum` of a convolution to ``out`` (rows from ``low`` on, width) float64, on a CPU, where taps go together.
+
+    ``places`` of E's rows (D, r) and inputs (D, c); ``form``: taps, and whether a flat row has the inputs of a tap side by side.
+    """
+    rows, inputs = (part.contiguous().numpy() for part in places)
+    given = (weights.numpy(), low, low + len(out), square, out.numpy())
+    block_kernels.add_placed_taps(shared.numpy(), rows, inputs, *form, *given)

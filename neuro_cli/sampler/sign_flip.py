@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.kernels.compiled import block_kernels, sign_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels, sign_kernels
 from neuro_cli.core.layout import Place
+from neuro_cli.core.linear import LinearLayer, add_sign_sum, add_weighted_signs
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
@@ -52,12 +53,18 @@ class SignFlip(NoiseReusing):
     def factors(self, generation: int, directions: Sequence[int]) -> Tensor:
         return self.noise.words(generation, directions, self._columns, FACTOR_STREAM)
 
+    def columns_of(self, block: Block) -> tuple[int, int]:
+        """Columns of the factors where the words of a block's signs begin: of outputs, of inputs; -1: it has none."""
+        outputs, inputs = self.flips(block)
+        return block.first if outputs else -1, block.first + outputs * _words(block.rows) if inputs else -1
+
     def words_of(self, block: Block, factors: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """The words of a block's signs: of outputs (D, W), of inputs (D, W')."""
-        outputs, inputs = self.flips(block)
-        middle = block.first + outputs * _words(block.rows)
-        last = middle + inputs * _words(block.inner)
-        return (factors[:, block.first : middle] if outputs else None), (factors[:, middle:last] if inputs else None)
+        outputs, inputs = (
+            None if first < 0 else factors[:, first : first + _words(count)]
+            for first, count in zip(self.columns_of(block), (block.rows, block.inner), strict=True)
+        )
+        return outputs, inputs
 
     def block_noise(
         self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype, lines: Tensor | None = None
@@ -110,15 +117,22 @@ class SignFlip(NoiseReusing):
         word = (target.low + first) // 32
         if outputs is not None:
             outputs = outputs[:, word : word + _words(len(lines))]
-        if outputs is not None and inputs is not None and lines.device.type == "cpu" and sign_kernels.SERVES:
-            sign_kernels.add_sign_product(outputs.numpy(), inputs.numpy(), weights.float().numpy(), lines.numpy())
-            return
+        if outputs is not None and inputs is not None and lines.device.type == "cpu":
+            if sign_kernels.SERVES:
+                sign_kernels.add_sign_product(outputs.numpy(), inputs.numpy(), weights.float().numpy(), lines.numpy())
+                return
+            if blas_kernels.SERVES:
+                add_sign_sum(outputs, inputs, weights.float(), lines)
+                return
         columns = None
         if inputs is not None:
             columns = weighted_signs(inputs, target.block.inner, torch.ones_like(weights, dtype=torch.float32))
         if outputs is None:
             assert columns is not None
             lines += weights.float() @ columns
+            return
+        if columns is None and lines.device.type == "cpu":
+            add_weighted_signs(outputs, weights.float(), lines[:, 0])
             return
         rows = weighted_signs(outputs, len(lines), weights.float())
         if columns is None:
@@ -127,9 +141,18 @@ class SignFlip(NoiseReusing):
             lines.addmm_(rows.T, columns)
 
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
+        noise, lines = self._parts(partial, target, low, high)
+        return noise * lines
+
+    def write(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor) -> None:
+        noise, lines = self._parts(partial, target, low, high)
+        torch.mul(noise, lines, out=target.block.cube(out))
+
+    def _parts(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, Tensor]:
+        """The noise (rows, inner, spatial) of some rows, squared for moment 2, and what it is multiplied by."""
         noise = target.block.cube(self.shared.flat(target.address)[target.block.columns])[low:high]
         lines = partial[low - target.low : high - target.low] if len(partial) > 1 else partial
-        return (noise if target.moment == 1 else noise * noise) * lines[:, :, None]
+        return noise if target.moment == 1 else noise * noise, lines[:, :, None]
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return FlippedPerturbation(self, generation, first, rows, dtype)
@@ -143,12 +166,11 @@ class FlippedPerturbation(StructuredPerturbation):
     def writer(self, block: Block) -> Writer:
         return self.sampler.writer(block, self.factors, self.address)
 
-    def linear_noise(self, block: Block, x: Tensor, operator: Operator) -> tuple[Tensor, float]:
-        outputs, inputs = self.sampler.words_of(block, self.factors)
-        made = operator(x if inputs is None else self.rows.flip(x, inputs, -1), self._shared(block.place))
-        if outputs is not None:
-            self.rows.flip_features(made, outputs)
-        return made, 1.0
+    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
+        (written, read), shifted, noise = self.sampler.columns_of(block), -1, None
+        if shift is not None:
+            shifted, noise = self.sampler.columns_of(self.block(shift))[0], self._matrix(shift)
+        return layer.flipped(self._matrix(block.place), noise, self.factors, (read, written, shifted))
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
@@ -165,6 +187,11 @@ class FlippedPerturbation(StructuredPerturbation):
     def _shared(self, place: Place) -> Tensor:
         make = lambda flat: place.view(flat).to(self.dtype)  # noqa: E731
         return self.sampler.shared.weight(self.address, (place.name, self.dtype), make)
+
+    def _matrix(self, place: Place) -> Tensor:
+        """E of a linear layer's weight (rows, inner), of its bias (rows,)."""
+        make = lambda flat: place.view(flat).flatten(min(1, len(place.shape) - 1)).contiguous()  # noqa: E731
+        return self.sampler.shared.weight(self.address, (place.name, "matrix"), make)
 
     def _flipped(self, x: Tensor, inputs: Tensor, block: Block, channel: int) -> Tensor:
         groups = block.place.groups

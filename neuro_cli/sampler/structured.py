@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.layout import Place
+from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.rows import COMPILED, Geometry, MemberBatch, out_sizes
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.block_sums import BlockSums
@@ -108,7 +109,9 @@ class StructuredPerturbation(Perturbation):
         if x.device.type != "cpu" or x.dtype not in COMPILED or operator.transposed:  # bfloat16 would round the noise away
             return None
         if geometry is None:
-            return self._noise_first(block, shift, x, weight, bias, operator) if len(x) == rows.count else None
+            linear = LinearLayer(rows, x, weight if weight.dim() == 2 else weight.flatten(1), bias)
+            served = len(x) == rows.count and linear.served
+            return self.linear(block, None if bias is None else shift, linear) if served else None
         if geometry.groups > 1 or x.dim() != 4:
             return None
         sizes = out_sizes(x.shape[2:], place.shape[2:], geometry)
@@ -130,24 +133,9 @@ class StructuredPerturbation(Perturbation):
                 self._convolved(block, mine, weight, shifted, scale, operator, out.permute(0, 3, 1, 2))
         return made.permute(0, 3, 1, 2)
 
-    def linear_noise(self, block: Block, x: Tensor, operator: Operator) -> tuple[Tensor, float] | None:
-        """Noise's share of a linear layer's outputs on a CPU, new (n, .., rows), and a factor to it; None: not by itself."""
-        return None
-
-    def _noise_first(
-        self, block: Block, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
-    ) -> Tensor | None:
-        """The noise's product first, and on top of it the centre's, which scales what is there: no trip to add them."""
-        found = self.linear_noise(block, x, operator) if x.dtype == weight.dtype == self.dtype else None
-        if found is None:
-            return None
-        (made, factor), rows = found, self.rows
-        by_side = x.reshape(len(rows.scales), -1, x.shape[-1]), made.view(len(rows.scales), -1, block.rows)
-        for scale, source, target in zip(rows.scales, *by_side, strict=True):
-            target.addmm_(source, weight.flatten(1).T, beta=scale * factor)
-        if bias is not None and shift is not None:
-            rows.add_bias(made, self.vectors(shift), bias, -1)
-        return made if bias is None or shift is not None else made.add_(bias)
+    @abstractmethod
+    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
+        """Outcomes of a linear layer with the noise of its weight and of its bias, by compiled loops."""
 
     def _products(
         self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, geometry: Geometry, out: Tensor

@@ -7,7 +7,7 @@ Legend: S sides, D directions, B = S D members, e examples.
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch._C import _functorch
 
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.operators import LinearOperator, Unsupported
 from neuro_cli.scoring.uses import Use, Uses, span
 
 EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
@@ -107,9 +107,24 @@ class HiddenMembers:
         """
         read = x if operator.transposed else y
         self.products += read.numel() // self.count * (use.parameter.numel() // read.shape[operator.channel])
-        with self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count)):
+        with self._rows_of(x):
             y = self.noise.apply(use.place, x, y, operator)
             return y if bias is None else self.noise.rows.add_vectors(y, self.noise.vectors(bias.place), operator.channel)
+
+    def layer(self, use: Use, x: Tensor, bias: Use | None) -> Tensor | None:
+        """Linear layer of a whole weight and bias on rows (B, k, I) on a CPU, by the sampler's own way; None: it has none."""
+        if x.device.type != "cpu":  # on a GPU that way is for rows of one point
+            return None
+        shift, parameter = (None, None) if bias is None else (bias.place, bias.parameter)
+        with self._rows_of(x):
+            made = self.noise.layer(use.place, shift, x, use.parameter, parameter, LinearOperator())
+        if made is not None:
+            self.products += x.shape[1] * use.parameter.numel()
+        return made
+
+    def _rows_of(self, x: Tensor) -> AbstractContextManager[None]:
+        """Context in which the noise serves the rows of x, (B k, ..) with k of each member."""
+        return self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count))
 
     def by_side(self, x: Tensor) -> Tensor:
         """(B, ..) as (S, D, ..)."""

@@ -92,7 +92,7 @@ class PerturbedForward(TorchFunctionMode):
         place = self._place(weight)
         made = None if place is None else self._noise.layer(place, self._place(bias), x, weight, bias, operator)
         if made is not None:
-            self.largest = max(self.largest, made[0].numel(), x[0].numel())
+            self.largest = max(self.largest, made.numel() // len(made), x.numel() // len(x))
         return made
 
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

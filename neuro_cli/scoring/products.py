@@ -28,6 +28,10 @@ def linear(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor |
 def _linear(members: HiddenMembers, use: Use, piece: Piece, x: Tensor, bias: Use | None) -> Tensor:
     """Product of x (B, .., inputs) and a piece of a weight, and a bias."""
     points = x.reshape(len(x), -1, x.shape[-1]).contiguous()
+    if use.whole:
+        made = members.layer(use, points, bias)
+        if made is not None:
+            return made.view(*x.shape[:-1], made.shape[-1])
     y = F.linear(points, use.tensor, None if bias is None else bias.tensor)
     operator = LinearOperator(piece.transposed)
     rows, inner = use.parameter.shape[:2]

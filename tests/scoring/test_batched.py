@@ -48,6 +48,22 @@ def test_batched_scores_are_those_of_single_members(sampler, options, monkeypatc
 
 
 @pytest.mark.parametrize("sampler", REUSING)
+def test_scores_and_sums_without_a_blas_to_call(sampler, monkeypatch):
+    """By torch operations, as where torch's library shows no sgemm."""
+    weights = np.random.default_rng(1).standard_normal((1, 24))
+
+    def outcome() -> tuple[np.ndarray, Tensor]:
+        parts = parts_of(f"sampler={sampler}")
+        job = parts.distribution.job
+        return scores(parts, range(24)), job.sampler.combine(weights, (1,), 2, range(24), 0, job.sampler.layout.size)
+
+    (called, sums), _ = outcome(), monkeypatch.setattr("neuro_cli.core.kernels.blas.SERVES", False)
+    other, other_sums = outcome()
+    np.testing.assert_allclose(called, other, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(sums, other_sums, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("sampler", REUSING)
 def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, monkeypatch):
     monkeypatch.setitem(batched.ROWS, "cpu", (8, 8))
     parts = parts_of(f"sampler={sampler}")

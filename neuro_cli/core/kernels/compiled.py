@@ -2,7 +2,9 @@
 
 from neuro_cli.core.lazy import LazyModule
 
+blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
+linear_kernels = LazyModule("neuro_cli.core.kernels.linear")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
 rounding_kernels = LazyModule("neuro_cli.core.kernels.rounding")
 row_kernels = LazyModule("neuro_cli.core.kernels.rows")

@@ -10,6 +10,7 @@ import numpy as np
 
 from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
 
+NEAR, FAR = 2**14, 2**17  # numbers of a nearest cache, with room for others, and of the next one
 WIDE = wide()  # signs of a row of one pixel change by masks of AVX-512; with more pixels a row's signs are spread out once
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
@@ -123,15 +124,15 @@ def _add_flipped(y, t, words, examples, table, scales):
 
 
 @_compiled
-def add_vectors(y, vectors, bias, examples, scales):
-    """y += bias + scale * vectors[direction]; y (n, pixels, C), vectors (D, C), bias (C,)."""
+def add_vectors(y, vectors, examples, scales):
+    """y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
     directions, channels = vectors.shape[0], y.shape[2]
     step = np.empty(channels, y.dtype)
     for row in range(y.shape[0]):
         vector = vectors[(row // examples) % directions]
         scale = scales[row // (directions * examples)]
         for c in range(channels):  # once per row, not once per pixel
-            step[c] = bias[c] + scale * vector[c]
+            step[c] = scale * vector[c]
         for pixel in range(y.shape[1]):
             target = y[row, pixel]
             for c in range(channels):
@@ -353,14 +354,23 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
 def counts(index, weights, out):
     """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
 
-    Some rows of ``out`` at a time, so that they stay in the cache while all directions pass.
+    Some rows of ``out`` and some directions at a time: the rows stay in the nearest cache, the places in the next one.
     """
-    block = 64
-    flat, size = out.reshape(out.size), nb.uint64(out.shape[1])
-    for low in range(0, index.shape[1], block):
-        high = min(low + block, index.shape[1])
-        for d in range(index.shape[0]):
-            weight, places, row = weights[d], index[d, low:high], nb.uint64(low) * size
-            for m in range(places.size):
-                flat[row + nb.uint64(places[m])] += weight
-                row += size
+    flat, size, one = out.reshape(out.size), nb.uint64(out.shape[1]), nb.uint64(1)
+    block, chunk = max(8, NEAR // out.shape[1]), -(-index.shape[0] // (1 if index.size <= 4 * FAR else index.size // FAR))
+    for begin in range(0, index.shape[0], chunk):
+        for low in range(0, index.shape[1], block):
+            high = nb.uint64(min(low + block, index.shape[1]))
+            for d in range(begin, min(begin + chunk, index.shape[0])):
+                weight, m, row = weights[d], nb.uint64(low), nb.uint64(low) * size
+                # four places of different rows: written out, their loads do not wait for each other's stores
+                while m + nb.uint64(4) <= high:
+                    a, b = row + nb.uint64(index[d, m]), row + size + nb.uint64(index[d, m + one])
+                    third = row + size + size
+                    c, e = third + nb.uint64(index[d, m + nb.uint64(2)]), third + size + nb.uint64(index[d, m + nb.uint64(3)])
+                    at_a, at_b, at_c, at_e = flat[a] + weight, flat[b] + weight, flat[c] + weight, flat[e] + weight
+                    flat[a], flat[b], flat[c], flat[e] = at_a, at_b, at_c, at_e
+                    row, m = third + size + size, m + nb.uint64(4)
+                while m < high:
+                    flat[row + nb.uint64(index[d, m])] += weight
+                    row, m = row + size, m + one

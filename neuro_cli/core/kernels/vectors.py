@@ -91,45 +91,49 @@ def _both_sides(context, builder, signature, arguments):
     return context.get_dummy_value()
 
 
-def _signed(builder: ir.IRBuilder, source: ir.Value, bits: ir.Value) -> ir.Value:
-    """LANES numbers at an address, with the other sign where the bit of their lane is 1."""
-    value = builder.load(builder.inttoptr(source, ir.VectorType(_F32, LANES).as_pointer()), align=4)
-    mask = builder.bitcast(builder.trunc(bits, ir.IntType(LANES)), ir.VectorType(_I1, LANES))
+def _signed(builder: ir.IRBuilder, source: ir.Value, bits: ir.Value, lanes: int) -> ir.Value:
+    """Numbers at an address, with the other sign where the bit of their lane is 1."""
+    value = builder.load(builder.inttoptr(source, ir.VectorType(_F32, lanes).as_pointer()), align=4)
+    mask = builder.bitcast(builder.trunc(bits, ir.IntType(lanes)), ir.VectorType(_I1, lanes))
     return builder.select(mask, builder.fneg(value), value)
 
 
-def _flipped(typing_context, source, bits, target):
-    """Write LANES numbers at address ``source`` with the signs of ``bits`` to address ``target``."""
-    return types.void(types.uintp, types.uint32, types.uintp), _flip
+def _flipped(lanes: int) -> Any:
+    def law(context, builder, signature, arguments):
+        source, bits, target = arguments
+        place = builder.inttoptr(target, ir.VectorType(_F32, lanes).as_pointer())
+        builder.store(_signed(builder, source, bits, lanes), place, align=4)
+        return context.get_dummy_value()
+
+    def typed(typing_context, source, bits, target):
+        """Write numbers at address ``source`` with the signs of ``bits`` to address ``target``."""
+        return types.void(types.uintp, types.uint32, types.uintp), law
+
+    return intrinsic(typed)
 
 
-flipped: Any = intrinsic(_flipped)
+flipped, flipped_one = _flipped(LANES), _flipped(1)
 
 
-def _flip(context, builder, signature, arguments):
-    source, bits, target = arguments
-    place = builder.inttoptr(target, ir.VectorType(_F32, LANES).as_pointer())
-    builder.store(_signed(builder, source, bits), place, align=4)
-    return context.get_dummy_value()
+def _added_flipped(lanes: int) -> Any:
+    def law(context, builder, signature, arguments):
+        source, bits, scale, target = arguments
+        floats = ir.VectorType(_F32, lanes)
+        one = builder.insert_element(ir.Constant(floats, ir.Undefined), scale, _size(0))
+        factor = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
+        place = builder.inttoptr(target, floats.as_pointer())
+        step = builder.fmul(factor, _signed(builder, source, bits, lanes))  # rounded by itself, as without vectors
+        builder.store(builder.fadd(builder.load(place, align=4), step), place, align=4)
+        return context.get_dummy_value()
+
+    def typed(typing_context, source, bits, scale, target):
+        """Add ``scale`` times numbers at address ``source``, with the signs of ``bits``, to those at address ``target``."""
+        return types.void(types.uintp, types.uint32, types.float32, types.uintp), law
+
+    return intrinsic(typed)
 
 
-def _added_flipped(typing_context, source, bits, scale, target):
-    """Add ``scale`` times LANES numbers at address ``source``, with the signs of ``bits``, to those at address ``target``."""
-    return types.void(types.uintp, types.uint32, types.float32, types.uintp), _add_flipped
-
-
-added_flipped: Any = intrinsic(_added_flipped)
-
-
-def _add_flipped(context, builder, signature, arguments):
-    source, bits, scale, target = arguments
-    floats = ir.VectorType(_F32, LANES)
-    one = builder.insert_element(ir.Constant(floats, ir.Undefined), scale, _size(0))
-    factor = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
-    place = builder.inttoptr(target, floats.as_pointer())
-    step = builder.fmul(factor, _signed(builder, source, bits))  # rounded by itself, as without vectors
-    builder.store(builder.fadd(builder.load(place, align=4), step), place, align=4)
-    return context.get_dummy_value()
+added_flipped, added_flipped_one = _added_flipped(LANES), _added_flipped(1)
 
 
 ROWS, COLUMNS = 4, 4 * LANES  # of a tile, whose sums stay in registers

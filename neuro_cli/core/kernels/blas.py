@@ -1,0 +1,99 @@
+"""Matrix products inside compiled loops, by the BLAS that torch itself calls: the same bits, and no second library.
+
+numba's own products take SciPy's OpenBLAS, whose threads would meet torch's on the same cores.
+"""
+
+import ctypes
+import logging
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba as nb
+import torch  # noqa: F401 (loads the library)
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+log = logging.getLogger(__name__)
+
+LIBRARY = "libtorch_cpu.so"  # found by its name, wherever torch has loaded it from
+NAMES = ("sgemm_", "SGEMM")  # as Fortran's compilers write it; torch's wheels for x86 show MKL's capitals alone
+_SYMBOL = "neuro_sgemm"
+_I8, _I32, _F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
+
+
+def _found() -> bool:
+    """Give compiled loops the address of sgemm; False where torch's library shows none."""
+    library = ctypes.CDLL(LIBRARY)
+    for name in NAMES:
+        function = getattr(library, name, None)
+        if function is not None:
+            llvm.add_symbol(_SYMBOL, ctypes.cast(function, ctypes.c_void_p).value)
+            return True
+    log.warning("torch's BLAS has no sgemm to call: linear layers of many members go by torch operations, slower")
+    return False
+
+
+SERVES = _found()
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+
+
+def _sgemm(typing_context, orders, sizes, a, b, beta, c):
+    """Matrix c (m, n) = a (m, k) b (k, n) + beta * c in the order of Fortran, of float32.
+
+    ``orders``: a letter for a and b, N or T (it lies transposed); ``sizes``: m, n, k; a, b, c: address and length of a column.
+    """
+    size = types.uintp
+    of_each, matrix = (types.UniTuple(kind, count) for kind, count in ((types.int32, 3), (size, 2)))
+    return types.void(types.UniTuple(types.int8, 2), of_each, matrix, matrix, types.float32, matrix), _call
+
+
+sgemm: Any = intrinsic(_sgemm)
+
+
+def _call(context, builder, signature, arguments):
+    orders, sizes, a, b, beta, c = arguments
+
+    def stored(kind: ir.Type, value: ir.Value) -> ir.Value:
+        """Address of a value, in the form in which Fortran takes all arguments."""
+        place = cgutils.alloca_once(builder, kind)
+        builder.store(value, place)
+        return builder.bitcast(place, _I8.as_pointer())
+
+    def parts(values: ir.Value, kind: ir.Type, count: int) -> list[ir.Value]:
+        return [stored(kind, builder.extract_value(values, place)) for place in range(count)]
+
+    def matrix(given: ir.Value) -> list[ir.Value]:
+        address, length = (builder.extract_value(given, place) for place in (0, 1))
+        return [builder.inttoptr(address, _I8.as_pointer()), stored(_I32, builder.trunc(length, _I32))]
+
+    one = stored(_F32, ir.Constant(_F32, 1.0))
+    given = [*parts(orders, _I8, 2), *parts(sizes, _I32, 3), one, *matrix(a), *matrix(b), stored(_F32, beta), *matrix(c)]
+    kind = ir.FunctionType(ir.VoidType(), [_I8.as_pointer()] * len(given))
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, _SYMBOL), given)
+    return context.get_dummy_value()
+
+
+_N, _T = nb.int8(ord("N")), nb.int8(ord("T"))
+
+
+@_compiled
+def product(x, weight, out):
+    """``out`` (n, O) = x (n, I) weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    # rows here are Fortran's columns, and so every matrix is its transpose there: out^T = weight x^T
+    inner, width = nb.uintp(x.shape[1]), nb.uintp(out.shape[1])
+    sgemm(
+        (_T, _N), (nb.int32(width), nb.int32(x.shape[0]), nb.int32(inner)), (nb.uintp(weight.ctypes.data), inner),
+        (nb.uintp(x.ctypes.data), inner), nb.float32(0), (nb.uintp(out.ctypes.data), width),
+    )  # fmt: skip
+
+
+@_compiled
+def add_outer(x, y, first, out):
+    """``out`` (O, I) += x (n, O)^T times columns [first, first + I) of y (n, W), float32 and contiguous."""
+    inner, width = nb.uintp(out.shape[1]), nb.uintp(out.shape[0])
+    read = nb.uintp(y.ctypes.data) + nb.uintp(4) * nb.uintp(first)
+    sgemm(
+        (_N, _T), (nb.int32(inner), nb.int32(width), nb.int32(x.shape[0])), (read, nb.uintp(y.shape[1])),
+        (nb.uintp(x.ctypes.data), width), nb.float32(1), (nb.uintp(out.ctypes.data), inner),
+    )  # fmt: skip

@@ -1,0 +1,269 @@
+"""Linear layers of many members, a block of rows after the other: a core's caches hold a block from the first step to the last.
+
+Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_cli.core.kernels.rows`. Arrays are float32 and
+contiguous: x (n, I), ``out`` (n, O), weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows
+may lie apart; what a layer lacks has no columns. ``block``: rows of a block. Rows are met by address, for a view of each would
+take longer than its signs.
+"""
+
+import numba as nb
+import numpy as np
+
+from neuro_cli.core.kernels.blas import add_outer, product
+from neuro_cli.core.kernels.vectors import LANES, added_flipped, added_flipped_one, flipped, flipped_one
+
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+# sums of products may be reordered into vector lanes
+_reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
+_FLOAT = nb.uintp(4)
+_LINE = nb.uintp(4 * LANES)
+
+
+@_compiled
+def _add(source, size, scale, target):
+    """Add scale times the ``size`` numbers at address ``source`` to those at address ``target``."""
+    for _ in range(size // LANES):
+        added_flipped(source, nb.uint32(0), scale, target)
+        source, target = source + _LINE, target + _LINE
+    for _ in range(size % LANES):
+        added_flipped_one(source, nb.uint32(0), scale, target)
+        source, target = source + _FLOAT, target + _FLOAT
+
+
+@_compiled
+def _flip(x, first, words, column, examples, out):
+    """``out`` (b, C) = rows of x from ``first`` on with their directions' signs, bits of ``words`` (D, W) from a column on."""
+    size = x.shape[1]
+    source, target = nb.uintp(x.ctypes.data) + _FLOAT * nb.uintp(size * first), nb.uintp(out.ctypes.data)
+    for row in range(out.shape[0]):
+        direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(words.shape[0])
+        for part in range(size // LANES):
+            flipped(source, words[direction, column + part // 2] >> nb.uint32(LANES * (part % 2)), target)
+            source, target = source + _LINE, target + _LINE
+        for c in range(size // LANES * LANES, size):
+            flipped_one(source, words[direction, column + c // 32] >> nb.uint32(c % 32), target)
+            source, target = source + _FLOAT, target + _FLOAT
+
+
+@_compiled
+def _add_flipped(x, step, first, words, column, examples, scales, out):
+    """Add to ``out`` (b, C), the rows from ``first`` on, scale * x (b, C) with their directions' signs, bits of ``words`` (D, W).
+
+    ``step``: numbers from a row of x to the next; 0 adds one row to all of them.
+    """
+    size, directions = out.shape[1], nb.uint32(words.shape[0])
+    begin, target = nb.uintp(x.ctypes.data), nb.uintp(out.ctypes.data)
+    for row in range(out.shape[0]):
+        place, source = nb.uint32(first + row) // nb.uint32(examples), begin + _FLOAT * nb.uintp(step * row)
+        direction, scale = place % directions, scales[place // directions]
+        for part in range(size // LANES):
+            added_flipped(source, words[direction, column + part // 2] >> nb.uint32(LANES * (part % 2)), scale, target)
+            source, target = source + _LINE, target + _LINE
+        for c in range(size // LANES * LANES, size):
+            added_flipped_one(source, words[direction, column + c // 32] >> nb.uint32(c % 32), scale, target)
+            source, target = source + _FLOAT, target + _FLOAT
+
+
+@_compiled
+def _add_placed(x, first, index, examples, scales, factor, out):
+    """Add to columns index[direction] (D, r) of ``out`` (b, C), the rows from ``first`` on, scale * factor * x (b, r)."""
+    kept, size, directions = x.shape[1], out.shape[1], nb.uint32(index.shape[0])
+    near, target = np.zeros(size, np.float32), nb.uintp(out.ctypes.data)
+    for row in range(x.shape[0]):
+        place = nb.uint32(first + row) // nb.uint32(examples)
+        direction, step = place % directions, factor * scales[place // directions]
+        if kept < size:
+            for m in range(kept):
+                out[row, nb.uint32(index[direction, m])] += step * x[row, m]
+            continue
+        for m in range(kept):  # in the nearest cache, for places are written there at twice the rate of adding to them
+            near[nb.uint32(index[direction, m])] = x[row, m]
+        _add(nb.uintp(near.ctypes.data), size, step, target + _FLOAT * nb.uintp(size * row))
+
+
+@_compiled
+def _add_scaled(x, first, directions, examples, scales, factor, out):
+    """Add scale * factor * x (b, C) to ``out`` (b, C), the rows from ``first`` on."""
+    source, target, size = nb.uintp(x.ctypes.data), nb.uintp(out.ctypes.data), x.shape[1]
+    for row in range(x.shape[0]):
+        scale = scales[nb.uint32(first + row) // nb.uint32(examples) // nb.uint32(directions)]
+        at = _FLOAT * nb.uintp(size * row)
+        _add(source + at, size, factor * scale, target + at)
+
+
+@_compiled
+def _add_vectors(vectors, first, examples, scales, out):
+    """Add to ``out`` (b, O), the rows from ``first`` on, scale * vectors[direction], (D, O)."""
+    directions, size, step = nb.uint32(vectors.shape[0]), out.shape[1], nb.uintp(vectors.strides[0])
+    target, noise = nb.uintp(out.ctypes.data), nb.uintp(vectors.ctypes.data)
+    for row in range(out.shape[0]):
+        place = nb.uint32(first + row) // nb.uint32(examples)
+        _add(noise + step * nb.uintp(place % directions), size, scales[place // directions], target)
+        target += _FLOAT * nb.uintp(size)
+
+
+@_compiled
+def _add_bias(bias, out):
+    """Add bias (O,) to the rows of ``out`` (b, O)."""
+    target = nb.uintp(out.ctypes.data)
+    for _ in range(out.shape[0]):
+        _add(nb.uintp(bias.ctypes.data), bias.size, nb.float32(1), target)
+        target += _FLOAT * nb.uintp(bias.size)
+
+
+@_compiled
+def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, examples, block, out):
+    """``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
+
+    ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none.
+    """
+    near, made = np.empty((block, x.shape[1]), np.float32), np.empty((block, out.shape[1]), np.float32)
+    inputs, outputs, shifts = columns
+    for first in range(0, x.shape[0], block):
+        source, target = x[first : first + block], out[first : first + block]
+        count = source.shape[0]
+        read = source
+        if inputs >= 0:
+            read = near[:count]
+            _flip(x, first, words, inputs, examples, read)
+        product(read, noise, made[:count])
+        product(source, weight, target)
+        if outputs >= 0:
+            _add_flipped(made, made.shape[1], first, words, outputs, examples, scales, target)
+        else:
+            _add_scaled(made[:count], first, words.shape[0], examples, scales, nb.float32(1), target)
+        if shifts >= 0:
+            _add_flipped(shift, 0, first, words, shifts, examples, scales, target)
+        if bias.size:
+            _add_bias(bias, target)
+
+
+@_compiled
+def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scales, examples, block, out):
+    """``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
+
+    Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are.
+    """
+    near, made = np.empty((block, noise.shape[1]), np.float32), np.empty((block, noise.shape[0]), np.float32)
+    for first in range(0, x.shape[0], block):
+        source, target = x[first : first + block], out[first : first + block]
+        count = source.shape[0]
+        read = source
+        if inputs.shape[1]:
+            read = near[:count]
+            for row in range(count):
+                direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(inputs.shape[0])
+                for m in range(inputs.shape[1]):
+                    near[row, m] = source[row, nb.uint32(inputs[direction, m])]
+        product(read, noise, made[:count])
+        product(source, weight, target)
+        if outputs.shape[1]:
+            _add_placed(made[:count], first, outputs, examples, scales, factor, target)
+        else:
+            _add_scaled(made[:count], first, inputs.shape[0], examples, scales, factor, target)
+        if vectors.shape[1]:
+            _add_vectors(vectors, first, examples, scales, target)
+        if bias.size:
+            _add_bias(bias, target)
+
+
+@_reordered
+def _dot(x, row, factors, direction, column):
+    total = np.float32(0)
+    for c in range(nb.uintp(x.shape[1])):
+        total += x[row, c] * factors[direction, column + c]
+    return total
+
+
+@_compiled
+def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share, scales, examples, block, out):
+    """``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
+
+    ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on.
+    """
+    directions, width = nb.uint32(factors.shape[0]), out.shape[1]
+    noise = nb.uintp(factors.ctypes.data)
+    for first in range(0, x.shape[0], block):
+        source, target = x[first : first + block], out[first : first + block]
+        product(source, weight, target)
+        line = nb.uintp(target.ctypes.data)
+        for row in range(source.shape[0]):
+            place = nb.uint32(first + row) // nb.uint32(examples)
+            direction, scale = place % directions, scales[place // directions]
+            for q in range(rank):
+                amount = share * scale * _dot(source, nb.uintp(row), factors, direction, nb.uintp(read + q * x.shape[1]))
+                at = nb.uintp(direction) * nb.uintp(factors.shape[1]) + nb.uintp(written + q * width)
+                _add(noise + _FLOAT * at, width, amount, line + _FLOAT * nb.uintp(width * row))
+        if vectors.shape[1]:
+            _add_vectors(vectors, first, examples, scales, target)
+        if bias.size:
+            _add_bias(bias, target)
+
+
+@_compiled
+def add_outer_sum(factors, read, written, step, rank, weights, block, out):
+    """Add to ``out`` (O, I) the sum over directions of weights[d] times that over ranks of a_q b_q^T; weights (D,).
+
+    ``factors`` (D, W): b of all ranks from column ``read`` on, a of rank q from column written + q * step on.
+    """
+    width, inner = out.shape
+    near = np.empty((block, width), np.float32)
+    for first in range(0, factors.shape[0], block):
+        some = factors[first : first + block]
+        for q in range(rank):
+            for row in range(some.shape[0]):
+                weight, begin = weights[first + row], nb.uintp(written + q * step)
+                for c in range(nb.uintp(width)):
+                    near[row, c] = weight * some[row, begin + c]
+            add_outer(near[: some.shape[0]], some, read + q * inner, out)
+
+
+@_compiled
+def _spread(words, first, weights, out):
+    """``out`` (b, C) = weights[d] with the signs of the first bits of words[d] (W,), for the directions from ``first`` on."""
+    size, target, values = out.shape[1], nb.uintp(out.ctypes.data), np.empty(LANES, np.float32)
+    source = nb.uintp(values.ctypes.data)
+    for row in range(out.shape[0]):
+        values[:] = weights[first + row]
+        for part in range(size // LANES):
+            flipped(source, words[first + row, part // 2] >> nb.uint32(LANES * (part % 2)), target)
+            target += _LINE
+        for c in range(size // LANES * LANES, size):
+            flipped_one(source, words[first + row, c // 32] >> nb.uint32(c % 32), target)
+            target += _FLOAT
+    return values[0]  # they stay where they are until here
+
+
+@_compiled
+def add_sign_sum(rows, columns, weights, block, out):
+    """Add to ``out`` (O, I) the sum over directions of weights[d] times the outer product of its signs, bits of words (D, W)."""
+    ones = np.ones(weights.size, np.float32)
+    lines, signs = np.empty((block, out.shape[0]), np.float32), np.empty((block, out.shape[1]), np.float32)
+    for first in range(0, weights.size, block):
+        count = min(block, weights.size - first)
+        _spread(rows, first, weights, lines[:count])
+        _spread(columns, first, ones, signs[:count])
+        add_outer(lines[:count], signs, 0, out)
+
+
+@_compiled
+def add_weighted(vectors, weights, out):
+    """Add to ``out`` (O,) the sum over directions of weights[d] * vectors[d]; vectors (D, O), whose rows may lie apart."""
+    source, target = nb.uintp(vectors.ctypes.data), nb.uintp(out.ctypes.data)
+    for d in range(weights.size):
+        _add(source + nb.uintp(vectors.strides[0]) * nb.uintp(d), out.size, weights[d], target)
+
+
+@_compiled
+def add_weighted_signs(words, weights, out):
+    """Add to ``out`` (O,) the sum over directions of weights[d] * the signs of the first O bits of words[d]; words (D, W)."""
+    ones, target = np.ones(LANES, np.float32), nb.uintp(out.ctypes.data)
+    one = nb.uintp(ones.ctypes.data)
+    for d in range(weights.size):
+        for part in range(out.size // LANES):
+            bits = words[d, part // 2] >> nb.uint32(LANES * (part % 2))
+            added_flipped(one, bits, weights[d], target + _LINE * nb.uintp(part))
+        for c in range(out.size // LANES * LANES, out.size):
+            bit = words[d, c // 32] >> nb.uint32(c % 32)
+            added_flipped_one(one, bit, weights[d], target + _FLOAT * nb.uintp(c))
+    return ones[0]  # they stay where they are until here

@@ -1,0 +1,113 @@
+"""Linear layers of many members on a CPU by compiled loops, and sums over directions (:mod:`neuro_cli.core.kernels.linear`).
+
+Legend: n rows of S sides, D directions; I inputs, O outputs of a layer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels
+from neuro_cli.core.rows import MemberBatch
+
+ROWS = 512  # of a block: with fewer, products take longer, with more the nearest caches are too small
+# a layer of few outputs takes as long as reading its inputs does: most values of inputs, their copy and outcomes, and least rows
+NARROW, VALUES, LEAST = 64, 2**18, 256
+SUMMED = 256  # directions of a block of a sum
+
+_NONE = np.empty(0, np.float32)
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    """Centre's linear layer on the rows of members: inputs x (n, .., I), ``weight`` (O, I), ``bias`` (O,)."""
+
+    rows: MemberBatch
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+
+    @property
+    def served(self) -> bool:
+        """True where the loops serve: float32 on a CPU without gaps in memory, and a BLAS that they can call."""
+        x, weight = self.x, self.weight
+        plain = x.dtype == weight.dtype == torch.float32 and x.device.type == "cpu"
+        return plain and x.is_contiguous() and weight.is_contiguous() and x.numel() > 0 and bool(blas_kernels.SERVES)
+
+    def flipped(self, noise: Tensor, shift: Tensor | None, words: Tensor, columns: tuple[int, int, int]) -> Tensor:
+        """Outcomes (n, .., O) with scale * ((x B) noise^T) A, and scale * C shift on the bias; ``shift`` (O,).
+
+        ``columns`` of ``words`` (D, W) where the signs B, A and C of a direction begin, -1: there are none.
+        """
+        return self._made(linear_kernels.flipped_layer, noise, _array(shift), words.numpy(), columns)
+
+    def placed(
+        self, noise: Tensor, shifts: Tensor | None, inputs: Tensor | None, outputs: Tensor | None, factor: float
+    ) -> Tensor:
+        """Outcomes with scale * factor * P (x Q) noise^T, and scale * shifts (D, O) on the bias.
+
+        Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'); None: all as they are.
+        """
+        none = np.empty((self.rows.directions, 0), np.int32)
+        places = (none if part is None else part.numpy() for part in (inputs, outputs))
+        return self._made(linear_kernels.placed_layer, noise, self._vectors(shifts), *places, np.float32(factor))
+
+    def low_rank(self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float) -> Tensor:
+        """Outcomes with scale * share * sum of (x b^T) a, and scale * shifts (D, O) on the bias.
+
+        ``columns`` of ``factors`` (D, W) where b and where a of all ranks begin.
+        """
+        return self._made(linear_kernels.low_rank_layer, factors, self._vectors(shifts), *columns, rank, np.float32(share))
+
+    def _vectors(self, shifts: Tensor | None) -> np.ndarray:
+        return np.empty((self.rows.directions, 0), np.float32) if shifts is None else shifts.numpy()
+
+    def _made(self, loops: Callable[..., None], noise: Tensor, *given: object) -> Tensor:
+        rows, x, weight = self.rows, self.x, self.weight
+        outputs, inputs = weight.shape
+        out = x.new_empty(*x.shape[:-1], outputs)
+        count = x.numel() // inputs
+        loops(
+            x.numpy().reshape(count, inputs), weight.numpy(), noise.numpy(), _array(self.bias), *given,
+            np.array(rows.scales, np.float32), count // (len(rows.scales) * rows.directions),
+            _block(inputs, outputs), out.numpy().reshape(count, outputs),
+        )  # fmt: skip
+        return out
+
+
+def _block(inputs: int, outputs: int) -> int:
+    """Rows of a block: a function of the layer, never of the machine."""
+    return ROWS if outputs > NARROW else max(LEAST, min(ROWS, VALUES // (2 * (inputs + outputs))))
+
+
+def _array(vector: Tensor | None) -> np.ndarray:
+    return _NONE if vector is None else vector.numpy()
+
+
+def add_outer_sum(factors: Tensor, read: int, written: tuple[int, int, int], weights: Tensor, out: Tensor) -> None:
+    """Add the sum over directions of weights[d] times that over ranks of a b^T to ``out`` (O, I), where a BLAS can be called.
+
+    ``factors`` (D, W): b of all ranks from column ``read`` on; ``written``: column where a begins, numbers to the next a, ranks.
+    """
+    linear_kernels.add_outer_sum(factors.numpy(), read, *written, weights.numpy(), SUMMED, out.numpy())
+
+
+def add_sign_sum(rows: Tensor, columns: Tensor, weights: Tensor, out: Tensor) -> None:
+    """Add the sum over directions of weights[d] times the outer product of its signs to ``out`` (O, I), by a BLAS to call.
+
+    Signs of lines and of columns: bits of words (D, W).
+    """
+    linear_kernels.add_sign_sum(rows.numpy(), columns.numpy(), weights.numpy(), SUMMED, out.numpy())
+
+
+def add_weighted(vectors: Tensor, weights: Tensor, out: Tensor) -> None:
+    """Add the sum over directions of weights[d] * vectors[d] to ``out`` (O,) on a CPU; vectors (D, O) float32."""
+    linear_kernels.add_weighted(vectors.numpy(), weights.numpy(), out.numpy())
+
+
+def add_weighted_signs(words: Tensor, weights: Tensor, out: Tensor) -> None:
+    """Add the sum over directions of weights[d] * the signs of the bits of words[d] to ``out`` (O,) on a CPU; words (D, W)."""
+    linear_kernels.add_weighted_signs(words.numpy(), weights.numpy(), out.numpy())

@@ -1,0 +1,169 @@
+"""Linear layers and sums of many members by compiled loops against their definitions in float64."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from neuro_cli.core.kernels import blas, linear
+from neuro_cli.core.linear import LinearLayer, add_outer_sum, add_sign_sum, add_weighted, add_weighted_signs
+from neuro_cli.core.rows import MemberBatch, random_orders, random_signs
+
+SCALES = (0.5, -0.25)
+
+
+def normal(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def words(directions: int, count: int, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2**32, (directions, count), generator=generator).to(torch.uint32)
+
+
+class Case:
+    """A layer of I inputs and O outputs, for rows of two sides, with and without a bias."""
+
+    def __init__(self, directions: int, examples: int, points: int, inputs: int, outputs: int, bias: bool) -> None:
+        self.rows = MemberBatch(SCALES, directions, examples)
+        shape = (self.rows.count, points, inputs) if points > 1 else (self.rows.count, inputs)
+        self.weight = normal(outputs, inputs, seed=1)
+        self.bias = normal(outputs, seed=2) if bias else None
+        self.layer = LinearLayer(self.rows, normal(*shape, seed=3), self.weight, self.bias)
+        self.x = self.layer.x.double().reshape(len(SCALES), directions, -1, inputs)
+        self.scales = torch.tensor(SCALES, dtype=torch.float64)[:, None, None, None]
+
+    def check(self, made: Tensor, step: Tensor, shift: Tensor | None) -> None:
+        """Compare with the centre's outcomes plus scale * (step (S, D, k, O) + shift (D, O))."""
+        expected = self.x @ self.weight.double().T + self.scales * step
+        if self.bias is not None:
+            expected = expected + self.bias.double()
+        if shift is not None:
+            expected = expected + self.scales * shift.double()[:, None]
+        assert self.layer.served
+        near = 1e-5 * float(expected.abs().max())
+        torch.testing.assert_close(made.double().view(expected.shape), expected, rtol=1e-5, atol=near)
+
+
+SHAPES = st.tuples(
+    st.integers(1, 40), st.integers(1, 3), st.sampled_from([1, 5]), st.integers(1, 70), st.integers(1, 70), st.booleans()
+)
+
+
+@given(shape=SHAPES, sides=st.sampled_from(["both", "inputs", "outputs"]))
+@settings(max_examples=30, deadline=None)
+def test_sign_flips(shape, sides):
+    case = Case(*shape)
+    directions, _, _, inputs, outputs, bias = shape
+    noise, shift = normal(outputs, inputs, seed=4), normal(outputs, seed=5) if bias else None
+    widths = [-(-count // 32) for count in (inputs, outputs, outputs)]
+    drawn = words(directions, sum(widths))
+    starts = [0, widths[0], widths[0] + widths[1]]
+    signs = [
+        random_signs(drawn[:, start : start + width], count, torch.float64)
+        for start, width, count in zip(starts, widths, (inputs, outputs, outputs), strict=True)
+    ]
+    before = signs[0] if sides != "outputs" else torch.ones_like(signs[0])
+    after = signs[1] if sides != "inputs" else torch.ones_like(signs[1])
+    columns = (starts[0] if sides != "outputs" else -1, starts[1] if sides != "inputs" else -1, starts[2] if bias else -1)
+    made = case.layer.flipped(noise, shift, drawn, columns)
+    step = (case.x * before[:, None]) @ noise.double().T * after[:, None]
+    case.check(made, step, None if shift is None else signs[2] * shift)
+
+
+@given(shape=SHAPES, sides=st.sampled_from(["both", "inputs", "outputs"]), share=st.sampled_from([1.0, 0.4]))
+@settings(max_examples=30, deadline=None)
+def test_permutations(shape, sides, share):
+    case = Case(*shape)
+    directions, _, _, inputs, outputs, bias = shape
+    read = random_orders(words(directions, inputs), max(1, round(share * inputs))) if sides != "outputs" else None
+    written = random_orders(words(directions, outputs, 2), max(1, round(share * outputs))) if sides != "inputs" else None
+    noise = normal(outputs if written is None else written.shape[1], inputs if read is None else read.shape[1], seed=4)
+    shifts = normal(directions, outputs + 3, seed=5)[:, :outputs] if bias else None
+    made = case.layer.placed(noise, shifts, read, written, 1.5)
+    whole = torch.zeros(directions, outputs, inputs, dtype=torch.float64)
+    for d in range(directions):
+        rows = torch.arange(outputs) if written is None else written[d].long()
+        columns = torch.arange(inputs) if read is None else read[d].long()
+        whole[d, rows[:, None], columns] = 1.5 * noise.double()
+    case.check(made, case.x @ whole.transpose(1, 2), shifts)
+
+
+@given(shape=SHAPES, rank=st.integers(1, 3))
+@settings(max_examples=30, deadline=None)
+def test_low_rank(shape, rank):
+    case = Case(*shape)
+    directions, _, _, inputs, outputs, bias = shape
+    factors = normal(directions, 2 + rank * (inputs + outputs), seed=4)
+    shifts = normal(directions, outputs, seed=5) if bias else None
+    made = case.layer.low_rank(factors, shifts, (2 + rank * outputs, 2), rank, 0.7)
+    a = factors[:, 2 : 2 + rank * outputs].double().view(directions, rank, outputs)
+    b = factors[:, 2 + rank * outputs :].double().view(directions, rank, inputs)
+    case.check(made, 0.7 * case.x @ b.transpose(1, 2) @ a, shifts)
+
+
+def test_many_blocks_and_the_last_one_short():
+    """More rows than a block has, a border of sides inside of one, and a block's bits do not depend on what follows."""
+    case = Case(700, 1, 1, 33, 20, True)
+    drawn = words(700, 4)
+    noise, shift = normal(20, 33, seed=4), normal(20, seed=5)
+    made = case.layer.flipped(noise, shift, drawn, (0, 2, 3))
+    before, after, own = (random_signs(drawn[:, place:], count, torch.float64) for place, count in ((0, 33), (2, 20), (3, 20)))
+    case.check(made, (case.x * before[:, None]) @ noise.double().T * after[:, None], own * shift)
+
+
+@pytest.mark.parametrize(
+    "x", [normal(4, 3, seed=1).double(), normal(3, 4, seed=1).T, torch.empty(4, 3).bfloat16(), torch.empty(0, 3)]
+)
+def test_what_the_loops_do_not_serve(x):
+    assert not LinearLayer(MemberBatch(SCALES, 2, 1), x, torch.randn(2, 3, dtype=x.dtype), None).served
+
+
+SIZES = st.integers(1, 40)
+
+
+@given(directions=st.integers(1, 700), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))
+@settings(max_examples=25, deadline=None)
+def test_sums_of_outer_products_and_vectors(directions, inputs, outputs, rank, low):
+    low = min(low, outputs - 1)
+    factors, weights = normal(directions, 1 + rank * (inputs + outputs), seed=1), normal(directions, seed=2)
+    begun = normal(outputs - low, inputs, seed=3)
+    made = begun.clone()
+    add_outer_sum(factors, 1 + rank * outputs, (1 + low, outputs, rank), weights, made)
+    a = factors[:, 1 : 1 + rank * outputs].double().view(directions, rank, outputs)[:, :, low:]
+    b = factors[:, 1 + rank * outputs :].double().view(directions, rank, inputs)
+    expected = begun.double() + torch.einsum("d,dro,dri->oi", weights.double(), a, b)
+    torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-3)
+    vector, values = begun[0].clone(), factors[:, -inputs:]
+    add_weighted(values, weights, vector)
+    expected = begun[0].double() + weights.double() @ values.double()
+    torch.testing.assert_close(vector.double(), expected, rtol=1e-4, atol=1e-3)
+    drawn, signs = words(directions, -(-inputs // 32)), begun[0].clone()
+    add_weighted_signs(drawn, weights, signs)
+    by_column = random_signs(drawn, inputs, torch.float64)
+    expected = begun[0].double() + weights.double() @ by_column
+    torch.testing.assert_close(signs.double(), expected, rtol=1e-4, atol=1e-3)
+    lines, made = words(directions, -(-outputs // 32), 2), normal(outputs, inputs, seed=3)
+    by_line = random_signs(lines, outputs, torch.float64)
+    expected = made.double() + (by_line * weights.double()[:, None]).T @ by_column
+    add_sign_sum(lines, drawn, weights, made)
+    torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_products_are_those_of_torch():
+    """The same bits, for it is the same library; and nothing of what lies in the outcome is read."""
+    x, weight = normal(256, 64, seed=1), normal(48, 64, seed=2)
+    out = np.full((256, 48), np.nan, np.float32)
+    blas.product(x.numpy(), weight.numpy(), out)
+    assert np.array_equal(out, torch.nn.functional.linear(x, weight).numpy())
+    assert linear.product is blas.product
+
+
+def test_a_blas_that_cannot_be_called_is_said_once(monkeypatch, caplog):
+    monkeypatch.setattr(blas, "NAMES", ("no_such_function",))
+    assert not blas._found()
+    assert [record.getMessage() for record in caplog.records] == [
+        "torch's BLAS has no sgemm to call: linear layers of many members go by torch operations, slower"
+    ]

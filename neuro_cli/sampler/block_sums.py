@@ -29,12 +29,7 @@ FACTORS = 2**28  # values of factors that a GPU holds at once for a sum: few lau
 
 
 class BlockSums(Sampler):
-    """Sampler with factors for every block. ``factors``: whatever :meth:`factors` gives for some directions.
-
-    ``sums_themselves``: partial sums are the sums, in the order of the flat vector.
-    """
-
-    sums_themselves = False
+    """Sampler with factors for every block. ``factors``: whatever :meth:`factors` gives for some directions."""
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         super().bind(noise, population, layout)
@@ -51,8 +46,11 @@ class BlockSums(Sampler):
         """Random factors of the directions, drawn at once."""
 
     @abstractmethod
-    def partial_zeros(self, target: BlockSum) -> Tensor:
-        """Zeros (lines, ..) for what directions add up to before it meets the shared noise."""
+    def partial_zeros(self, target: BlockSum, there: Tensor | None = None) -> Tensor:
+        """Zeros (lines, ..) for what directions add up to before it meets the shared noise.
+
+        ``there``: where the sum itself (rows, width) belongs, for zeros of that size.
+        """
 
     @abstractmethod
     def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Any, weights: Tensor) -> None:
@@ -63,7 +61,7 @@ class BlockSums(Sampler):
         """The sum (high - low, inner, spatial) for rows [low, high) of the block, from the whole partial sum."""
 
     def write(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor) -> None:
-        """Write :meth:`assemble` of these rows to ``out``, in the order of the flat vector."""
+        """Write :meth:`assemble` of these rows to ``out``, in the order of the flat vector, where ``partial`` may lie already."""
         out.copy_(target.block.flat(self.assemble(partial, target, low, high)).flatten())
 
     def whole_sum(self, target: BlockSum, factors: Any, weights: Tensor, out: Tensor) -> bool:
@@ -192,15 +190,13 @@ class _Slice(NamedTuple):
 
 
 class _RowSum:
-    """The partial sum of one row of weights; where it is the sum itself, it is made where that belongs."""
+    """The partial sum of one row of weights."""
 
     def __init__(self, sampler: BlockSums, target: BlockSum, row: int, out: _Slice) -> None:
         self.sampler, self.target, self.row, self._out = sampler, target, row, out
-        self._in_place = False
-        if sampler.sums_themselves and not out.filled:
-            _, there = out.place_of(target.block, target.low, target.high)
-            self._in_place = len(there) == (target.high - target.low) * target.block.width
-        self._partial = there.view(-1, target.block.width).zero_() if self._in_place else sampler.partial_zeros(target)
+        _, there = out.place_of(target.block, target.low, target.high)
+        whole = not out.filled and len(there) == (target.high - target.low) * target.block.width
+        self._partial = sampler.partial_zeros(target, there.view(-1, target.block.width) if whole else None)
 
     def tasks(self) -> Iterator["_LineTask"]:
         """Parts that threads can fill side by side."""
@@ -215,15 +211,13 @@ class _RowSum:
         """Add the sum for rows [low, low + PIECE), less ``excess``, to the outcome."""
         block, high = self.target.block, min(low + PIECE, self.target.high)
         part, there = self._out.place_of(block, low, high)
-        if self._in_place:
+        if not self._out.filled and len(there) == (high - low) * block.width:
+            self.sampler.write(self._partial, self.target, low, high, there)
             if excess:
                 there -= excess
-        elif self._out.filled or excess or len(there) < (high - low) * block.width:
-            whole = block.flat(self.sampler.assemble(self._partial, self.target, low, high))[part]
-            whole = whole - excess if excess else whole
-            (there.add_ if self._out.filled else there.copy_)(whole)
-        else:
-            self.sampler.write(self._partial, self.target, low, high, there)
+            return
+        whole = block.flat(self.sampler.assemble(self._partial, self.target, low, high))[part]
+        (there.add_ if self._out.filled else there.copy_)(whole - excess if excess else whole)
 
 
 class _LineTask:

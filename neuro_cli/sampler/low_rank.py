@@ -33,8 +33,6 @@ class LowRank(Structured):
     a flat row. Raises ConfigError.
     """
 
-    sums_themselves = True
-
     def __init__(self, rank: int = 1, antithetic: bool = True) -> None:
         super().__init__(antithetic)
         self.rank = integer("sampler.rank", rank, 1)
@@ -92,9 +90,13 @@ class LowRank(Structured):
         a, b = rows.contiguous().numpy(), columns.contiguous().numpy()
         block_kernels.perturb_outer(base, scale, a, b, out.plus, out.minus)
 
-    def partial_zeros(self, target: BlockSum) -> Tensor:
+    def partial_zeros(self, target: BlockSum, there: Tensor | None = None) -> Tensor:
         """Zeros for the sum itself: no noise is shared."""
-        return torch.zeros(target.high - target.low, target.block.width, device=self.noise.device)
+        return (
+            there.zero_()
+            if there is not None
+            else torch.zeros(target.high - target.low, target.block.width, device=self.noise.device)
+        )
 
     def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Tensor, weights: Tensor) -> None:
         block, weights = target.block, weights.float()
@@ -121,6 +123,11 @@ class LowRank(Structured):
 
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
         return target.block.cube(partial[low - target.low : high - target.low].flatten())
+
+    def write(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor) -> None:
+        lines = partial[low - target.low : high - target.low]
+        if lines.data_ptr() != out.data_ptr():
+            out.copy_(lines.flatten())
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return LowRankPerturbation(self, generation, first, rows, dtype)

@@ -169,7 +169,7 @@ class Permutation(NoiseReusing):
         plan = self.plan(block)
         return bool(plan.outputs or plan.groups), bool(plan.inputs)
 
-    def partial_zeros(self, target: BlockSum) -> Tensor:
+    def partial_zeros(self, target: BlockSum, there: Tensor | None = None) -> Tensor:
         """Zeros for how often (by weight) each of E's rows, or inputs, lands where; with both placed for the sum itself."""
         block, (rows, inner, _) = target.block, self.shape(target.block)
         placed_rows, placed_inputs = self._sides(block)

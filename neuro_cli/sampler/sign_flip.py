@@ -101,9 +101,17 @@ class SignFlip(NoiseReusing):
             base, scale, noise, rows[place], columns[place], *out
         )
 
-    def partial_zeros(self, target: BlockSum) -> Tensor:
+    def partial_zeros(self, target: BlockSum, there: Tensor | None = None) -> Tensor:
         """Zeros for the sum of w a b^T, one line or column where a side has no signs; of squares for that of w alone."""
         outputs, inputs = self.flips(target.block)
+        if (
+            there is not None
+            and outputs
+            and target.moment == 1
+            and (inputs or target.block.inner == 1)
+            and target.block.spatial == 1
+        ):
+            return there.zero_()
         lines = target.high - target.low if outputs and target.moment == 1 else 1
         return torch.zeros(lines, target.block.inner if inputs and target.moment == 1 else 1, device=self.noise.device)
 
@@ -146,7 +154,11 @@ class SignFlip(NoiseReusing):
 
     def write(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor) -> None:
         noise, lines = self._parts(partial, target, low, high)
-        torch.mul(noise, lines, out=target.block.cube(out))
+        cube = target.block.cube(out)
+        if lines.data_ptr() == out.data_ptr():
+            cube.mul_(noise)
+        else:
+            torch.mul(noise, lines, out=cube)
 
     def _parts(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, Tensor]:
         """The noise (rows, inner, spatial) of some rows, squared for moment 2, and what it is multiplied by."""

@@ -57,35 +57,51 @@ def _tables(weights, out):
 
 
 @_compiled
+def _copy(source, target):
+    """Copy what both have room for."""
+    for row in range(min(source.shape[0], target.shape[0])):
+        for column in range(min(source.shape[1], target.shape[1])):
+            target[row, column] = source[row, column]
+
+
+@_compiled
 def _sum(tables, rows, columns, out):
     steps = (nb.uintp(rows.shape[1]), nb.uintp(columns.shape[1]))
+    edge = np.zeros((ROWS, COLUMNS), np.float32)  # a tile that is not whole, whose sums go on as those of a whole one do
     for begin in range(0, tables.shape[0], NEAR):
         groups, table = min(NEAR, tables.shape[0] - begin), tables[begin].ctypes.data
         lines, line = rows[begin].ctypes.data, columns[begin].ctypes.data
         for first in range(0, out.shape[1], COLUMNS):
             for low in range(0, out.shape[0], ROWS):
+                whole = first + COLUMNS <= out.shape[1] and low + ROWS <= out.shape[0]
+                target, width = nb.uintp(edge.ctypes.data), nb.uintp(COLUMNS)
+                if whole:
+                    target = nb.uintp(out.ctypes.data) + nb.uintp(4 * (low * out.shape[1] + first))
+                    width = nb.uintp(out.shape[1])
+                else:
+                    _copy(out[low:, first:], edge)
                 signed_sums(
                     nb.uintp(table), nb.uintp(groups), nb.uintp(lines) + nb.uintp(4 * low),
-                    nb.uintp(line) + nb.uintp(4 * first), steps,
-                    nb.uintp(out.ctypes.data) + nb.uintp(4 * (low * out.shape[1] + first)), nb.uintp(out.shape[1]),
+                    nb.uintp(line) + nb.uintp(4 * first), steps, target, width,
                 )  # fmt: skip
+                if not whole:
+                    _copy(edge, out[low:, first:])
 
 
 def add_sign_product(rows, columns, weights, out):
-    """Add to ``out`` float32 the sum over directions of weights[d] times the outer product of its signs.
+    """Add to ``out`` float32, contiguous, the sum over directions of weights[d] times the outer product of its signs.
 
     Of words ``rows`` and ``columns``, those of the lines and columns of ``out``.
     """
     groups = -(-len(weights) // GROUP)
-    sizes = tuple(-(-size // tile) * tile for size, tile in zip(out.shape, (ROWS, COLUMNS), strict=True))
     tables = np.zeros((groups, 2**GROUP), np.float32)
-    of_rows, of_columns = (np.zeros((groups, -(-size // COLUMNS) * COLUMNS), np.int32) for size in sizes)  # whole words
+    of_rows, of_columns = (_room(groups, words) for words in (rows, columns))
     _tables(weights, tables)
     _patterns(rows, of_rows)
     _patterns(columns, of_columns)
-    if out.shape == sizes:
-        _sum(tables, of_rows, of_columns, out)
-        return
-    whole = np.zeros(sizes, np.float32)
-    _sum(tables, of_rows, of_columns, whole)
-    out += whole[: out.shape[0], : out.shape[1]]
+    _sum(tables, of_rows, of_columns, out)
+
+
+def _room(groups, words):
+    width = -(-32 * words.shape[1] // COLUMNS) * COLUMNS  # whole words, and whole tiles
+    return (np.empty if width == 32 * words.shape[1] else np.zeros)((groups, width), np.int32)

@@ -28,11 +28,11 @@ from rich.console import Console
 from rich.table import Table
 
 from neuro_cli.bench.generation import BenchProcess
-from neuro_cli.bench.table import processor
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.machine.process import start
+from neuro_cli.core.machine.processor import processor
 from neuro_cli.model import mnist
 from neuro_cli.run_folder.summary import git_revision, versions
 

@@ -1,19 +1,17 @@
 """Helpers of the benchmarks: work in turn, medians with their spread, the table and the CSV file."""
 
 import csv
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.processor import cores, processor
 from neuro_cli.run_folder.summary import versions
 
 
@@ -49,17 +47,9 @@ def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
 def machine(threads: int | None) -> str:
     """Processor, threads in use, and versions of the libraries. ``threads``: None, the commands that were run have their own."""
     used = "" if threads is None else f"{threads} threads, "
-    return f"{processor()}, {len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}, {used}" + ", ".join(
+    return f"{processor()}, {cores()}, {used}" + ", ".join(
         f"{name} {version}" for name, version in versions(None).items() if version
     )
-
-
-def processor() -> str:
-    """Name of the processor, where the system has it."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def wide_console() -> Console:

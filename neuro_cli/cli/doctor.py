@@ -112,10 +112,11 @@ def packages() -> Iterator[Finding]:
 def devices() -> Iterator[Finding]:
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    from neuro_cli.core.machine.processor import cores
+
     threads = torch.get_num_threads()
     limit = f", OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}" if "OMP_NUM_THREADS" in os.environ else ""
-    yield Finding("cpu", True, f"{cores} cores, {torch.backends.cpu.get_cpu_capability()}")
+    yield Finding("cpu", True, cores())
     yield Finding("threads", True, f"{threads} by torch's default{limit}; neuro's own number is threads=N")
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         card = torch.cuda.get_device_properties(index)

@@ -7,7 +7,6 @@ An interrupted training or search is resumed; other commands begin again, in the
 """
 
 import json
-import os
 import re
 import shlex
 import time
@@ -17,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
 
-from neuro_cli.bench.table import processor
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.report.run_state import read_job
@@ -139,14 +137,12 @@ class EntryRun:
 
 def machine_words(gpu: bool) -> str:
     """Machine and libraries in words; threads and ranks are in the command."""
-    import torch
-
     from neuro_cli.core.kernels.gpu import card
+    from neuro_cli.core.machine.processor import cores, processor
 
     accelerator = card() if gpu else "no GPU"
-    cores = f"{len(os.sched_getaffinity(0))} cores, {torch.backends.cpu.get_cpu_capability()}"
     computed = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
-    return f"{processor()}, {cores}, {accelerator}, {computed}"
+    return f"{processor()}, {cores()}, {accelerator}, {computed}"
 
 
 def _placed(override: str, places: Mapping[str, str], as_typed: bool) -> str:

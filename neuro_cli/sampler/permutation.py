@@ -194,17 +194,33 @@ class Permutation(NoiseReusing):
         lines += placed_sum(shared, rows, self._columns_of(block, inputs), weights, bounds, target.moment == 2)
 
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
-        block, moment, (_, _, factor) = target.block, target.moment, self.shape(target.block)
+        block = target.block
         placed_rows, placed_inputs = self._sides(block)
         if placed_rows and placed_inputs:
-            return block.cube((partial[low - target.low : high - target.low] * factor**moment).float().flatten())
-        power = lambda noise: noise if moment == 1 == factor else (noise * factor) ** moment  # noqa: E731
+            factor = self.shape(block)[2]
+            return block.cube((partial[low - target.low : high - target.low] * factor**target.moment).float().flatten())
+        summed = torch.mm(*self._factors_of(partial, target, low, high))
         if placed_rows:
-            lines = partial[:, low:high].T.contiguous()  # aligned alike whatever the slice
-            return block.cube((lines @ power(self._flat_rows(block, target.address))).flatten())
-        cube = self.shared_cube(block, target.address)[low:high]
-        summed = power(cube.transpose(1, 2).contiguous()).flatten(0, 1) @ partial
+            return block.cube(summed.flatten())
         return summed.unflatten(0, (high - low, block.spatial)).transpose(1, 2)
+
+    def write(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor) -> None:
+        block = target.block
+        placed_rows, placed_inputs = self._sides(block)
+        if (placed_rows and placed_inputs) or (placed_inputs and block.spatial > 1):
+            super().write(partial, target, low, high, out)
+        else:  # a product in the order of the flat vector
+            torch.mm(*self._factors_of(partial, target, low, high), out=out.view(high - low, block.width))
+
+    def _factors_of(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, Tensor]:
+        """Matrices whose product is the sum of rows [low, high): (rows, width); (rows spatial, inner) where inputs are placed."""
+        block, factor, square = target.block, self.shape(target.block)[2], target.moment == 2
+        counts = partial if factor == 1.0 else partial * factor**target.moment
+        if self._sides(block)[0]:
+            noise = self._flat_rows(block, target.address)
+            return counts[:, low:high].T.contiguous(), noise * noise if square else noise  # aligned alike whatever the slice
+        noise = self.shared_cube(block, target.address)[low:high].transpose(1, 2).contiguous().flatten(0, 1)
+        return noise * noise if square else noise, counts
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return PlacedPerturbation(self, generation, first, rows, dtype)

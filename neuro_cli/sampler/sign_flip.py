@@ -28,6 +28,21 @@ def _words(count: int) -> int:
     return -(-count // 32)
 
 
+def _summed(outputs: Tensor | None, inputs: Tensor | None, weights: Tensor, lines: Tensor) -> bool:
+    """Add the sum of weighted signs, of lines by columns, by compiled loops; False where there are none for it."""
+    if outputs is None or inputs is None:
+        alone = inputs if outputs is None else outputs
+        assert alone is not None
+        add_weighted_signs(alone, weights, lines[0] if outputs is None else lines[:, 0])
+    elif sign_kernels.SERVES:
+        sign_kernels.add_sign_product(outputs.numpy(), inputs.numpy(), weights.numpy(), lines.numpy())
+    elif blas_kernels.SERVES:
+        add_sign_sum(outputs, inputs, weights, lines)
+    else:
+        return False
+    return True
+
+
 class SignFlip(NoiseReusing):
     """Noise reuse by random signs: one matrix of noise E, with its rows and columns negated at random for each direction.
 
@@ -125,28 +140,18 @@ class SignFlip(NoiseReusing):
         word = (target.low + first) // 32
         if outputs is not None:
             outputs = outputs[:, word : word + _words(len(lines))]
-        if outputs is not None and inputs is not None and lines.device.type == "cpu":
-            if sign_kernels.SERVES:
-                sign_kernels.add_sign_product(outputs.numpy(), inputs.numpy(), weights.float().numpy(), lines.numpy())
-                return
-            if blas_kernels.SERVES:
-                add_sign_sum(outputs, inputs, weights.float(), lines)
-                return
-        columns = None
-        if inputs is not None:
-            columns = weighted_signs(inputs, target.block.inner, torch.ones_like(weights, dtype=torch.float32))
+        weights = weights.float()
+        if lines.device.type == "cpu" and _summed(outputs, inputs, weights, lines):
+            return
         if outputs is None:
-            assert columns is not None
-            lines += weights.float() @ columns
+            assert inputs is not None
+            lines += weights @ weighted_signs(inputs, target.block.inner, torch.ones_like(weights))
             return
-        if columns is None and lines.device.type == "cpu":
-            add_weighted_signs(outputs, weights.float(), lines[:, 0])
-            return
-        rows = weighted_signs(outputs, len(lines), weights.float())
-        if columns is None:
+        rows = weighted_signs(outputs, len(lines), weights)
+        if inputs is None:
             lines += rows.sum(0)[:, None]
         else:
-            lines.addmm_(rows.T, columns)
+            lines.addmm_(rows.T, weighted_signs(inputs, target.block.inner, torch.ones_like(weights)))
 
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
         noise, lines = self._parts(partial, target, low, high)

@@ -167,3 +167,28 @@ def test_a_blas_that_cannot_be_called_is_said_once(monkeypatch, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "torch's BLAS has no sgemm to call: linear layers of many members go by torch operations, slower"
     ]
+
+
+@pytest.mark.parametrize("shape", [(1, 10, 3), (7, 27, 10), (64, 64, 100), (256, 100, 64)])
+def test_bits_of_products_do_not_depend_on_where_matrices_lie(shape):
+    """Blocks lie wherever the loops' memory is, which differs from run to run."""
+    n, inner, width = shape
+    random = np.random.default_rng(1)
+    x, weight, y = (random.standard_normal(size).astype(np.float32) for size in ((n, inner), (width, inner), (n, width)))
+
+    def moved(array: np.ndarray, numbers: int) -> np.ndarray:
+        room = np.empty(array.size + 32, np.float32)
+        first = -(room.ctypes.data // 4) % 16 + numbers
+        made = room[first : first + array.size].reshape(array.shape)
+        made[...] = array
+        return made
+
+    outcomes = []
+    for numbers in (0, 8, 1):
+        made, summed = moved(y, numbers), moved(np.zeros((width, inner), np.float32), numbers)
+        blas.product(moved(x, numbers), moved(weight, numbers), made)
+        blas.add_outer(moved(y, numbers), moved(x, numbers), 0, summed)
+        outcomes.append((made, summed))
+    for made, summed in outcomes[1:]:
+        assert np.array_equal(made, outcomes[0][0])
+        assert np.array_equal(summed, outcomes[0][1])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels, sign_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels, convolution_kernels, sign_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.linear import LinearLayer, add_sign_sum, add_weighted_signs
 from neuro_cli.core.noise import FACTOR_STREAM
@@ -99,18 +99,19 @@ class SignFlip(NoiseReusing):
     ) -> None:
         self.writer(block, factors, address)(0, base, scale, out)
 
-    def _signs(self, block: Block, factors: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Signs of a block's rows (D, rows) and of the columns of a flat row (D, width)."""
+    def signs_of(self, block: Block, factors: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Signs of a block's rows (D, rows) and of its inputs (D, inner)."""
         ones = torch.ones(len(factors))
         rows, inner = (
             np.ones((len(factors), count), np.float32) if words is None else weighted_signs(words, count, ones).numpy()
             for words, count in zip(self.words_of(block, factors), (block.rows, block.inner), strict=True)
         )
-        return rows, block.line(inner)
+        return rows, inner
 
     def writer(self, block: Block, factors: Tensor, address: Address) -> Writer:
         """Function that does :meth:`perturb_block` for one of the directions of ``factors``, by its place there."""
-        rows, columns = self._signs(block, factors)
+        rows, inner = self.signs_of(block, factors)
+        columns = block.line(inner)
         noise = self.shared.flat(address)[block.columns].numpy()
         return lambda place, base, scale, out: block_kernels.perturb_flipped(
             base, scale, noise, rows[place], columns[place], *out
@@ -182,6 +183,18 @@ class FlippedPerturbation(StructuredPerturbation):
 
     def writer(self, block: Block) -> Writer:
         return self.sampler.writer(block, self.factors, self.address)
+
+    def own_weights(self, block: Block, weight: Tensor, scale: float) -> Tensor:
+        if weight.dtype != torch.float32:
+            return super().own_weights(block, weight, scale)
+        rows, inner = self.sampler.signs_of(block, self.factors)
+        noise = block.cube(self.sampler.shared.flat(self.address)[block.columns]).flatten(1).contiguous()
+        made = torch.empty(len(rows), *weight.shape)
+        columns = np.repeat(inner, block.spatial, axis=1)
+        convolution_kernels.own_weights(
+            weight.contiguous().numpy(), noise.numpy(), rows, columns, np.float32(scale), made.numpy()
+        )
+        return made
 
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         (written, read), shifted, noise = self.sampler.columns_of(block), -1, None

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.kernels.compiled import blas_kernels, convolution_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.rows import COMPILED, Geometry, MemberBatch, out_sizes
@@ -27,6 +28,7 @@ from neuro_cli.sampler.blocks import Address, Block, Sides
 # member must have many products
 MANY_PIXELS, FEW_COLUMNS, MANY_PRODUCTS = 256, 64, 2**23
 CACHED = 2**20  # values that pixels read, at once
+LINES = 2**15  # values that pixels read, and of their outcomes, at once where compiled loops call a BLAS
 
 Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a direction, base, scale, out
 
@@ -137,11 +139,18 @@ class StructuredPerturbation(Perturbation):
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         """Outcomes of a linear layer with the noise of its weight and of its bias, by compiled loops."""
 
+    def own_weights(self, block: Block, weight: Tensor, scale: float) -> Tensor:
+        """Weights (D, rows, inputs and taps) of the directions, on a side of ``scale``; the centre's (rows, inputs and taps)."""
+        return torch.add(weight, self._cubes(block).flatten(-2), alpha=scale)
+
     def _products(
         self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, geometry: Geometry, out: Tensor
     ) -> None:
         """Convolutions of images (D e, ..) by products of what each pixel reads, into ``out`` (D e, H', W', rows)."""
-        weights = torch.add(weight.flatten(1), self._cubes(block).flatten(-2), alpha=scale)
+        weights = self.own_weights(block, weight.flatten(1), scale)
+        if x.dtype == torch.float32 and blas_kernels.SERVES:
+            own_convolutions(x, weights, bias, self.rows.examples, block.place.shape[2:], geometry, out)
+            return
         weights = self.rows.one_side().repeated(weights).transpose(1, 2)
         length = max(1, CACHED // (block.width * out[0, ..., 0].numel()))
         for low in range(0, len(x), length):
@@ -183,6 +192,20 @@ class StructuredPerturbation(Perturbation):
     def _cubes(self, block: Block, lines: Tensor | None = None) -> Tensor:
         made: Tensor = self.sampler.block_noise(block, self.factors, self.address, self.dtype, lines)
         return made
+
+
+def own_convolutions(
+    x: Tensor, weights: Tensor, bias: Tensor | None, examples: int, kernel: Sequence[int], geometry: Geometry, out: Tensor
+) -> None:
+    """Write convolutions of images (D e, ..) with their directions' weights to ``out`` (D e, H', W', rows).
+
+    Weights are (D, rows, inputs and taps), ``bias``: (rows,), or (D, rows).
+    """
+    shifts = np.empty((1, 0), np.float32) if bias is None else np.atleast_2d(bias.numpy())
+    places = out.shape[2] * (weights.shape[1] + weights.shape[2])
+    options = geometry.stride, geometry.padding, geometry.dilation, tuple(kernel)
+    lines = max(1, min(out.shape[1], LINES // places))
+    convolution_kernels.own_convolutions(x.numpy(), weights.numpy(), shifts, examples, *options, lines, out.numpy())
 
 
 def _patches(x: Tensor, kernel: Sequence[int], sizes: Sequence[int], geometry: Geometry) -> Tensor:

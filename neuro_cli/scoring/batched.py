@@ -149,20 +149,19 @@ class BatchedScorer(Scorer):
 
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:
-    """:func:`chunk_rows` of passes with noise on activations."""
-    return _rows(NEAR[device.type] // largest, *PASSES[device.type], device, total)
+    """:func:`chunk_rows` of passes with noise on activations, of which a rank has any number."""
+    low, high = PASSES[device.type]
+    return max(low, min(NEAR[device.type] // largest, high, -(-total // CHUNKS[device.type])))
 
 
 def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     """Rows of a chunk, of ``total`` rows; ``largest``: values of a row in the module's largest activation.
 
-    At least CHUNKS of them where the rows suffice.
+    At least CHUNKS of them where the rows suffice, and a multiple of that, of one length: no thread waits for another one's.
     """
-    return _rows(ACTIVATION[device.type] // largest, *ROWS[device.type], device, total)
-
-
-def _rows(near: int, low: int, high: int, device: torch.device, total: int) -> int:
-    return max(low, min(near, high, -(-total // CHUNKS[device.type])))
+    (low, high), some = ROWS[device.type], CHUNKS[device.type]
+    count = -(-total // max(low, min(ACTIVATION[device.type] // largest, high)))
+    return max(low, -(-total // (-(-count // some) * some)))
 
 
 def dense_directions(size: int, device: torch.device) -> int:

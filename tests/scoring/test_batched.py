@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from configs import SAMPLERS, composed, reuses_noise
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torchvision.models import VisionTransformer
 
@@ -71,6 +73,17 @@ def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, monkeypatc
     for cut in (1, 5, 8, 13):
         shares = np.concatenate([scores(parts, range(cut)), scores(parts, range(cut, 24))])
         assert np.array_equal(shares, whole)
+
+
+@given(largest=st.integers(1, 2**20), total=st.integers(1, 10**5))
+def test_two_threads_have_equal_shares_of_chunks(largest, total):
+    cpu = torch.device("cpu")
+    rows, (least, most) = batched.chunk_rows(largest, cpu, total), batched.ROWS["cpu"]
+    count = -(-total // rows)
+    assert least <= rows <= most
+    assert rows * largest <= max(batched.ACTIVATION["cpu"], least * largest)
+    if rows > least:
+        assert -(-count // 2) * rows - total / 2 <= max(count, rows / 20)  # the longer share of two threads, over a half
 
 
 def test_runs_of_directions_with_noise_of_their_own(monkeypatch):

@@ -97,3 +97,13 @@ def add_outer(x, y, first, out):
         (_N, _T), (nb.int32(inner), nb.int32(width), nb.int32(x.shape[0])), (read, nb.uintp(y.shape[1])),
         (nb.uintp(x.ctypes.data), width), nb.float32(1), (nb.uintp(out.ctypes.data), inner),
     )  # fmt: skip
+
+
+@_compiled
+def own_product(x, weight, out):
+    """``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    inner, width = nb.uintp(x.shape[0]), nb.uintp(out.shape[1])
+    sgemm(
+        (_T, _T), (nb.int32(width), nb.int32(out.shape[0]), nb.int32(inner)), (nb.uintp(weight.ctypes.data), inner),
+        (nb.uintp(x.ctypes.data), nb.uintp(x.shape[1])), nb.float32(0), (nb.uintp(out.ctypes.data), width),
+    )  # fmt: skip

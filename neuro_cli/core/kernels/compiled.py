@@ -4,6 +4,7 @@ from neuro_cli.core.lazy import LazyModule
 
 blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
+convolution_kernels = LazyModule("neuro_cli.core.kernels.convolutions")
 linear_kernels = LazyModule("neuro_cli.core.kernels.linear")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
 rounding_kernels = LazyModule("neuro_cli.core.kernels.rounding")

@@ -1,0 +1,61 @@
+"""Convolutions of images that have weights of their own, some lines of an image at a time: a core's caches hold what they read.
+
+Arrays are float32. What a pixel of the outcome reads lies in the order of a weight's (C, kh, kw).
+"""
+
+import numba as nb
+import numpy as np
+
+from neuro_cli.core.kernels.blas import own_product
+
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+
+
+@_compiled
+def own_weights(base, noise, rows, columns, scale, out):
+    """``out``[d] = base + scale * noise with the signs rows[d] and columns[d]; base, noise (O, k), signs (D, O), (D, k)."""
+    for d in range(out.shape[0]):
+        for row in range(base.shape[0]):
+            step = scale * rows[d, row]
+            for c in range(base.shape[1]):
+                out[d, row, c] = base[row, c] + noise[row, c] * (step * columns[d, c])
+
+
+@_compiled
+def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kernel, lines, out):
+    """Outcomes ``out`` (n, H', W', O) of images x (n, C, H, W) in any order of memory with weights[direction] (D, O, C kh kw).
+
+    ``bias`` (D or 1, O), of no columns: none. Numbers for two dimensions: ``stride``, ``padding``, ``dilation``, ``kernel``.
+    """
+    count, channels, height, width = x.shape
+    pixels, outputs = out.shape[2], out.shape[3]
+    image = np.zeros((channels, height + 2 * padding[0], width + 2 * padding[1]), np.float32)
+    read = np.empty((channels * kernel[0] * kernel[1], lines, pixels), np.float32)
+    for row in range(count):
+        for c in range(channels):
+            for i in range(height):
+                for j in range(width):
+                    image[c, i + padding[0], j + padding[1]] = x[row, c, i, j]
+        direction = row // examples % weights.shape[0]
+        for first in range(0, out.shape[1], lines):
+            some = min(lines, out.shape[1] - first)
+            place = 0
+            for c in range(channels):
+                for a in range(kernel[0]):
+                    for b in range(kernel[1]):
+                        for line in range(some):
+                            source, target = image[c, (first + line) * stride[0] + a * dilation[0]], read[place, line]
+                            begin = nb.uintp(b * dilation[1])
+                            if stride[1] == 1:
+                                for j in range(nb.uintp(pixels)):
+                                    target[j] = source[begin + j]
+                            else:
+                                for j in range(nb.uintp(pixels)):
+                                    target[j] = source[begin + j * nb.uintp(stride[1])]
+                        place += 1
+            made = out[row, first : first + some].reshape(some * pixels, outputs)
+            own_product(read.reshape(len(read), lines * pixels), weights[direction], made)
+            if bias.shape[1]:
+                for pixel in range(made.shape[0]):
+                    for c in range(outputs):
+                        made[pixel, c] += bias[direction % bias.shape[0], c]

@@ -32,10 +32,12 @@ class LinearLayer:
 
     @property
     def served(self) -> bool:
-        """True where the loops serve: float32 on a CPU without gaps in memory, and a BLAS that they can call."""
+        """True where the loops serve: float32 or bfloat16 on a CPU without gaps in memory, and a BLAS for it to call."""
         x, weight = self.x, self.weight
-        plain = x.dtype == weight.dtype == torch.float32 and x.device.type == "cpu"
-        return plain and x.is_contiguous() and weight.is_contiguous() and x.numel() > 0 and bool(blas_kernels.SERVES)
+        plain = x.dtype == weight.dtype and x.device.type == "cpu" and x.is_contiguous() and weight.is_contiguous()
+        if not plain or not x.numel() or x.dtype not in (torch.float32, torch.bfloat16):
+            return False
+        return bool(blas_kernels.SERVES if x.dtype == torch.float32 else blas_kernels.SERVES_HALF)
 
     def flipped(self, noise: Tensor, shift: Tensor | None, words: Tensor, columns: tuple[int, int, int]) -> Tensor:
         """Outcomes (n, .., O) with scale * ((x B) noise^T) A, and scale * C shift on the bias; ``shift`` (O,).
@@ -63,7 +65,7 @@ class LinearLayer:
         return self._made(linear_kernels.low_rank_layer, factors, self._vectors(shifts), *columns, rank, np.float32(share))
 
     def _vectors(self, shifts: Tensor | None) -> np.ndarray:
-        return np.empty((self.rows.directions, 0), np.float32) if shifts is None else shifts.numpy()
+        return np.empty((self.rows.directions, 0), np.float32) if shifts is None else shifts.float().numpy()
 
     def _made(self, loops: Callable[..., None], noise: Tensor, *given: object) -> Tensor:
         rows, x, weight = self.rows, self.x, self.weight
@@ -71,9 +73,9 @@ class LinearLayer:
         out = x.new_empty(*x.shape[:-1], outputs)
         count = x.numel() // inputs
         loops(
-            x.numpy().reshape(count, inputs), weight.numpy(), noise.numpy(), _array(self.bias), *given,
+            _words(x).reshape(count, inputs), _words(weight), _words(noise), _array(self.bias), *given,
             np.array(rows.scales, np.float32), count // (len(rows.scales) * rows.directions),
-            _block(inputs, outputs), out.numpy().reshape(count, outputs),
+            _block(inputs, outputs), _words(out).reshape(count, outputs),
         )  # fmt: skip
         return out
 
@@ -84,7 +86,13 @@ def _block(inputs: int, outputs: int) -> int:
 
 
 def _array(vector: Tensor | None) -> np.ndarray:
-    return _NONE if vector is None else vector.numpy()
+    return _NONE if vector is None else vector.float().numpy()
+
+
+def _words(x: Tensor) -> np.ndarray:
+    """Numbers of a tensor; bfloat16, which numpy does not have, as words of 16 bits."""
+    found: np.ndarray = x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
+    return found
 
 
 def add_outer_sum(factors: Tensor, read: int, written: tuple[int, int, int], weights: Tensor, out: Tensor) -> None:

@@ -199,8 +199,8 @@ class FlippedPerturbation(StructuredPerturbation):
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         (written, read), shifted, noise = self.sampler.columns_of(block), -1, None
         if shift is not None:
-            shifted, noise = self.sampler.columns_of(self.block(shift))[0], self._matrix(shift)
-        return layer.flipped(self._matrix(block.place), noise, self.factors, (read, written, shifted))
+            shifted, noise = self.sampler.columns_of(self.block(shift))[0], self._matrix(shift, torch.float32)
+        return layer.flipped(self._matrix(block.place, self.dtype), noise, self.factors, (read, written, shifted))
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
@@ -218,10 +218,10 @@ class FlippedPerturbation(StructuredPerturbation):
         make = lambda flat: place.view(flat).to(self.dtype)  # noqa: E731
         return self.sampler.shared.weight(self.address, (place.name, self.dtype), make)
 
-    def _matrix(self, place: Place) -> Tensor:
+    def _matrix(self, place: Place, dtype: torch.dtype) -> Tensor:
         """E of a linear layer's weight (rows, inner), of its bias (rows,)."""
-        make = lambda flat: place.view(flat).flatten(min(1, len(place.shape) - 1)).contiguous()  # noqa: E731
-        return self.sampler.shared.weight(self.address, (place.name, "matrix"), make)
+        make = lambda flat: place.view(flat).flatten(min(1, len(place.shape) - 1)).to(dtype).contiguous()  # noqa: E731
+        return self.sampler.shared.weight(self.address, (place.name, "matrix", dtype), make)
 
     def _flipped(self, x: Tensor, inputs: Tensor, block: Block, channel: int) -> Tensor:
         groups = block.place.groups

@@ -108,13 +108,13 @@ class StructuredPerturbation(Perturbation):
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
         geometry, rows, block = operator.geometry, self.rows, self.block(place)
-        if x.device.type != "cpu" or x.dtype not in COMPILED or operator.transposed:  # bfloat16 would round the noise away
+        if x.device.type != "cpu" or operator.transposed:
             return None
         if geometry is None:
             linear = LinearLayer(rows, x, weight if weight.dim() == 2 else weight.flatten(1), bias)
             served = len(x) == rows.count and linear.served
             return self.linear(block, None if bias is None else shift, linear) if served else None
-        if geometry.groups > 1 or x.dim() != 4:
+        if geometry.groups > 1 or x.dim() != 4 or x.dtype not in COMPILED:  # own weights in bfloat16 would round the noise away
             return None
         sizes = out_sizes(x.shape[2:], place.shape[2:], geometry)
         pixels = sizes[0] * sizes[1] * rows.examples

@@ -115,10 +115,47 @@ def test_many_blocks_and_the_last_one_short():
 
 
 @pytest.mark.parametrize(
-    "x", [normal(4, 3, seed=1).double(), normal(3, 4, seed=1).T, torch.empty(4, 3).bfloat16(), torch.empty(0, 3)]
+    "x", [normal(4, 3, seed=1).double(), normal(3, 4, seed=1).T, torch.empty(4, 3).half(), torch.empty(0, 3)]
 )
 def test_what_the_loops_do_not_serve(x):
     assert not LinearLayer(MemberBatch(SCALES, 2, 1), x, torch.randn(2, 3, dtype=x.dtype), None).served
+
+
+@pytest.mark.skipif(not blas.SERVES_HALF, reason="products of bfloat16 matrices need a processor with such instructions")
+@given(shape=SHAPES)
+@settings(max_examples=30, deadline=None)
+def test_bfloat16_is_float32_rounded_at_the_end(shape):
+    """Of numbers that bfloat16 holds; outcomes are as near as its eight bits."""
+    directions, examples, points, inputs, outputs, bias = shape
+    rows = MemberBatch(SCALES, directions, examples)
+    size = (rows.count, points, inputs) if points > 1 else (rows.count, inputs)
+    x, weight, noise = (
+        normal(*form, seed=seed).bfloat16() for seed, form in enumerate((size, (outputs, inputs), (outputs, inputs)))
+    )
+    shift = normal(outputs, seed=5).bfloat16() if bias else None
+    half = LinearLayer(rows, x, weight, shift)
+    single = LinearLayer(rows, x.float(), weight.float(), None if shift is None else shift.float())
+    drawn, order = words(directions, -(-inputs // 32) + -(-outputs // 32)), random_orders(words(directions, outputs), outputs)
+    factors, own = normal(directions, inputs + outputs, seed=6), normal(directions, outputs, seed=7) if bias else None
+    columns = (0, -(-inputs // 32), -1)
+    for made, wanted in (
+        (half.flipped(noise, None, drawn, columns), single.flipped(noise.float(), None, drawn, columns)),
+        (half.placed(noise, own, None, order, 0.5), single.placed(noise.float(), own, None, order, 0.5)),
+        (half.low_rank(factors, own, (outputs, 0), 1, 1.0), single.low_rank(factors, own, (outputs, 0), 1, 1.0)),
+    ):
+        assert half.served
+        assert made.dtype == torch.bfloat16
+        torch.testing.assert_close(made.float(), wanted, rtol=2**-8, atol=1e-5 * float(wanted.abs().max()))
+
+
+def test_what_is_no_number_stays_none_in_bfloat16():
+    if not blas.SERVES_HALF:
+        pytest.skip("products of bfloat16 matrices need a processor with such instructions")
+    x = torch.full((2, 3), torch.nan).bfloat16()
+    made = LinearLayer(MemberBatch((1.0,), 2, 1), x, torch.ones(17, 3).bfloat16(), None).low_rank(
+        torch.ones(2, 20), None, (17, 0), 1, 1.0
+    )
+    assert made.isnan().all()
 
 
 SIZES = st.integers(1, 40)

@@ -9,13 +9,14 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba as nb
-import torch  # noqa: F401 (loads the library)
+import torch
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 log = logging.getLogger(__name__)
 
+_HALF = "neuro_gemm_bf16bf16f32"
 LIBRARY = "libtorch_cpu.so"  # found by its name, wherever torch has loaded it from
 NAMES = ("sgemm_", "SGEMM")  # as Fortran's compilers write it; torch's wheels for x86 show MKL's capitals alone
 _SYMBOL = "neuro_sgemm"
@@ -34,7 +35,16 @@ def _found() -> bool:
     return False
 
 
-SERVES = _found()
+def _found_half() -> bool:
+    """Give compiled loops the address of MKL's product of bfloat16 matrices, of use where the processor has such instructions."""
+    function = getattr(ctypes.CDLL(LIBRARY), "cblas_gemm_bf16bf16f32", None)
+    if function is None or not torch.cpu._is_avx512_bf16_supported():
+        return False
+    llvm.add_symbol(_HALF, ctypes.cast(function, ctypes.c_void_p).value)
+    return True
+
+
+SERVES, SERVES_HALF = _found(), _found_half()
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
@@ -75,6 +85,22 @@ def _call(context, builder, signature, arguments):
 
 
 _N, _T = nb.int8(ord("N")), nb.int8(ord("T"))
+
+
+_matrix = (types.uintp, types.int32)  # address, and numbers from a row to the next
+_kind = types.void(*[types.int32] * 6, types.float32, *_matrix, *_matrix, types.float32, *_matrix)
+_product_of_halves: Any = types.ExternalFunction(_HALF, _kind)
+_ROWS_FIRST, _AS_IT_IS, _TRANSPOSED = nb.int32(101), nb.int32(111), nb.int32(112)  # the words of CBLAS
+
+
+@_compiled
+def half_product(x, weight, out):
+    """``out`` (n, O) float32 = x (n, I) weight (O, I)^T, words of bfloat16, all contiguous; what lies in ``out`` is not read."""
+    inner, width = nb.int32(x.shape[1]), nb.int32(out.shape[1])
+    _product_of_halves(
+        _ROWS_FIRST, _AS_IT_IS, _TRANSPOSED, nb.int32(x.shape[0]), width, inner, nb.float32(1), nb.uintp(x.ctypes.data), inner,
+        nb.uintp(weight.ctypes.data), inner, nb.float32(0), nb.uintp(out.ctypes.data), width,
+    )  # fmt: skip
 
 
 @_compiled

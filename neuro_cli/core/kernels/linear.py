@@ -1,22 +1,36 @@
 """Linear layers of many members, a block of rows after the other: a core's caches hold a block from the first step to the last.
 
-Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_cli.core.kernels.rows`. Arrays are float32 and
-contiguous: x (n, I), ``out`` (n, O), weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows
-may lie apart; what a layer lacks has no columns. ``block``: rows of a block. Rows are met by address, for a view of each would
-take longer than its signs.
+Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_cli.core.kernels.rows`. Arrays are contiguous and
+float32, or x, ``out`` and the weights bfloat16 as words of 16 bits, of which only outcomes are rounded: x (n, I), ``out`` (n, O),
+weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows may lie apart; what a layer lacks has
+no columns. ``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs.
 """
 
 import numba as nb
 import numpy as np
+from numba.core import types
+from numba.extending import overload
 
-from neuro_cli.core.kernels.blas import add_outer, product
-from neuro_cli.core.kernels.vectors import LANES, added_flipped, added_flipped_one, flipped, flipped_one
+from neuro_cli.core.kernels.blas import add_outer, half_product, product
+from neuro_cli.core.kernels.vectors import (
+    HALF_LANES,
+    LANES,
+    added_flipped,
+    added_flipped_one,
+    flipped,
+    flipped_half,
+    flipped_half_one,
+    flipped_one,
+    rounded,
+    rounded_one,
+    widened,
+)
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
-_FLOAT = nb.uintp(4)
-_LINE = nb.uintp(4 * LANES)
+_WORD, _FLOAT = nb.uintp(2), nb.uintp(4)
+_LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers, and of HALF_LANES bfloat16 ones
 
 
 @_compiled
@@ -31,8 +45,7 @@ def _add(source, size, scale, target):
 
 
 @_compiled
-def _flip(x, first, words, column, examples, out):
-    """``out`` (b, C) = rows of x from ``first`` on with their directions' signs, bits of ``words`` (D, W) from a column on."""
+def _flip_singles(x, first, words, column, examples, out):
     size = x.shape[1]
     source, target = nb.uintp(x.ctypes.data) + _FLOAT * nb.uintp(size * first), nb.uintp(out.ctypes.data)
     for row in range(out.shape[0]):
@@ -43,6 +56,93 @@ def _flip(x, first, words, column, examples, out):
         for c in range(size // LANES * LANES, size):
             flipped_one(source, words[direction, column + c // 32] >> nb.uint32(c % 32), target)
             source, target = source + _FLOAT, target + _FLOAT
+
+
+@_compiled
+def _flip_halves(x, first, words, column, examples, out):
+    size = x.shape[1]
+    source, target = nb.uintp(x.ctypes.data) + _WORD * nb.uintp(size * first), nb.uintp(out.ctypes.data)
+    for row in range(out.shape[0]):
+        direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(words.shape[0])
+        for part in range(size // HALF_LANES):
+            flipped_half(source, words[direction, column + part], target)
+            source, target = source + _LINE, target + _LINE
+        for c in range(size // HALF_LANES * HALF_LANES, size):
+            flipped_half_one(source, words[direction, column + c // 32] >> nb.uint32(c % 32), target)
+            source, target = source + _WORD, target + _WORD
+
+
+@_compiled
+def _round(x, out):
+    """``out`` (b, C) = x (b, C) float32 in bfloat16."""
+    source, target = nb.uintp(x.ctypes.data), nb.uintp(out.ctypes.data)
+    for _ in range(out.size // LANES):
+        rounded(source, target)
+        source, target = source + _LINE, target + _WORD * nb.uintp(LANES)
+    for _ in range(out.size % LANES):
+        rounded_one(source, target)
+        source, target = source + _FLOAT, target + _WORD
+
+
+# what depends on the numbers' type: names that compiled loops choose a function for
+
+
+def _flip(x, first, words, column, examples, out):
+    """``out`` (b, C) = rows of x from ``first`` on with their directions' signs, bits of ``words`` (D, W) from a column on."""
+    raise NotImplementedError
+
+
+@overload(_flip)
+def _flip_by_type(x, first, words, column, examples, out):
+    if x.dtype == types.uint16:
+        return lambda x, first, words, column, examples, out: _flip_halves(x, first, words, column, examples, out)
+    return lambda x, first, words, column, examples, out: _flip_singles(x, first, words, column, examples, out)
+
+
+def _multiply(x, weight, out):
+    """``out`` (n, O) float32 = x (n, I) weight (O, I)^T."""
+    raise NotImplementedError
+
+
+@overload(_multiply)
+def _multiply_by_type(x, weight, out):
+    if x.dtype == types.uint16:
+        return lambda x, weight, out: half_product(x, weight, out)
+    return lambda x, weight, out: product(x, weight, out)
+
+
+def _target(out, wide):
+    """Rows (b, O) float32 in which outcomes of ``out`` are made: ``out``, or the first rows of ``wide``."""
+    raise NotImplementedError
+
+
+@overload(_target)
+def _target_by_type(out, wide):
+    if out.dtype == types.uint16:
+        return lambda out, wide: wide[: out.shape[0]]
+    return lambda out, wide: out
+
+
+def _finish(made, out):
+    """Put outcomes where they belong that were made elsewhere."""
+    raise NotImplementedError
+
+
+@overload(_finish)
+def _finish_by_type(made, out):
+    if out.dtype == types.uint16:
+        return lambda made, out: _round(made, out)
+    return lambda made, out: None
+
+
+def _value(x):
+    """Float32 value of a number."""
+    raise NotImplementedError
+
+
+@overload(_value)
+def _value_by_type(x):
+    return (lambda x: widened(x)) if x == types.uint16 else (lambda x: x)
 
 
 @_compiled
@@ -117,17 +217,17 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
 
     ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none.
     """
-    near, made = np.empty((block, x.shape[1]), np.float32), np.empty((block, out.shape[1]), np.float32)
-    inputs, outputs, shifts = columns
+    near, made = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
+    wide, (inputs, outputs, shifts) = np.empty_like(made), columns
     for first in range(0, x.shape[0], block):
-        source, target = x[first : first + block], out[first : first + block]
-        count = source.shape[0]
+        source, end = x[first : first + block], out[first : first + block]
+        target, count = _target(end, wide), source.shape[0]
         read = source
         if inputs >= 0:
             read = near[:count]
             _flip(x, first, words, inputs, examples, read)
-        product(read, noise, made[:count])
-        product(source, weight, target)
+        _multiply(read, noise, made[:count])
+        _multiply(source, weight, target)
         if outputs >= 0:
             _add_flipped(made, made.shape[1], first, words, outputs, examples, scales, target)
         else:
@@ -136,6 +236,7 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
             _add_flipped(shift, 0, first, words, shifts, examples, scales, target)
         if bias.size:
             _add_bias(bias, target)
+        _finish(target, end)
 
 
 @_compiled
@@ -144,10 +245,11 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
 
     Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are.
     """
-    near, made = np.empty((block, noise.shape[1]), np.float32), np.empty((block, noise.shape[0]), np.float32)
+    near, made = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
+    wide = np.empty((block, out.shape[1]), np.float32)
     for first in range(0, x.shape[0], block):
-        source, target = x[first : first + block], out[first : first + block]
-        count = source.shape[0]
+        source, end = x[first : first + block], out[first : first + block]
+        target, count = _target(end, wide), source.shape[0]
         read = source
         if inputs.shape[1]:
             read = near[:count]
@@ -155,8 +257,8 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                 direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(inputs.shape[0])
                 for m in range(inputs.shape[1]):
                     near[row, m] = source[row, nb.uint32(inputs[direction, m])]
-        product(read, noise, made[:count])
-        product(source, weight, target)
+        _multiply(read, noise, made[:count])
+        _multiply(source, weight, target)
         if outputs.shape[1]:
             _add_placed(made[:count], first, outputs, examples, scales, factor, target)
         else:
@@ -165,13 +267,14 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
             _add_vectors(vectors, first, examples, scales, target)
         if bias.size:
             _add_bias(bias, target)
+        _finish(target, end)
 
 
 @_reordered
 def _dot(x, row, factors, direction, column):
     total = np.float32(0)
     for c in range(nb.uintp(x.shape[1])):
-        total += x[row, c] * factors[direction, column + c]
+        total += _value(x[row, c]) * factors[direction, column + c]
     return total
 
 
@@ -182,10 +285,11 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
     ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on.
     """
     directions, width = nb.uint32(factors.shape[0]), out.shape[1]
-    noise = nb.uintp(factors.ctypes.data)
+    noise, wide = nb.uintp(factors.ctypes.data), np.empty((block, width), np.float32)
     for first in range(0, x.shape[0], block):
-        source, target = x[first : first + block], out[first : first + block]
-        product(source, weight, target)
+        source, end = x[first : first + block], out[first : first + block]
+        target = _target(end, wide)
+        _multiply(source, weight, target)
         line = nb.uintp(target.ctypes.data)
         for row in range(source.shape[0]):
             place = nb.uint32(first + row) // nb.uint32(examples)
@@ -198,6 +302,7 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
             _add_vectors(vectors, first, examples, scales, target)
         if bias.size:
             _add_bias(bias, target)
+        _finish(target, end)
 
 
 @_compiled

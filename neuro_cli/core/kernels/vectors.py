@@ -12,8 +12,8 @@ from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-LANES = 16
-_I1, _I32, _I64, _F32 = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.FloatType()
+LANES, HALF_LANES = 16, 32  # of float32 and of bfloat16, which is a word of 16 bits here
+_I1, _I16, _I32, _I64, _F32 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 _FIRST = 127 << 6  # segment of the least tail: exponent 0 and mantissa 0 of a float32, six bits of the latter
 
 
@@ -113,6 +113,67 @@ def _flipped(lanes: int) -> Any:
 
 
 flipped, flipped_one = _flipped(LANES), _flipped(1)
+
+
+def _flipped_half(lanes: int) -> Any:
+    def law(context, builder, signature, arguments):
+        source, bits, target = arguments
+        words = ir.VectorType(_I16, lanes)
+        value = builder.load(builder.inttoptr(source, words.as_pointer()), align=2)
+        given = bits if lanes == HALF_LANES else builder.trunc(bits, ir.IntType(lanes))
+        mask = builder.bitcast(given, ir.VectorType(_I1, lanes))
+        other = builder.xor(value, ir.Constant(words, [0x8000] * lanes))
+        builder.store(builder.select(mask, other, value), builder.inttoptr(target, words.as_pointer()), align=2)
+        return context.get_dummy_value()
+
+    def typed(typing_context, source, bits, target):
+        """Write bfloat16 numbers at address ``source`` with the signs of ``bits`` to address ``target``."""
+        return types.void(types.uintp, types.uint32, types.uintp), law
+
+    return intrinsic(typed)
+
+
+flipped_half, flipped_half_one = _flipped_half(HALF_LANES), _flipped_half(1)
+
+
+def _rounded(lanes: int) -> Any:
+    def law(context, builder, signature, arguments):
+        source, target = arguments
+        floats, ints, words = (ir.VectorType(kind, lanes) for kind in (_F32, _I32, _I16))
+
+        def same(value: int) -> ir.Constant:
+            return ir.Constant(ints, [value] * lanes)
+
+        value = builder.load(builder.inttoptr(source, floats.as_pointer()), align=4)
+        bits = builder.bitcast(value, ints)
+        odd = builder.and_(builder.lshr(bits, same(16)), same(1))
+        near = builder.lshr(builder.add(bits, builder.add(odd, same(0x7FFF))), same(16))
+        # rounding would carry the bits of what is no number into its sign
+        made = builder.select(builder.fcmp_unordered("uno", value, value), same(0x7FC0), near)
+        builder.store(builder.trunc(made, words), builder.inttoptr(target, words.as_pointer()), align=2)
+        return context.get_dummy_value()
+
+    def typed(typing_context, source, target):
+        """Write the bfloat16 numbers nearest to float32 numbers at address ``source`` to address ``target``."""
+        return types.void(types.uintp, types.uintp), law
+
+    return intrinsic(typed)
+
+
+rounded, rounded_one = _rounded(LANES), _rounded(1)
+
+
+def _widened(typing_context, word):
+    """Value of a bfloat16 number, given as a word of 16 bits, in float32."""
+
+    def law(context, builder, signature, arguments):
+        wide = builder.shl(builder.zext(arguments[0], _I32), ir.Constant(_I32, 16))
+        return builder.bitcast(wide, _F32)
+
+    return types.float32(types.uint16), law
+
+
+widened: Any = intrinsic(_widened)
 
 
 def _added_flipped(lanes: int) -> Any:

@@ -23,7 +23,10 @@ _NONE = np.empty(0, np.float32)
 
 @dataclass(frozen=True)
 class LinearLayer:
-    """Centre's linear layer on the rows of members: inputs x (n, .., I), ``weight`` (O, I), ``bias`` (O,)."""
+    """Centre's linear layer on the rows of members: inputs x (n, .., I), ``weight`` (O, I), ``bias`` (O,).
+
+    x has the rows of all sides, or those of one side for all of them; outcomes are of all sides.
+    """
 
     rows: MemberBatch
     x: Tensor
@@ -70,12 +73,12 @@ class LinearLayer:
     def _made(self, loops: Callable[..., None], noise: Tensor, *given: object) -> Tensor:
         rows, x, weight = self.rows, self.x, self.weight
         outputs, inputs = weight.shape
-        out = x.new_empty(*x.shape[:-1], outputs)
-        count = x.numel() // inputs
+        out = x.new_empty(rows.count, *x.shape[1:-1], outputs)
+        read, made = x.numel() // inputs, out.numel() // outputs
         loops(
-            _words(x).reshape(count, inputs), _words(weight), _words(noise), _array(self.bias), *given,
-            np.array(rows.scales, np.float32), count // (len(rows.scales) * rows.directions),
-            _block(inputs, outputs), _words(out).reshape(count, outputs),
+            _words(x).reshape(read, inputs), _words(weight), _words(noise), _array(self.bias), *given,
+            np.array(rows.scales, np.float32), made // (len(rows.scales) * rows.directions),
+            _block(inputs, outputs), _words(out).reshape(made, outputs),
         )  # fmt: skip
         return out
 

@@ -112,7 +112,7 @@ class StructuredPerturbation(Perturbation):
             return None
         if geometry is None:
             linear = LinearLayer(rows, x, weight if weight.dim() == 2 else weight.flatten(1), bias)
-            served = len(x) == rows.count and linear.served
+            served = len(x) in (rows.count, rows.count // len(rows.scales)) and linear.served
             return self.linear(block, None if bias is None else shift, linear) if served else None
         if geometry.groups > 1 or x.dim() != 4 or x.dtype not in COMPILED:  # own weights in bfloat16 would round the noise away
             return None

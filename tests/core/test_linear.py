@@ -229,3 +229,27 @@ def test_bits_of_products_do_not_depend_on_where_matrices_lie(shape):
     for made, summed in outcomes[1:]:
         assert np.array_equal(made, outcomes[0][0])
         assert np.array_equal(summed, outcomes[0][1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *([torch.bfloat16] if blas.SERVES_HALF else [])])
+@pytest.mark.parametrize("bias", [False, True])
+def test_rows_of_one_side_are_those_of_all_sides(dtype, bias):
+    """More rows than a block has."""
+    directions, examples, inputs, outputs = 400, 2, 37, 19
+    rows = MemberBatch((*SCALES, 2.0), directions, examples)
+    x, weight, noise = (normal(*size, seed=1).to(dtype) for size in ((800, inputs), (outputs, inputs), (outputs, inputs)))
+    shift, own = (normal(outputs, seed=2).to(dtype), normal(directions, outputs, seed=3)) if bias else (None, None)
+    drawn, order = words(directions, 4), random_orders(words(directions, outputs), outputs)
+    read, factors = random_orders(words(directions, inputs, 2), inputs), normal(directions, inputs + outputs, seed=4)
+    one, all_of_them = (LinearLayer(rows, part, weight, shift) for part in (x, torch.cat([x] * 3)))
+    for call in (
+        lambda layer: layer.flipped(noise, None if shift is None else shift.float(), drawn, (0, 2, 3 if bias else -1)),
+        lambda layer: layer.placed(noise, own, read, None, 0.5),
+        lambda layer: layer.placed(noise, own, None, order, 0.5),
+        lambda layer: layer.low_rank(factors, own, (outputs, 0), 1, 1.0),
+    ):
+        assert one.served
+        made, wanted = call(one), call(all_of_them)
+        # blocks begin elsewhere, so products of other numbers of rows may round otherwise
+        torch.testing.assert_close(made, wanted, rtol=2**-7 if dtype == torch.bfloat16 else 1e-5, atol=1e-4)
+        assert made.shape == (2400, outputs)

@@ -212,44 +212,62 @@ def _add_bias(bias, out):
 
 
 @_compiled
+def _begin(centre, shared, target):
+    """Put the centre's outcomes into ``target`` where sides share them: there they are made once."""
+    if shared:
+        target[:] = centre
+
+
+@_compiled
 def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, examples, block, out):
     """``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
 
-    ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none.
+    ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none. x has the rows of
+    ``out``, or those of one side for all of them.
     """
     near, made = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
-    wide, (inputs, outputs, shifts) = np.empty_like(made), columns
+    wide, centre, (inputs, outputs, shifts) = np.empty_like(made), np.empty_like(made), columns
+    sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
-        source, end = x[first : first + block], out[first : first + block]
-        target, count = _target(end, wide), source.shape[0]
+        source = x[first : first + block]
+        count = source.shape[0]
         read = source
         if inputs >= 0:
             read = near[:count]
             _flip(x, first, words, inputs, examples, read)
         _multiply(read, noise, made[:count])
-        _multiply(source, weight, target)
-        if outputs >= 0:
-            _add_flipped(made, made.shape[1], first, words, outputs, examples, scales, target)
-        else:
-            _add_scaled(made[:count], first, words.shape[0], examples, scales, nb.float32(1), target)
-        if shifts >= 0:
-            _add_flipped(shift, 0, first, words, shifts, examples, scales, target)
-        if bias.size:
-            _add_bias(bias, target)
-        _finish(target, end)
+        if sides > 1:
+            _multiply(source, weight, centre[:count])
+        for side in range(sides):
+            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            target = _target(end, wide)
+            _begin(centre[:count], sides > 1, target)
+            if sides == 1:
+                _multiply(source, weight, target)
+            if outputs >= 0:
+                _add_flipped(made, made.shape[1], first, words, outputs, examples, own, target)
+            else:
+                _add_scaled(made[:count], first, words.shape[0], examples, own, nb.float32(1), target)
+            if shifts >= 0:
+                _add_flipped(shift, 0, first, words, shifts, examples, own, target)
+            if bias.size:
+                _add_bias(bias, target)
+            _finish(target, end)
 
 
 @_compiled
 def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scales, examples, block, out):
     """``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
 
-    Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are.
+    Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are. x has
+    the rows of ``out``, or those of one side for all of them.
     """
     near, made = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
-    wide = np.empty((block, out.shape[1]), np.float32)
+    wide, centre = np.empty((block, out.shape[1]), np.float32), np.empty((block, out.shape[1]), np.float32)
+    sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
-        source, end = x[first : first + block], out[first : first + block]
-        target, count = _target(end, wide), source.shape[0]
+        source = x[first : first + block]
+        count = source.shape[0]
         read = source
         if inputs.shape[1]:
             read = near[:count]
@@ -258,16 +276,23 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                 for m in range(inputs.shape[1]):
                     near[row, m] = source[row, nb.uint32(inputs[direction, m])]
         _multiply(read, noise, made[:count])
-        _multiply(source, weight, target)
-        if outputs.shape[1]:
-            _add_placed(made[:count], first, outputs, examples, scales, factor, target)
-        else:
-            _add_scaled(made[:count], first, inputs.shape[0], examples, scales, factor, target)
-        if vectors.shape[1]:
-            _add_vectors(vectors, first, examples, scales, target)
-        if bias.size:
-            _add_bias(bias, target)
-        _finish(target, end)
+        if sides > 1:
+            _multiply(source, weight, centre[:count])
+        for side in range(sides):
+            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            target = _target(end, wide)
+            _begin(centre[:count], sides > 1, target)
+            if sides == 1:
+                _multiply(source, weight, target)
+            if outputs.shape[1]:
+                _add_placed(made[:count], first, outputs, examples, own, factor, target)
+            else:
+                _add_scaled(made[:count], first, inputs.shape[0], examples, own, factor, target)
+            if vectors.shape[1]:
+                _add_vectors(vectors, first, examples, own, target)
+            if bias.size:
+                _add_bias(bias, target)
+            _finish(target, end)
 
 
 @_reordered
@@ -282,27 +307,40 @@ def _dot(x, row, factors, direction, column):
 def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share, scales, examples, block, out):
     """``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
 
-    ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on.
+    ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on. x has the rows of
+    ``out``, or those of one side for all of them.
     """
     directions, width = nb.uint32(factors.shape[0]), out.shape[1]
-    noise, wide = nb.uintp(factors.ctypes.data), np.empty((block, width), np.float32)
+    noise, wide, centre = (
+        nb.uintp(factors.ctypes.data),
+        np.empty((block, width), np.float32),
+        np.empty((block, width), np.float32),
+    )
+    sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
-        source, end = x[first : first + block], out[first : first + block]
-        target = _target(end, wide)
-        _multiply(source, weight, target)
-        line = nb.uintp(target.ctypes.data)
-        for row in range(source.shape[0]):
-            place = nb.uint32(first + row) // nb.uint32(examples)
-            direction, scale = place % directions, scales[place // directions]
-            for q in range(rank):
-                amount = share * scale * _dot(source, nb.uintp(row), factors, direction, nb.uintp(read + q * x.shape[1]))
-                at = nb.uintp(direction) * nb.uintp(factors.shape[1]) + nb.uintp(written + q * width)
-                _add(noise + _FLOAT * at, width, amount, line + _FLOAT * nb.uintp(width * row))
-        if vectors.shape[1]:
-            _add_vectors(vectors, first, examples, scales, target)
-        if bias.size:
-            _add_bias(bias, target)
-        _finish(target, end)
+        source = x[first : first + block]
+        count = source.shape[0]
+        if sides > 1:
+            _multiply(source, weight, centre[:count])
+        for side in range(sides):
+            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            target = _target(end, wide)
+            _begin(centre[:count], sides > 1, target)
+            if sides == 1:
+                _multiply(source, weight, target)
+            line = nb.uintp(target.ctypes.data)
+            for row in range(count):
+                place = nb.uint32(first + row) // nb.uint32(examples)
+                direction, scale = place % directions, own[place // directions]
+                for q in range(rank):
+                    amount = share * scale * _dot(source, nb.uintp(row), factors, direction, nb.uintp(read + q * x.shape[1]))
+                    at = nb.uintp(direction) * nb.uintp(factors.shape[1]) + nb.uintp(written + q * width)
+                    _add(noise + _FLOAT * at, width, amount, line + _FLOAT * nb.uintp(width * row))
+            if vectors.shape[1]:
+                _add_vectors(vectors, first, examples, own, target)
+            if bias.size:
+                _add_bias(bias, target)
+            _finish(target, end)
 
 
 @_compiled

@@ -56,7 +56,7 @@ class LinearLayer:
 
         Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'); None: all as they are.
         """
-        none = np.empty((self.rows.directions, 0), np.int32)
+        none = np.empty((self.rows.directions, 0), np.int16)
         places = (none if part is None else part.numpy() for part in (inputs, outputs))
         return self._made(linear_kernels.placed_layer, noise, self._vectors(shifts), *places, np.float32(factor))
 

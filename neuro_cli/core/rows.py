@@ -44,7 +44,7 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
 
 
 def random_orders(words: Tensor, kept: int) -> Tensor:
-    """The first ``kept`` of a random order of n things, (D, kept) int32, from ``words`` (D, n).
+    """The first ``kept`` of a random order of n things, (D, kept), from words (D, n); int16 on a CPU if n is short, else int32.
 
     Things are sorted by their words, with a thing's own number in the lowest bits: one sort of plain numbers, which is
     several times as fast as an argsort.
@@ -56,7 +56,8 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
         keys = words.numpy() & ~mask
         keys |= np.arange(size, dtype=np.uint32)
         keys.sort(axis=1)
-        return torch.from_numpy((keys[:, :kept] & mask).view(np.int32))
+        # short ones, for sums and passes take as long as reading them
+        return torch.from_numpy(np.bitwise_and(keys[:, :kept], mask, dtype=np.uint32).astype(np.int16))
     high = words.to(torch.int64) << (0 if bits <= SHORT_ORDER else bits)
     low = (1 << bits) - 1
     sorted_keys = ((high & ~low) | torch.arange(size, device=words.device)).sort(dim=1).values

@@ -51,7 +51,7 @@ class PlacementPlan:
 
 
 class Placement(NamedTuple):
-    """Places in the weight, int32; None: E's stay in order (of ``channels``: every group reads its own)."""
+    """Places in the weight; None: E's stay in order (of ``channels``: every group reads its own)."""
 
     rows: Tensor | None  # of E's rows, (D, r)
     inputs: Tensor | None  # of its columns, (D, c)
@@ -60,7 +60,7 @@ class Placement(NamedTuple):
 
 def _inside(outer: Tensor, inner: Tensor, each: int) -> Tensor:
     """Positions of things of groups: outer (D, g) groups of ``each``, inner (D or 1, k) inside a group: (D, g k)."""
-    return (outer[:, :, None] * each + inner[:, None]).flatten(1)
+    return (outer[:, :, None].to(torch.int32) * each + inner[:, None]).flatten(1)
 
 
 def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:

@@ -43,6 +43,11 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
     return out
 
 
+def short_order(size: int, device: torch.device) -> bool:
+    """Tell whether places of an order of ``size`` things have 16 bits there, and else 32."""
+    return device.type == "cpu" and size <= 2**SHORT_ORDER
+
+
 def random_orders(words: Tensor, kept: int) -> Tensor:
     """The first ``kept`` of a random order of n things, (D, kept), from words (D, n); int16 on a CPU if n is short, else int32.
 
@@ -51,7 +56,7 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
     """
     size = words.shape[1]
     bits = max(1, (size - 1).bit_length())
-    if words.device.type == "cpu" and bits <= SHORT_ORDER:
+    if short_order(size, words.device):
         mask = np.uint32((1 << bits) - 1)
         keys = words.numpy() & ~mask
         keys |= np.arange(size, dtype=np.uint32)

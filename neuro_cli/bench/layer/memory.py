@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from neuro_cli.core.machine.memory import give_back_memory
+from neuro_cli.core.rows import short_order
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.sampler.blocks import Block
@@ -27,7 +28,8 @@ FLOAT = 4  # bytes of a number as it is drawn
 def noise_numbers(sampler: Sampler, drawn_bytes: int = FLOAT) -> tuple[int, int]:
     """Numbers that the noise of all directions takes by the paper's formula, and the bytes of them as this library keeps them.
 
-    Without copies in another precision. Signs are single bits here, in words of 32; indices have four bytes; noise that is placed
+    Without copies in another precision. Signs are single bits here, in words of 32; indices have two bytes, or
+    four where two do not suffice and on a GPU; noise that is placed
     is drawn for the whole layer, and the share that is used is copied from it. ``drawn_bytes``: of a direction's own
     normal number, which a GPU rounds to the precision of the pass while it draws.
     """
@@ -59,10 +61,15 @@ def _of_direction(sampler: BlockSums, block: Block, drawn_bytes: int) -> tuple[i
         outputs, inputs = sampler.flips(block)
         return outputs * block.rows + inputs * block.inner, FLOAT * sampler.factor_columns(block)
     if isinstance(sampler, Permutation):
-        plan = sampler.plan(block)
+        plan, device = sampler.plan(block), sampler.noise.device
         rows = (plan.groups or plan.all_groups) * plan.outputs or plan.groups
         channels = plan.groups * block.inner  # a group's index is kept as that of each of its channels
-        return rows + plan.inputs, FLOAT * (rows + plan.inputs + channels)
+        by_group = bool(plan.groups and plan.outputs)
+        of_row = (
+            FLOAT if by_group or not short_order(max(plan.groups and plan.all_groups, plan.outputs and block.rows), device) else 2
+        )
+        of_input = 2 if short_order(block.inner, device) else FLOAT
+        return rows + plan.inputs, of_row * rows + of_input * plan.inputs + FLOAT * channels
     columns = sampler.factor_columns(block)
     return columns, drawn_bytes * columns
 

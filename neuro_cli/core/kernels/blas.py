@@ -23,25 +23,28 @@ _SYMBOL = "neuro_sgemm"
 _I8, _I32, _F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 
 
+def _shown(name: str, symbol: str) -> bool:
+    """Give compiled loops the address of a function of torch's library as ``symbol``; False where it has none of that name."""
+    try:
+        function = getattr(ctypes.CDLL(LIBRARY), name, None)
+    except OSError:  # torch's parts have other names there
+        return False
+    if function is not None:
+        llvm.add_symbol(symbol, ctypes.cast(function, ctypes.c_void_p).value)
+    return function is not None
+
+
 def _found() -> bool:
     """Give compiled loops the address of sgemm; False where torch's library shows none."""
-    library = ctypes.CDLL(LIBRARY)
-    for name in NAMES:
-        function = getattr(library, name, None)
-        if function is not None:
-            llvm.add_symbol(_SYMBOL, ctypes.cast(function, ctypes.c_void_p).value)
-            return True
+    if any(_shown(name, _SYMBOL) for name in NAMES):
+        return True
     log.warning("torch's BLAS has no sgemm to call: linear layers of many members go by torch operations, slower")
     return False
 
 
 def _found_half() -> bool:
     """Give compiled loops the address of MKL's product of bfloat16 matrices, of use where the processor has such instructions."""
-    function = getattr(ctypes.CDLL(LIBRARY), "cblas_gemm_bf16bf16f32", None)
-    if function is None or not torch.cpu._is_avx512_bf16_supported():
-        return False
-    llvm.add_symbol(_HALF, ctypes.cast(function, ctypes.c_void_p).value)
-    return True
+    return bool(torch.cpu._is_avx512_bf16_supported()) and _shown("cblas_gemm_bf16bf16f32", _HALF)
 
 
 SERVES, SERVES_HALF = _found(), _found_half()

@@ -1,4 +1,4 @@
-"""Linear layers of many members on a CPU by compiled loops, and sums over directions (:mod:`neuro_cli.core.kernels.linear`).
+"""Linear layers of many members on a CPU, by compiled loops (:mod:`neuro_cli.core.kernels.linear`).
 
 Legend: n rows of S sides, D directions; I inputs, O outputs of a layer.
 """
@@ -16,7 +16,6 @@ from neuro_cli.core.rows import MemberBatch
 ROWS = 512  # of a block: with fewer, products take longer, with more the nearest caches are too small
 # a layer of few outputs takes as long as reading its inputs does: most values of inputs, their copy and outcomes, and least rows
 NARROW, VALUES, LEAST = 64, 2**18, 256
-SUMMED = 256  # directions of a block of a sum
 
 _NONE = np.empty(0, np.float32)
 
@@ -96,29 +95,3 @@ def _words(x: Tensor) -> np.ndarray:
     """Numbers of a tensor; bfloat16, which numpy does not have, as words of 16 bits."""
     found: np.ndarray = x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
     return found
-
-
-def add_outer_sum(factors: Tensor, read: int, written: tuple[int, int, int], weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] times that over ranks of a b^T to ``out`` (O, I), where a BLAS can be called.
-
-    ``factors`` (D, W): b of all ranks from column ``read`` on; ``written``: column where a begins, numbers to the next a, ranks.
-    """
-    linear_kernels.add_outer_sum(factors.numpy(), read, *written, weights.numpy(), SUMMED, out.numpy())
-
-
-def add_sign_sum(rows: Tensor, columns: Tensor, weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] times the outer product of its signs to ``out`` (O, I), by a BLAS to call.
-
-    Signs of lines and of columns: bits of words (D, W).
-    """
-    linear_kernels.add_sign_sum(rows.numpy(), columns.numpy(), weights.numpy(), SUMMED, out.numpy())
-
-
-def add_weighted(vectors: Tensor, weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] * vectors[d] to ``out`` (O,) on a CPU; vectors (D, O) float32."""
-    linear_kernels.add_weighted(vectors.numpy(), weights.numpy(), out.numpy())
-
-
-def add_weighted_signs(words: Tensor, weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] * the signs of the bits of words[d] to ``out`` (O,) on a CPU; words (D, W)."""
-    linear_kernels.add_weighted_signs(words.numpy(), weights.numpy(), out.numpy())

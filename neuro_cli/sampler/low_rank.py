@@ -18,9 +18,10 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels
 from neuro_cli.core.layout import Place
-from neuro_cli.core.linear import LinearLayer, add_outer_sum, add_weighted
+from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.sums import add_outer_sum, add_weighted
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.structured import Structured, StructuredPerturbation, Writer

@@ -14,9 +14,10 @@ from torch import Tensor
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels, convolution_kernels, sign_kernels
 from neuro_cli.core.layout import Place
-from neuro_cli.core.linear import LinearLayer, add_sign_sum, add_weighted_signs
+from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
+from neuro_cli.core.sums import add_sign_sum, add_weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.shared_noise import NoiseReusing

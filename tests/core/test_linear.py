@@ -1,4 +1,4 @@
-"""Linear layers and sums of many members by compiled loops against their definitions in float64."""
+"""Linear layers of many members by compiled loops against their definitions in float64."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from neuro_cli.core.kernels import blas, linear
-from neuro_cli.core.linear import LinearLayer, add_outer_sum, add_sign_sum, add_weighted, add_weighted_signs
+from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.rows import MemberBatch, random_orders, random_signs
 
 SCALES = (0.5, -0.25)
@@ -156,37 +156,6 @@ def test_what_is_no_number_stays_none_in_bfloat16():
         torch.ones(2, 20), None, (17, 0), 1, 1.0
     )
     assert made.isnan().all()
-
-
-SIZES = st.integers(1, 40)
-
-
-@given(directions=st.integers(1, 700), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
-def test_sums_of_outer_products_and_vectors(directions, inputs, outputs, rank, low):
-    low = min(low, outputs - 1)
-    factors, weights = normal(directions, 1 + rank * (inputs + outputs), seed=1), normal(directions, seed=2)
-    begun = normal(outputs - low, inputs, seed=3)
-    made = begun.clone()
-    add_outer_sum(factors, 1 + rank * outputs, (1 + low, outputs, rank), weights, made)
-    a = factors[:, 1 : 1 + rank * outputs].double().view(directions, rank, outputs)[:, :, low:]
-    b = factors[:, 1 + rank * outputs :].double().view(directions, rank, inputs)
-    expected = begun.double() + torch.einsum("d,dro,dri->oi", weights.double(), a, b)
-    torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-3)
-    vector, values = begun[0].clone(), factors[:, -inputs:]
-    add_weighted(values, weights, vector)
-    expected = begun[0].double() + weights.double() @ values.double()
-    torch.testing.assert_close(vector.double(), expected, rtol=1e-4, atol=1e-3)
-    drawn, signs = words(directions, -(-inputs // 32)), begun[0].clone()
-    add_weighted_signs(drawn, weights, signs)
-    by_column = random_signs(drawn, inputs, torch.float64)
-    expected = begun[0].double() + weights.double() @ by_column
-    torch.testing.assert_close(signs.double(), expected, rtol=1e-4, atol=1e-3)
-    lines, made = words(directions, -(-outputs // 32), 2), normal(outputs, inputs, seed=3)
-    by_line = random_signs(lines, outputs, torch.float64)
-    expected = made.double() + (by_line * weights.double()[:, None]).T @ by_column
-    add_sign_sum(lines, drawn, weights, made)
-    torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-3)
 
 
 def test_products_are_those_of_torch():

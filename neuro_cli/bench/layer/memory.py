@@ -28,10 +28,9 @@ FLOAT = 4  # bytes of a number as it is drawn
 def noise_numbers(sampler: Sampler, drawn_bytes: int = FLOAT) -> tuple[int, int]:
     """Numbers that the noise of all directions takes by the paper's formula, and the bytes of them as this library keeps them.
 
-    Without copies in another precision. Signs are single bits here, in words of 32; indices have two bytes, or
-    four where two do not suffice and on a GPU; noise that is placed
-    is drawn for the whole layer, and the share that is used is copied from it. ``drawn_bytes``: of a direction's own
-    normal number, which a GPU rounds to the precision of the pass while it draws.
+    Without copies in another precision. Signs are single bits here, in words of 32; indices have two bytes, on a GPU and where
+    those do not suffice four; noise that is placed is drawn for the whole layer, and the share that is used is copied from it.
+    ``drawn_bytes``: of a direction's own normal number, which a GPU rounds to the precision of the pass while it draws.
     """
     if isinstance(sampler, NoiseTable):
         return sampler.size, FLOAT * sampler.size
@@ -64,10 +63,9 @@ def _of_direction(sampler: BlockSums, block: Block, drawn_bytes: int) -> tuple[i
         plan, device = sampler.plan(block), sampler.noise.device
         rows = (plan.groups or plan.all_groups) * plan.outputs or plan.groups
         channels = plan.groups * block.inner  # a group's index is kept as that of each of its channels
-        by_group = bool(plan.groups and plan.outputs)
-        of_row = (
-            FLOAT if by_group or not short_order(max(plan.groups and plan.all_groups, plan.outputs and block.rows), device) else 2
-        )
+        # with groups and places in them an index is a number of both, of four bytes
+        short = short_order(plan.all_groups if plan.groups else block.rows, device) and not (plan.groups and plan.outputs)
+        of_row = 2 if short else FLOAT
         of_input = 2 if short_order(block.inner, device) else FLOAT
         return rows + plan.inputs, of_row * rows + of_input * plan.inputs + FLOAT * channels
     columns = sampler.factor_columns(block)

@@ -11,7 +11,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
-from neuro_cli.core.kernels.blas import add_outer, half_product, product
+from neuro_cli.core.kernels.blas import half_product, product
 from neuro_cli.core.kernels.vectors import (
     HALF_LANES,
     LANES,
@@ -34,7 +34,7 @@ _LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers, and of HALF_LANES
 
 
 @_compiled
-def _add(source, size, scale, target):
+def add_row(source, size, scale, target):
     """Add scale times the ``size`` numbers at address ``source`` to those at address ``target``."""
     for _ in range(size // LANES):
         added_flipped(source, nb.uint32(0), scale, target)
@@ -178,7 +178,7 @@ def _add_placed(x, first, index, examples, scales, factor, out):
             continue
         for m in range(kept):  # in the nearest cache, for places are written there at twice the rate of adding to them
             near[nb.uint32(index[direction, m])] = x[row, m]
-        _add(nb.uintp(near.ctypes.data), size, step, target + _FLOAT * nb.uintp(size * row))
+        add_row(nb.uintp(near.ctypes.data), size, step, target + _FLOAT * nb.uintp(size * row))
 
 
 @_compiled
@@ -188,7 +188,7 @@ def _add_scaled(x, first, directions, examples, scales, factor, out):
     for row in range(x.shape[0]):
         scale = scales[nb.uint32(first + row) // nb.uint32(examples) // nb.uint32(directions)]
         at = _FLOAT * nb.uintp(size * row)
-        _add(source + at, size, factor * scale, target + at)
+        add_row(source + at, size, factor * scale, target + at)
 
 
 @_compiled
@@ -198,7 +198,7 @@ def _add_vectors(vectors, first, examples, scales, out):
     target, noise = nb.uintp(out.ctypes.data), nb.uintp(vectors.ctypes.data)
     for row in range(out.shape[0]):
         place = nb.uint32(first + row) // nb.uint32(examples)
-        _add(noise + step * nb.uintp(place % directions), size, scales[place // directions], target)
+        add_row(noise + step * nb.uintp(place % directions), size, scales[place // directions], target)
         target += _FLOAT * nb.uintp(size)
 
 
@@ -207,7 +207,7 @@ def _add_bias(bias, out):
     """Add bias (O,) to the rows of ``out`` (b, O)."""
     target = nb.uintp(out.ctypes.data)
     for _ in range(out.shape[0]):
-        _add(nb.uintp(bias.ctypes.data), bias.size, nb.float32(1), target)
+        add_row(nb.uintp(bias.ctypes.data), bias.size, nb.float32(1), target)
         target += _FLOAT * nb.uintp(bias.size)
 
 
@@ -335,78 +335,9 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
                 for q in range(rank):
                     amount = share * scale * _dot(source, nb.uintp(row), factors, direction, nb.uintp(read + q * x.shape[1]))
                     at = nb.uintp(direction) * nb.uintp(factors.shape[1]) + nb.uintp(written + q * width)
-                    _add(noise + _FLOAT * at, width, amount, line + _FLOAT * nb.uintp(width * row))
+                    add_row(noise + _FLOAT * at, width, amount, line + _FLOAT * nb.uintp(width * row))
             if vectors.shape[1]:
                 _add_vectors(vectors, first, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
             _finish(target, end)
-
-
-@_compiled
-def add_outer_sum(factors, read, written, step, rank, weights, block, out):
-    """Add to ``out`` (O, I) the sum over directions of weights[d] times that over ranks of a_q b_q^T; weights (D,).
-
-    ``factors`` (D, W): b of all ranks from column ``read`` on, a of rank q from column written + q * step on.
-    """
-    width, inner = out.shape
-    near = np.empty((block, width), np.float32)
-    for first in range(0, factors.shape[0], block):
-        some = factors[first : first + block]
-        for q in range(rank):
-            for row in range(some.shape[0]):
-                weight, begin = weights[first + row], nb.uintp(written + q * step)
-                for c in range(nb.uintp(width)):
-                    near[row, c] = weight * some[row, begin + c]
-            add_outer(near[: some.shape[0]], some, read + q * inner, out)
-
-
-@_compiled
-def _spread(words, first, weights, out):
-    """``out`` (b, C) = weights[d] with the signs of the first bits of words[d] (W,), for the directions from ``first`` on."""
-    size, target, values = out.shape[1], nb.uintp(out.ctypes.data), np.empty(LANES, np.float32)
-    source = nb.uintp(values.ctypes.data)
-    for row in range(out.shape[0]):
-        values[:] = weights[first + row]
-        for part in range(size // LANES):
-            flipped(source, words[first + row, part // 2] >> nb.uint32(LANES * (part % 2)), target)
-            target += _LINE
-        for c in range(size // LANES * LANES, size):
-            flipped_one(source, words[first + row, c // 32] >> nb.uint32(c % 32), target)
-            target += _FLOAT
-    return values[0]  # they stay where they are until here
-
-
-@_compiled
-def add_sign_sum(rows, columns, weights, block, out):
-    """Add to ``out`` (O, I) the sum over directions of weights[d] times the outer product of its signs, bits of words (D, W)."""
-    ones = np.ones(weights.size, np.float32)
-    lines, signs = np.empty((block, out.shape[0]), np.float32), np.empty((block, out.shape[1]), np.float32)
-    for first in range(0, weights.size, block):
-        count = min(block, weights.size - first)
-        _spread(rows, first, weights, lines[:count])
-        _spread(columns, first, ones, signs[:count])
-        add_outer(lines[:count], signs, 0, out)
-
-
-@_compiled
-def add_weighted(vectors, weights, out):
-    """Add to ``out`` (O,) the sum over directions of weights[d] * vectors[d]; vectors (D, O), whose rows may lie apart."""
-    source, target = nb.uintp(vectors.ctypes.data), nb.uintp(out.ctypes.data)
-    for d in range(weights.size):
-        _add(source + nb.uintp(vectors.strides[0]) * nb.uintp(d), out.size, weights[d], target)
-
-
-@_compiled
-def add_weighted_signs(words, weights, out):
-    """Add to ``out`` (O,) the sum over directions of weights[d] * the signs of the first O bits of words[d]; words (D, W)."""
-    ones, target = np.ones(LANES, np.float32), nb.uintp(out.ctypes.data)
-    one = nb.uintp(ones.ctypes.data)
-    for d in range(weights.size):
-        for part in range(out.size // LANES):
-            bits = words[d, part // 2] >> nb.uint32(LANES * (part % 2))
-            added_flipped(one, bits, weights[d], target + _LINE * nb.uintp(part))
-        for c in range(out.size // LANES * LANES, out.size):
-            bit = words[d, c // 32] >> nb.uint32(c % 32)
-            added_flipped_one(one, bit, weights[d], target + _FLOAT * nb.uintp(c))
-    return ones[0]  # they stay where they are until here

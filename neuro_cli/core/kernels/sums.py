@@ -1,0 +1,84 @@
+"""Weighted sums over directions of what their factors are: outer products and vectors of numbers, or of signs.
+
+Products are made of a block of directions at a time, so that a core's caches hold its factors. Arrays are float32, weights (D,);
+signs are bits of words (D, W) uint32, +1 where a bit is 0.
+"""
+
+import numba as nb
+import numpy as np
+
+from neuro_cli.core.kernels.blas import add_outer
+from neuro_cli.core.kernels.linear import add_row
+from neuro_cli.core.kernels.vectors import LANES, added_flipped, added_flipped_one, flipped, flipped_one
+
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+_FLOAT, _LINE = nb.uintp(4), nb.uintp(4 * LANES)
+
+
+@_compiled
+def add_outer_sum(factors, read, written, step, rank, weights, block, out):
+    """Add to ``out`` (O, I) the sum over directions of weights[d] times that over ranks of a_q b_q^T; weights (D,).
+
+    ``factors`` (D, W): b of all ranks from column ``read`` on, a of rank q from column written + q * step on.
+    """
+    width, inner = out.shape
+    near = np.empty((block, width), np.float32)
+    for first in range(0, factors.shape[0], block):
+        some = factors[first : first + block]
+        for q in range(rank):
+            for row in range(some.shape[0]):
+                weight, begin = weights[first + row], nb.uintp(written + q * step)
+                for c in range(nb.uintp(width)):
+                    near[row, c] = weight * some[row, begin + c]
+            add_outer(near[: some.shape[0]], some, read + q * inner, out)
+
+
+@_compiled
+def _spread(words, first, weights, out):
+    """``out`` (b, C) = weights[d] with the signs of the first bits of words[d] (W,), for the directions from ``first`` on."""
+    size, target, values = out.shape[1], nb.uintp(out.ctypes.data), np.empty(LANES, np.float32)
+    source = nb.uintp(values.ctypes.data)
+    for row in range(out.shape[0]):
+        values[:] = weights[first + row]
+        for part in range(size // LANES):
+            flipped(source, words[first + row, part // 2] >> nb.uint32(LANES * (part % 2)), target)
+            target += _LINE
+        for c in range(size // LANES * LANES, size):
+            flipped_one(source, words[first + row, c // 32] >> nb.uint32(c % 32), target)
+            target += _FLOAT
+    return values[0]  # they stay where they are until here
+
+
+@_compiled
+def add_sign_sum(rows, columns, weights, block, out):
+    """Add to ``out`` (O, I) the sum over directions of weights[d] times the outer product of its signs, bits of words (D, W)."""
+    ones = np.ones(weights.size, np.float32)
+    lines, signs = np.empty((block, out.shape[0]), np.float32), np.empty((block, out.shape[1]), np.float32)
+    for first in range(0, weights.size, block):
+        count = min(block, weights.size - first)
+        _spread(rows, first, weights, lines[:count])
+        _spread(columns, first, ones, signs[:count])
+        add_outer(lines[:count], signs, 0, out)
+
+
+@_compiled
+def add_weighted(vectors, weights, out):
+    """Add to ``out`` (O,) the sum over directions of weights[d] * vectors[d]; vectors (D, O), whose rows may lie apart."""
+    source, target = nb.uintp(vectors.ctypes.data), nb.uintp(out.ctypes.data)
+    for d in range(weights.size):
+        add_row(source + nb.uintp(vectors.strides[0]) * nb.uintp(d), out.size, weights[d], target)
+
+
+@_compiled
+def add_weighted_signs(words, weights, out):
+    """Add to ``out`` (O,) the sum over directions of weights[d] * the signs of the first O bits of words[d]; words (D, W)."""
+    ones, target = np.ones(LANES, np.float32), nb.uintp(out.ctypes.data)
+    one = nb.uintp(ones.ctypes.data)
+    for d in range(weights.size):
+        for part in range(out.size // LANES):
+            bits = words[d, part // 2] >> nb.uint32(LANES * (part % 2))
+            added_flipped(one, bits, weights[d], target + _LINE * nb.uintp(part))
+        for c in range(out.size // LANES * LANES, out.size):
+            bit = words[d, c // 32] >> nb.uint32(c % 32)
+            added_flipped_one(one, bit, weights[d], target + _FLOAT * nb.uintp(c))
+    return ones[0]  # they stay where they are until here

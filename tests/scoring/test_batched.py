@@ -65,10 +65,11 @@ def test_scores_and_sums_without_a_blas_to_call(sampler, monkeypatch):
     torch.testing.assert_close(sums, other_sums, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("sampler", REUSING)
-def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, monkeypatch):
+def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, precision, monkeypatch):
     monkeypatch.setitem(batched.ROWS, "cpu", (8, 8))
-    parts = parts_of(f"sampler={sampler}")
+    parts = parts_of(f"sampler={sampler}", f"precision={precision}")
     whole = scores(parts, range(24))
     for cut in (1, 5, 8, 13):
         shares = np.concatenate([scores(parts, range(cut)), scores(parts, range(cut, 24))])

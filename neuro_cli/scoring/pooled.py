@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from neuro_cli.core.kernels.compiled import winograd_kernels as kernels
+from neuro_cli.core.machine.processor import supported
 from neuro_cli.scoring.operators import numbers
 
 # products of all directions in a generation: fewer are done before the compiled loops are loaded, which takes a second or two
@@ -108,7 +109,7 @@ def pooled_alike(module: nn.Module, inputs: Tensor, examples: int, precision: to
     parts = [part for part in convolutions if isinstance(part, PooledConvolution)]
     if not parts or len(parts) < len(convolutions):
         return False
-    if precision != torch.float32 and torch.cpu._is_amx_tile_supported():
+    if precision != torch.float32 and supported("amx_tile"):
         return False  # half precision has eight times the products there
     with torch.no_grad():
         for part in parts:

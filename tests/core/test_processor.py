@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from neuro_cli.core.machine.processor import cores, processor
+from neuro_cli.core.machine.processor import cores, processor, supported
 
 
 def test_the_words_name_the_instructions_that_torch_finds():
@@ -14,7 +14,11 @@ def test_the_words_name_the_instructions_that_torch_finds():
     assert processor()
 
 
-@pytest.mark.parametrize("supported", [True, False])
-def test_amx_is_named_where_it_is(supported, monkeypatch):
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: supported)
-    assert ("AMX" in cores()) is supported
+@pytest.mark.parametrize("there", [True, False])
+def test_amx_is_named_where_it_is(there, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: there)
+    assert ("AMX" in cores()) is there
+
+
+def test_what_a_version_of_torch_does_not_name_is_not_there():
+    assert supported("no_such") is False

@@ -9,10 +9,12 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba as nb
-import torch
+import torch  # noqa: F401 (loads the library)
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from neuro_cli.core.machine.processor import supported
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ def _found() -> bool:
 
 def _found_half() -> bool:
     """Give compiled loops the address of MKL's product of bfloat16 matrices, of use where the processor has such instructions."""
-    return bool(torch.cpu._is_avx512_bf16_supported()) and _shown("cblas_gemm_bf16bf16f32", _HALF)
+    return supported("avx512_bf16") and _shown("cblas_gemm_bf16bf16f32", _HALF)
 
 
 SERVES, SERVES_HALF = _found(), _found_half()

@@ -2,7 +2,6 @@
 
 import os
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -19,10 +18,11 @@ def processor() -> str:
 def cores() -> str:
     """Number of cores that this process may use, and the vector instructions that torch finds: 2 cores, AVX512 bf16 VNNI."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: dict[str, Callable[[], bool]] = {
-        "bf16": torch.cpu._is_avx512_bf16_supported,
-        "VNNI": torch.cpu._is_vnni_supported,
-        "AMX": torch.cpu._is_amx_tile_supported,
-    }
-    more = [name for name, supported in found.items() if supported()]
+    names = {"avx512_bf16": "bf16", "vnni": "VNNI", "amx_tile": "AMX"}
+    more = [name for instructions, name in names.items() if supported(instructions)]
     return f"{count} cores, {' '.join([torch.backends.cpu.get_cpu_capability(), *more])}"
+
+
+def supported(instructions: str) -> bool:
+    """Tell whether torch finds avx512_bf16, vnni or amx_tile; False where this version of torch does not say."""
+    return bool(getattr(torch.cpu, f"_is_{instructions}_supported", bool)())

@@ -3,38 +3,53 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from neuro_cli.fabric.mpi import mpi_world
+from neuro_cli.fabric.asleep import local_barrier
+from neuro_cli.fabric.mpi import MpiWorld, mpi_world
+
+
+@contextmanager
+def meeting_on(world: MpiWorld, node: Any) -> Iterator[None]:
+    """Context in which the ranks of ``node`` are those that ``world`` has on this machine."""
+    before = world._node, world.local_size, world.local_rank, world._barrier
+    world._node, world.local_size, world.local_rank = node, node.size, node.rank
+    world._barrier = local_barrier(node) if world._nap is not None else None
+    try:
+        yield
+    finally:
+        if world._barrier is not None:
+            world._barrier.close()
+        world._node, world.local_size, world.local_rank, world._barrier = before
 
 
 @contextmanager
 def first_ranks(size: int) -> Iterator[bool]:
     """Whether this rank is one of the first ``size``, meanwhile the whole of ``mpi_world()``; the others wait, without work."""
     world = mpi_world()
-    whole, before = world._comm, (world._comm, world._node, world.rank, world.size, world.local_size, world.local_rank)
+    before = world._comm, world.rank, world.size
+    whole = world._comm
     takes_part = world.rank < size
     part = whole.Split(int(takes_part), world.rank)
-    world._comm, world._node = part, part
-    world.rank, world.size, world.local_size, world.local_rank = part.rank, part.size, part.size, part.rank
+    world._comm, world.rank, world.size = part, part.rank, part.size
     try:
-        yield takes_part
-        done = whole.Ibarrier()
-        while not done.Test():
-            time.sleep(0.01)
+        with meeting_on(world, part):
+            yield takes_part
+            done = whole.Ibarrier()
+            while not done.Test():
+                time.sleep(0.01)
     finally:
         part.Free()
-        world._comm, world._node, world.rank, world.size, world.local_size, world.local_rank = before
+        world._comm, world.rank, world.size = before
 
 
 @contextmanager
 def machines_of_two() -> Iterator[None]:
     """Context in which each two ranks that follow each other take themselves for those of a machine; the last may be alone."""
     world = mpi_world()
-    before = world._node, world.local_size, world.local_rank
     node = world._comm.Split(world.rank // 2, world.rank)
-    world._node, world.local_size, world.local_rank = node, node.size, node.rank
     try:
-        yield
+        with meeting_on(world, node):
+            yield
     finally:
         node.Free()
-        world._node, world.local_size, world.local_rank = before

@@ -4,7 +4,6 @@ Importing ``mpi4py.MPI`` starts MPI, so it happens only when a world is needed.
 """
 
 import os
-import signal
 import sys
 import time
 import warnings
@@ -15,13 +14,13 @@ import numpy as np
 
 from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.core.install import install
+from neuro_cli.fabric.asleep import LocalBarrier, local_barrier, wait_asleep
 from neuro_cli.fabric.base import Arrived, Exchange, World
 
 FIX = f"{install('mpi')} brings MPICH"
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
 NAP = 0.01  # longest sleep between two tests for a broadcast, in seconds
 SHORT_NAP = 0.001  # the same before other collectives, where ranks share cores
-ALERT = 1e-4  # seconds of waiting without sleep
 SHARE_CORES = "NEURO_SHARE_CORES"  # 1: ranks sleep while they wait; 0: they do not; else where they are more than the cores
 MOST_CORES = 8192  # of a machine
 
@@ -62,24 +61,6 @@ class MpiExchange(Exchange):
         return self._outcome
 
 
-def wait_asleep(request: Any, nap: float) -> None:
-    """Wait with sleeps up to ``nap`` seconds, at most an eighth of the wait: MPI itself would keep a core busy.
-
-    Ctrl-C waits too, as in MPI: rank 0 is the one that reports it.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    begun = time.perf_counter()
-    try:
-        while not request.Test():
-            waited = time.perf_counter() - begun
-            if waited < ALERT:
-                os.sched_yield()
-            else:
-                time.sleep(min(waited / 8, nap))
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class MpiWorld(World):
     """World of MPI_COMM_WORLD; a world of one, without MPI_Init, where no launcher started this process.
 
@@ -102,6 +83,7 @@ class MpiWorld(World):
         self._mpi: Any = MPI
         self._comm = MPI.COMM_WORLD
         self._nap: float | None = None  # longest sleep of a rank that waits; None where each has a core
+        self._barrier: LocalBarrier | None = None
         self.library = library_name(MPI.Get_library_version())
         if not MPI.Is_initialized():
             return
@@ -109,23 +91,34 @@ class MpiWorld(World):
         self._check_launcher()
         self._node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.local_size, self.local_rank = self._node.size, self._node.rank
-        self._nap = SHORT_NAP if self._shares_cores(self._node) else None
+        if self._shares_cores(self._node):
+            self._nap = SHORT_NAP
+            self._barrier = local_barrier(self._node)
 
     def _shares_cores(self, node: Any) -> bool:
-        """Compare ranks and usable cores of this machine: where ranks are more, one that waits takes another's core."""
-        if os.environ.get(SHARE_CORES) in ("0", "1"):
-            return os.environ[SHARE_CORES] == "1"
+        """Compare ranks and usable cores of each machine: where ranks are more, one that waits takes another's core.
+
+        The same on every rank, for MPI's nonblocking collectives do not meet its blocking ones.
+        """
         usable = np.zeros(MOST_CORES, np.uint8)
         usable[[core for core in os.sched_getaffinity(0) if core < MOST_CORES]] = 1
         node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # a launcher may bind each rank to its own
-        return bool(node.size > usable.sum())
+        told = os.environ.get(SHARE_CORES)
+        sharing = np.array([told == "1" if told in ("0", "1") else node.size > usable.sum()], np.uint8)
+        self._comm.Allreduce(self._mpi.IN_PLACE, sharing, op=self._mpi.MAX)
+        return bool(sharing[0])
 
     def _move(self, collective: str, *buffers: Any, among: Any = None) -> None:
-        """Run a collective that only moves numbers: MPI's blocking one, or where ranks share cores the other, asleep."""
+        """Run a collective that only moves numbers: MPI's blocking one, or where ranks share cores the other, asleep.
+
+        Where every rank has to wait for every other, those of this machine meet first.
+        """
         ranks = among or self._comm
         if self._nap is None:
             getattr(ranks, collective)(*buffers)
         else:
+            if self._barrier is not None and collective != "Gatherv":
+                self._barrier.wait()
             wait_asleep(getattr(ranks, f"I{collective.lower()}")(*buffers), self._nap)
 
     def _check_launcher(self) -> None:
@@ -207,7 +200,10 @@ class MpiWorld(World):
         if self.size == 1:
             return
         if self._nap is not None:  # Iallreduce may add in another order: the rest are awaited first
-            wait_asleep(self._comm.Ibarrier(), self._nap)
+            if self._barrier is not None:
+                self._barrier.wait()
+            if self._barrier is None or self.local_size < self.size:
+                wait_asleep(self._comm.Ibarrier(), self._nap)
         self._comm.Allreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
         self._count(values.nbytes, values.nbytes)
 

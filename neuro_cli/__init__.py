@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from neuro_cli.core.lazy import lazily
+from neuro_cli.core.machine.mkl import ask_for_same_bits
 from neuro_cli.core.version import __version__
 
 if TYPE_CHECKING:
@@ -44,4 +45,5 @@ _HOMES = {
     "train": "cli.library",
 }
 __all__ = ["__version__", *_HOMES]
+ask_for_same_bits()
 __getattr__ = lazily(__name__, _HOMES)

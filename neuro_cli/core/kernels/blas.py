@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from neuro_cli.core.machine.mkl import warn_without_same_bits
 from neuro_cli.core.machine.processor import supported
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ def _shown(name: str, symbol: str) -> bool:
 def _found() -> bool:
     """Give compiled loops the address of sgemm; False where torch's library shows none."""
     if any(_shown(name, _SYMBOL) for name in NAMES):
+        warn_without_same_bits(LIBRARY)
         return True
     log.warning("torch's BLAS has no sgemm to call: linear layers of many members go by torch operations, slower")
     return False

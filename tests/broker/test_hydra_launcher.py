@@ -39,7 +39,7 @@ def test_jobs_run_on_workers_and_a_failed_one_is_reported(cluster, tmp_path, tmp
     assert [(row["run"], row["population"], row["state"]) for row in rows] == [("0", "4", "finished"), ("1", "5", "failed")]
     assert json.loads((tmp_path / "sweep" / "0" / "summary.json").read_text())["generations"] == 1
     kept = (tmp_path / "sweep" / "0").glob
-    until(lambda: any(kept("wandb/offline-run-*/run-*.wandb")))  # W&B's own process writes it
+    until(lambda: any(kept("wandb/offline-run-*/run-*.wandb")), seconds=120)  # W&B's own process writes it, after a slow start
     (record,) = kept("wandb/offline-run-*/run-*.wandb")
     until(lambda: all(text in record.read_bytes() for text in (b"night", b"sweep", b"population=4", b"fitness_mean")))
     # no job of this one gets a folder: the worker's owner does not allow its place

@@ -9,6 +9,7 @@ Legend: P members, M columns, K rows of weights, T parents.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,9 @@ class Proposal:
     layers: LayerScale | None = None
     transform: Transform | None = None
 
-    @property
+    @cached_property
     def sigma(self) -> float:
-        """The one scale of all parameters, or what the factors of ``layers`` are factors on."""
+        """The one scale of all parameters, or what the factors of ``layers`` are factors on: read once, a GPU is waited for."""
         return float(self.scale) if self.layers is None else self.layers.sigma
 
     @classmethod

@@ -221,7 +221,7 @@ class Noise:
     ) -> Tensor:
         chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
         where = (self._key, generation, chosen, NOISE_STREAM, start, stop)
-        rows = zip(torch.from_numpy(weights).to(self.device), moments, strict=True)
+        rows = zip(gpu.sent(weights, self.device), moments, strict=True)
         made_by = gpu.noise_kernels(self.device.type)
         return torch.stack([made_by.combine(*where, row, moment == 2) for row, moment in rows])
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
@@ -69,12 +70,16 @@ class Population:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers that a population is bound with. ``per_example``: each direction has its own share of the batch."""
+    """Numbers that a population is bound with. ``per_example``: each direction has its own share of the batch.
+
+    ``graphs``: passes of small members on a GPU are recorded.
+    """
 
     seed: int
     population: int
     per_example: bool
     precision: torch.dtype
+    graphs: bool = False
 
 
 def bind(
@@ -103,8 +108,13 @@ def bind(
         raise ConfigError("batch_size", task.batch_size, allowed)
     layout.release_storage(model)
     settings = ScoringSettings(
-        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example or own
-    )
+        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example or own,
+        numbers.graphs,
+    )  # fmt: skip
+    if numbers.graphs and device.type == "cuda":
+        sampler.graphs = Graphs("sums over directions")
+    elif numbers.graphs:
+        settings.warn(f"cuda_graphs=true changes nothing on device={device.type}")
     scorer = make_scorer(settings, initial)
     population = scorer.population
     algo.start(initial, layout, population, numbers.seed)

@@ -94,7 +94,8 @@ def build(options: Options, world: World) -> Parts:
     model = make_model(options.plain).to(device)
     task = load_task(options, model, device, world)
     threads = Threads(threads_of(config.threads, world, device))
-    numbers = Numbers(config.seed, config.population, config.layout == "per_example", PRECISIONS[config.precision])
+    precision = PRECISIONS[config.precision]
+    numbers = Numbers(config.seed, config.population, config.layout == "per_example", precision, config.cuda_graphs)
     return Parts(**vars(bind(model, task, algo, sampler, distribution, world, threads, numbers)), config=config)
 
 

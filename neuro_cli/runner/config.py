@@ -48,6 +48,7 @@ class RunConfig:
     layout: str
     precision: str
     device: str
+    cuda_graphs: bool
     threads: int | None
     ranks: int | None
     time_limit: float | None
@@ -70,6 +71,7 @@ class RunConfig:
         evaluate = EvaluateConfig(checked("evaluate.every"))
         layout, precision = checked("layout"), checked("precision")
         device, threads, ranks = value_of(plain, "device"), checked("threads"), value_of(plain, "ranks")
+        graphs = CHECKS["cuda_graphs"]("cuda_graphs", plain.get("cuda_graphs", False))  # earlier versions had none
         if ranks is not None:
             # before they are started: with a typing error in it they would take all of the machine's memory
             integer("ranks", ranks, 1, max(population, batch_size))
@@ -77,6 +79,6 @@ class RunConfig:
         keys = plain.get("stop") or {}  # configs of earlier versions have none
         return cls(
             plain=plain, seed=seed, generations=generations, population=population, batch_size=batch_size, layout=layout,
-            precision=precision, device=device, threads=threads, ranks=ranks, time_limit=time_limit,
+            precision=precision, device=device, cuda_graphs=graphs, threads=threads, ranks=ranks, time_limit=time_limit,
             stop=StopConfig(keys.get("metric"), keys.get("at")), checkpoint=checkpoint, evaluate=evaluate,
         )  # fmt: skip

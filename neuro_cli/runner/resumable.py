@@ -7,6 +7,7 @@ RESUME_KEYS = (
     "stop.metric",
     "stop.at",
     "threads",
+    "cuda_graphs",
     "device",
     "ranks",
     "checkpoint.every",

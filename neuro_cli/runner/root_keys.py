@@ -32,6 +32,7 @@ CHECKS: dict[str, Check] = {
     "evaluate.every": _whole(1),
     "layout": lambda key, value: one_of(key, value, LAYOUTS),
     "precision": lambda key, value: one_of(key, value, PRECISION_NAMES),
+    "cuda_graphs": boolean,
     "threads": _or_none(thread_count),
     "time_limit": _or_none(lambda key, value: number(key, value, above=0.0)),
 }

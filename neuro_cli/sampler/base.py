@@ -21,6 +21,7 @@ from torch import Tensor
 
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import Geometry, MemberBatch
@@ -53,6 +54,14 @@ class Perturbation(ABC):
     """Noise of some directions, in the form in which a forward pass over all of them applies it."""
 
     rows: MemberBatch
+
+    def drawn(self) -> list[Tensor] | None:
+        """The tensors that all noise is made of; None where some is drawn, or chosen by the host, within the pass."""
+        return None
+
+    def with_drawn(self, tensors: Sequence[Tensor]) -> "Perturbation":
+        """The same with other :meth:`drawn` tensors. Only where those are known."""
+        raise NotImplementedError
 
     @contextmanager
     def of(self, rows: MemberBatch) -> Iterator[None]:
@@ -106,6 +115,7 @@ class BaseSampler(ABC):
     perturbs = "parameters"
     wire = "float32"  # what fitnesses cross it as; int8: rounded without bias
     control_variates = False  # fitnesses are differences to predictions, which learn from sums over all members and columns
+    graphs: Graphs | None = None  # of sums on a GPU, where they are wanted
     unit: float | None = None  # weight of a fitness of 1 in the sums that are made, where weights are proportional to fitnesses
 
     def __init__(self, antithetic: bool = False) -> None:

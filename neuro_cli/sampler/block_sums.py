@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.core.kernels import gpu
+from neuro_cli.core.kernels.graphs import SMALL
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.sampler.base import Sampler
@@ -24,12 +26,17 @@ from neuro_cli.sampler.blocks import PIECE, Address, Block, BlockSum, blocks_of,
 
 FEW, MANY = 1024, 4096  # least and most directions of a list: a thread holds the factors of one list at once
 LIST, LISTS = 2**21, 2  # values of factors of a list that has more than the least, and how many such lists there are at least
-DEVICE_PIECE = 2048  # rows that are summed at once on a GPU, where launches count; a multiple of PIECE
+DEVICE_PIECE = 8192  # rows that are summed at once on a GPU, where launches count; a multiple of PIECE
 FACTORS = 2**28  # values of factors that a GPU holds at once for a sum: few launches count for more than memory there
 
 
 class BlockSums(Sampler):
-    """Sampler with factors for every block. ``factors``: whatever :meth:`factors` gives for some directions."""
+    """Sampler with factors for every block. ``factors``: whatever :meth:`factors` gives for some directions.
+
+    ``sums_of_factors``: those are a tensor, and sums depend on it and on the weights alone.
+    """
+
+    sums_of_factors = False
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         super().bind(noise, population, layout)
@@ -106,23 +113,37 @@ class BlockSums(Sampler):
             for low in range(0, len(chosen), length):
                 places = chosen[low : low + length]
                 factors = self.factors(generation, _range_of(places + directions.start))
-                shares = torch.from_numpy(np.ascontiguousarray(weights[:, places])).to(device)
-                excess = weights[:, places].sum(axis=1)
-                for block, bottom, top in row_spans(self.blocks.values(), start, stop, DEVICE_PIECE):
-                    for piece in range(bottom, top, DEVICE_PIECE):
-                        bounds = piece, min(piece + DEVICE_PIECE, top)
-                        for row, moment in enumerate(moments):
-                            at, size = block.place.start + piece * block.width, (bounds[1] - piece) * block.width
-                            a, b = max(start, at), min(start + out.shape[1], at + size)
-                            there = out[row, a - start : b - start]
-                            made = there if b - a == size and not filled else torch.empty(size, device=device)
-                            self._piece_sum(BlockSum(block, *bounds, moment, address), factors, shares[row], made)
-                            if moment == 2:  # the hooks sum eps**2
-                                made -= float(excess[row])
-                            if made is not there:
-                                (there.add_ if filled else there.copy_)(made[a - at : b - at])
+                shares = gpu.sent(weights[:, places], device)
+                whole = self.sums_of_factors and len(places) == len(directions)
+                if self.graphs is not None and whole and stop - start <= SMALL:
+
+                    def again(factors: Any, shares: Tensor, address: Address = address) -> Tensor:
+                        made = torch.empty(len(shares), stop - start, device=device)
+                        self._add_list(made, False, start, factors, shares, moments, address)
+                        return made
+
+                    return self.graphs((tuple(moments), start, stop), again, [factors, shares])
+                self._add_list(out, filled, start, factors, shares, moments, address)
                 filled = True
         return out if filled else out.zero_()
+
+    def _add_list(
+        self, out: Tensor, filled: bool, start: int, factors: Any, shares: Tensor, moments: Sequence[int], address: Address
+    ) -> None:
+        """Write a list's sums to columns [start, ..) in ``out`` (K, n), or add them to what fills it."""
+        for block, bottom, top in row_spans(self.blocks.values(), start, start + out.shape[1], DEVICE_PIECE):
+            for piece in range(bottom, top, DEVICE_PIECE):
+                bounds = piece, min(piece + DEVICE_PIECE, top)
+                for row, moment in enumerate(moments):
+                    at, size = block.place.start + piece * block.width, (bounds[1] - piece) * block.width
+                    a, b = max(start, at), min(start + out.shape[1], at + size)
+                    there = out[row, a - start : b - start]
+                    made = there if b - a == size and not filled else torch.empty(size, device=out.device)
+                    self._piece_sum(BlockSum(block, *bounds, moment, address), factors, shares[row], made)
+                    if moment == 2:  # the hooks sum eps**2
+                        made -= shares[row].sum().float()
+                    if made is not there:
+                        (there.add_ if filled else there.copy_)(made[a - at : b - at])
 
     def _piece_sum(self, target: BlockSum, factors: Any, weights: Tensor, out: Tensor) -> None:
         """Write the sum over some directions for the rows of ``target`` to ``out``, in the order of the flat vector."""

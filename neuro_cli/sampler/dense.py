@@ -22,6 +22,13 @@ class DensePerturbation(Perturbation):
     def __init__(self, noise: Tensor, rows: MemberBatch) -> None:
         self._noise, self.rows = noise, rows
 
+    def drawn(self) -> list[Tensor]:
+        return [self._noise]
+
+    def with_drawn(self, tensors: Sequence[Tensor]) -> "DensePerturbation":
+        (noise,) = tensors
+        return DensePerturbation(noise, self.rows)
+
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:

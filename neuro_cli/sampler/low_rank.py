@@ -6,6 +6,7 @@ A weight is a sum of R products of two normals, not a normal: its kurtosis is 3 
 Vectors (biases, scales of norms) are N(0, I).
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -33,6 +34,8 @@ class LowRank(Structured):
     ``antithetic``: members in mirrored pairs. Factors: normals (D, W), for each block a of all ranks and then b, in the order of
     a flat row. Raises ConfigError.
     """
+
+    sums_of_factors = True
 
     def __init__(self, rank: int = 1, antithetic: bool = True) -> None:
         super().__init__(antithetic)
@@ -143,6 +146,14 @@ class LowRankPerturbation(StructuredPerturbation):
     """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs; a first if transposed."""
 
     sampler: LowRank
+
+    def drawn(self) -> list[Tensor]:
+        return [self.factors]
+
+    def with_drawn(self, tensors: Sequence[Tensor]) -> Perturbation:
+        made = copy.copy(self)
+        (made.factors,) = tensors
+        return made
 
     def full_product(self, block: Block) -> bool:
         return False

@@ -42,6 +42,7 @@ class ScoringSettings:
     clock: Clock
     batch_size: int
     per_example: bool
+    graphs: bool = False  # passes of small members on a GPU are recorded
     said: set[str] = field(default_factory=set)  # warnings, each given once
 
     @property

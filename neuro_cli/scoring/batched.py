@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
+from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
@@ -52,6 +53,7 @@ class BatchedScorer(Scorer):
         self._single: MemberScorer | None = None
         self._way, largest, self.slower = chosen_way(settings, centre)
         self._length = self._chunk_length(largest)
+        self._graphs = Graphs("forward passes") if settings.graphs and settings.device.type == "cuda" else None
         log.info(
             "scoring: %d members in one forward pass on %s, %d threads, %s, %s",
             self._length * self._sides,
@@ -135,17 +137,35 @@ class BatchedScorer(Scorer):
         times = rows.count // len(batch.targets)
         # without repetition the sides share their input, and the first layers work on it once
         inputs = repeated(batch.inputs, times if self._way.repeats_sides else times // self._sides)
-        batch = Batch(inputs, repeated(batch.targets, times))
-        module = self._modules.get()
-        try:
-            with torch.no_grad(), self._way.forward(module, settings.layout, perturbation):
-                scores = self.task.example_scores(module, batch)
-        finally:
-            self._modules.put(module)
-        sums = scores.view(len(rows.scales), high - low, self.examples, -1).sum(2, dtype=torch.float64)
+        sums = self._passed(perturbation, Batch(inputs, repeated(batch.targets, times)))
         settings.clock.add("sample", drawn - start, settings.threads.count)
         settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
         return sums
+
+    def _passed(self, perturbation: Perturbation, batch: Batch) -> Tensor:
+        """:meth:`_sums`, by a graph where that is wanted."""
+        drawn = perturbation.drawn()
+        if self._graphs is None:
+            return self._sums(perturbation, batch)
+        if drawn is None:
+            return self._graphs.without("this sampler makes noise within them", lambda: self._sums(perturbation, batch), [])
+
+        def again(*tensors: Tensor) -> Tensor:
+            *noise, inputs, targets = tensors
+            return self._sums(perturbation.with_drawn(noise), Batch(inputs, targets))
+
+        rows = perturbation.rows
+        return self._graphs((tuple(rows.scales), rows.directions, rows.examples), again, [*drawn, batch.inputs, batch.targets])
+
+    def _sums(self, perturbation: Perturbation, batch: Batch) -> Tensor:
+        """Sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""
+        rows, module = perturbation.rows, self._modules.get()
+        try:
+            with torch.no_grad(), self._way.forward(module, self.settings.layout, perturbation):
+                scores = self.task.example_scores(module, batch)
+        finally:
+            self._modules.put(module)
+        return scores.view(len(rows.scales), rows.directions, rows.examples, -1).sum(2, dtype=torch.float64)
 
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:

@@ -5,6 +5,7 @@ import subprocess
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,6 +97,12 @@ def product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
 def leading(x: Tensor) -> Tensor:
     """``x`` float32 without the last 13 bits of the mantissa, which TF32 does not have."""
     return (x.view(torch.int32) & -(1 << 13)).view(torch.float32)
+
+
+def sent(values: np.ndarray, device: torch.device) -> Tensor:
+    """``values`` on the device. The host does not wait, as it does for a copy from memory that the system may move."""
+    here = torch.from_numpy(np.ascontiguousarray(values))
+    return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here.to(device)
 
 
 def keep_float32(device: torch.device, precision: torch.dtype) -> None:

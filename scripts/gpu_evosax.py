@@ -22,10 +22,11 @@ from neuro_cli.core.files import config_folder
 from neuro_cli.model.mnist import MNIST_3M
 
 
-def config_of(precision: str) -> dict[str, Any]:
-    """The config of ``neuro bench generation device=cuda``."""
+def config_of(precision: str, *options: str) -> dict[str, Any]:
+    """The config of ``neuro bench generation device=cuda`` with ``options``."""
     with initialize_config_dir(str(config_folder()), version_base="1.3", job_name="bench"):
-        made = OmegaConf.to_container(compose("bench", ["device=cuda", f"precision={precision}", "threads=1"]), resolve=True)
+        given = ["device=cuda", f"precision={precision}", "threads=1", *options]
+        made = OmegaConf.to_container(compose("bench", given), resolve=True)
     assert isinstance(made, dict)
     return {str(key): value for key, value in made.items()}
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
@@ -32,9 +33,11 @@ PRECISION, SIGMA = torch.bfloat16, 0.01
 
 
 class Subject:
-    """A module on ``rows`` examples, ``examples`` of them for each direction of ``sampler``."""
+    """A module on ``rows`` examples, ``examples`` of them for each member of ``sampler``; ``recorded``: by CUDA graphs."""
 
-    def __init__(self, module: nn.Module, shape: tuple[int, ...], rows: int, examples: int, sampler: Sampler) -> None:
+    def __init__(
+        self, module: nn.Module, shape: tuple[int, ...], rows: int, examples: int, sampler: Sampler, recorded: bool = False
+    ) -> None:
         device = torch.device("cuda")
         self.sampler, self._layout = sampler, ParameterLayout(module)
         candidate = Candidate(module.to(device), self._layout, PRECISION, device)
@@ -45,16 +48,26 @@ class Subject:
         sampler.bind(Noise(1, self._layout.size, device, Threads(1)), rows // examples, self._layout)
         self._rows = MemberBatch([SIGMA, -SIGMA] if sampler.antithetic else [SIGMA], sampler.directions, examples)
         self._weights = np.random.default_rng(1).standard_normal((1, rows // examples))
+        self._graphs = Graphs("passes") if recorded else None
+        sampler.graphs = Graphs("sums") if recorded else None
 
     def plain(self, number: int) -> Tensor:
         """The unperturbed pass."""
-        with torch.no_grad():
-            return self._module(self._x)
+
+        def passed(x: Tensor) -> Tensor:
+            with torch.no_grad():
+                return self._module(x)[:1]
+
+        return passed(self._x) if self._graphs is None else self._graphs("plain", lambda: passed(self._x), [])
 
     def fresh(self, number: int) -> Tensor:
         """The perturbed pass, its noise drawn."""
         self.sampler.prepare(number, range(self.sampler.directions))
-        return self._forward(self.sampler.perturbation(number, 0, self._rows, PRECISION))
+        perturbation = self.sampler.perturbation(number, 0, self._rows, PRECISION)
+        drawn = perturbation.drawn()
+        if self._graphs is None or drawn is None:
+            return self._forward(perturbation)
+        return self._graphs("fresh", lambda *noise: self._forward(perturbation.with_drawn(noise))[:1], drawn)
 
     def _forward(self, perturbation: Any) -> Tensor:
         with torch.no_grad(), PerturbedForward(self._module, self._layout, perturbation):

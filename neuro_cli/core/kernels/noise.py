@@ -1,7 +1,8 @@
 """The addressed noise on a CPU: Philox4x32-10 and the normal law as compiled loops (numba; no compiler needed).
 
 Same numbers as :mod:`neuro_cli.core.philox`, which defines them; a test holds the bits equal. The loops are split as
-they are because LLVM turns each of them into vector instructions; they hold no lock of Python while they run.
+they are because LLVM turns each of them into vector instructions, but for the law, which :mod:`neuro_cli.core.kernels.vectors`
+spells; they hold no lock of Python while they run.
 """
 
 import logging
@@ -18,7 +19,6 @@ _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
 _LOW = np.uint64(32)
 STEP = 32  # part of a tile is made in groups of so many columns: a known length becomes vector instructions
 FAR = 2**20  # parameters of a member that no cache of a core holds until it is scored
-ROW = TILE + 16  # of scratch: addresses that agree in their last 12 bits wait for each other
 # base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
 _TABLE = np.stack([BASE, SLOPE], axis=1).reshape(-1).view(np.uint64)
 
@@ -70,35 +70,18 @@ def _word_slice(tile, direction, generation, stream, key0, key1, words, a, b):
             _word_counters(tile, direction, generation, stream, key0, key1, words, low % LANE, STEP)
 
 
-@_compiled
-def law_by_loops(words, scratch, out, needed):
-    """Normals of the first ``needed`` of ``words`` (TILE,) uint32 into ``out`` float32; ``scratch`` (2, ROW) uint64."""
-    tail, pair = scratch[0].view(np.float32), scratch[1]
-    tail_bits, halves, out_bits = tail.view(np.uint32), pair.view(np.float32), out.view(np.uint32)
-    # through float32 and back to bits: its exponent and mantissa name segment and step (neuro_cli.core.quantile)
-    for j in range(needed):
-        tail[j] = np.float32(max(np.int32(words[j] & np.uint32(0x7FFFFFFF)), np.int32(1)))
-    for j in range(needed):
-        pair[j] = _TABLE[np.uint64((tail_bits[j] >> np.uint32(17)) - np.uint32(127 << 6))]
-    for j in range(needed):
-        step = np.float32(np.int32((tail_bits[j] >> np.uint32(5)) & np.uint32(4095)))
-        out[j] = halves[2 * j] + step * halves[2 * j + 1]
-    for j in range(needed):
-        out_bits[j] ^= words[j] & np.uint32(0x80000000)
-
-
-@_compiled
-def law_by_vectors(words, scratch, out, needed):
-    """The same with AVX-512, up to the next multiple of LANES of both; no scratch."""
-    source, target, table = words.ctypes.data, out.ctypes.data, _TABLE.ctypes.data
-    for j in range(0, needed, vectors.LANES):
-        vectors.normals(source + nb.uintp(4 * j), target + nb.uintp(4 * j), table)
-
-
 WIDE = vectors.wide()
-_normal_tile = law_by_vectors if WIDE else law_by_loops
+_normals = vectors.normals_by_gathers if WIDE else vectors.normals_by_loads
 if not WIDE:
     log.info("noise: compiled loops without AVX-512")
+
+
+@_compiled
+def _normal_tile(words, out, needed):
+    """Write normals of the first ``needed`` of ``words`` (TILE,) uint32 to ``out`` float32; up to a multiple of LANES of both."""
+    source, target, table = words.ctypes.data, out.ctypes.data, _TABLE.ctypes.data
+    for j in range(0, needed, vectors.LANES):
+        _normals(source + nb.uintp(4 * j), target + nb.uintp(4 * j), table)
 
 
 @_compiled
@@ -130,7 +113,7 @@ def draw(key0, key1, generation, stream, directions, start, out):
     """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    scratch, normal = np.empty((2, ROW), np.uint64), np.empty(TILE, np.float32)
+    normal = np.empty(TILE, np.float32)
     stop = start + out.shape[1]
     for d in range(directions.size):
         for tile in range(start // TILE, (stop + TILE - 1) // TILE):
@@ -140,9 +123,9 @@ def draw(key0, key1, generation, stream, directions, start, out):
             _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words, b - low)
             part = out[d, a - start : b - start]
             if part.size == TILE:
-                _normal_tile(flat, scratch, part, TILE)
+                _normal_tile(flat, part, TILE)
             else:
-                _normal_tile(flat, scratch, normal, b - low)
+                _normal_tile(flat, normal, b - low)
                 part[:] = normal[a - low : b - low]
 
 
@@ -163,14 +146,14 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
     """
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    scratch, normal = np.empty((2, ROW), np.uint64), np.empty(TILE, np.float32)
+    normal = np.empty(TILE, np.float32)
     stop = start + base.size
-    past = WIDE and scale.size == 1 and min(plus.size, minus.size) >= FAR
+    past = scale.size == 1 and min(plus.size, minus.size) >= FAR
     past = past and base.strides[0] == plus.strides[0] == minus.strides[0] == base.itemsize and start % TILE == 0
     past = past and (plus.ctypes.data | minus.ctypes.data) % 64 == 0
     for tile in range(start // TILE, (stop + TILE - 1) // TILE):
         _word_tile(tile, direction, generation, stream, key0, key1, tile_words, TILE)
-        _normal_tile(flat, scratch, normal, TILE)
+        _normal_tile(flat, normal, TILE)
         low = tile * TILE
         a = max(start, low)
         b = min(stop, low + TILE)
@@ -205,7 +188,7 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
     """
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
-    scratch, normal = np.empty((2, ROW), np.uint64), np.empty(TILE, np.float32)
+    normal = np.empty(TILE, np.float32)
     rows = weights.shape[0]
     total = np.empty((rows, TILE), np.float64)
     stop = start + out.shape[1]
@@ -221,7 +204,7 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
             if not used:
                 continue
             _word_slice(tile, directions[d], generation, stream, key0, key1, tile_words, a, a + n)
-            _normal_tile(flat[a : a + n], scratch, normal, n)
+            _normal_tile(flat[a : a + n], normal, n)
             for row in range(rows):
                 weight = weights[row, d]
                 if weight == 0.0:

@@ -11,6 +11,7 @@ import numpy as np
 from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
 
 NEAR, FAR = 2**14, 2**17  # numbers of a nearest cache, with room for others, and of the next one
+PLACES = 16  # at most of a cache's line
 WIDE = wide()  # signs of a row of one pixel change by masks of AVX-512; with more pixels a row's signs are spread out once
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
@@ -354,14 +355,20 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
 def counts(index, weights, out):
     """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
 
-    Some rows of ``out`` and some directions at a time: the rows stay in the nearest cache, the places in the next one.
+    Some rows of ``out`` and some directions at a time: the rows stay in a near cache, and so do the places, which are read once
+    from first to last before: some of each direction's at a time, they would be waited for each time.
     """
     flat, size, one = out.reshape(out.size), nb.uint64(out.shape[1]), nb.uint64(1)
-    block, chunk = max(8, NEAR // out.shape[1]), -(-index.shape[0] // (1 if index.size <= 4 * FAR else index.size // FAR))
+    block, chunk = max(32, NEAR // out.shape[1]), max(1, FAR // index.shape[1])
+    seen = 0
     for begin in range(0, index.shape[0], chunk):
+        last = min(begin + chunk, index.shape[0])
+        for d in range(begin, last):
+            for place in range(0, index.shape[1], PLACES):
+                seen += index[d, place]
         for low in range(0, index.shape[1], block):
             high = nb.uint64(min(low + block, index.shape[1]))
-            for d in range(begin, min(begin + chunk, index.shape[0])):
+            for d in range(begin, last):
                 weight, m, row = weights[d], nb.uint64(low), nb.uint64(low) * size
                 # four places of different rows: written out, their loads do not wait for each other's stores
                 while m + nb.uint64(4) <= high:
@@ -374,3 +381,4 @@ def counts(index, weights, out):
                 while m < high:
                     flat[row + nb.uint64(index[d, m])] += weight
                     row, m = row + size, m + one
+    return seen  # the first reading would be left out by the compiler otherwise

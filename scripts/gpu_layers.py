@@ -67,7 +67,8 @@ class Subject:
         drawn = perturbation.drawn()
         if self._graphs is None or drawn is None:
             return self._forward(perturbation)
-        return self._graphs("fresh", lambda *noise: self._forward(perturbation.with_drawn(noise))[:1], drawn)
+        noise, other = drawn
+        return self._graphs("fresh", lambda noise: self._forward(other(noise))[:1], [noise])
 
     def _forward(self, perturbation: Any) -> Tensor:
         with torch.no_grad(), PerturbedForward(self._module, self._layout, perturbation):

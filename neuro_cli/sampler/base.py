@@ -55,13 +55,12 @@ class Perturbation(ABC):
 
     rows: MemberBatch
 
-    def drawn(self) -> list[Tensor] | None:
-        """The tensors that all noise is made of; None where some is drawn, or chosen by the host, within the pass."""
-        return None
+    def drawn(self) -> "tuple[Tensor, Callable[[Tensor], Perturbation]] | None":
+        """The tensor that all noise is made of, and the same with another one.
 
-    def with_drawn(self, tensors: Sequence[Tensor]) -> "Perturbation":
-        """The same with other :meth:`drawn` tensors. Only where those are known."""
-        raise NotImplementedError
+        None where some noise is drawn, or chosen by the host, within the pass.
+        """
+        return None
 
     @contextmanager
     def of(self, rows: MemberBatch) -> Iterator[None]:

@@ -131,6 +131,7 @@ class BlockSums(Sampler):
         self, out: Tensor, filled: bool, start: int, factors: Any, shares: Tensor, moments: Sequence[int], address: Address
     ) -> None:
         """Write a list's sums to columns [start, ..) in ``out`` (K, n), or add them to what fills it."""
+        excess = [shares[row].sum().float() if moment == 2 else None for row, moment in enumerate(moments)]
         for block, bottom, top in row_spans(self.blocks.values(), start, start + out.shape[1], DEVICE_PIECE):
             for piece in range(bottom, top, DEVICE_PIECE):
                 bounds = piece, min(piece + DEVICE_PIECE, top)
@@ -140,8 +141,8 @@ class BlockSums(Sampler):
                     there = out[row, a - start : b - start]
                     made = there if b - a == size and not filled else torch.empty(size, device=out.device)
                     self._piece_sum(BlockSum(block, *bounds, moment, address), factors, shares[row], made)
-                    if moment == 2:  # the hooks sum eps**2
-                        made -= shares[row].sum().float()
+                    if (more := excess[row]) is not None:  # the hooks sum eps**2
+                        made -= more
                     if made is not there:
                         (there.add_ if filled else there.copy_)(made[a - at : b - at])
 

@@ -1,7 +1,7 @@
 """Directions of noise with a number of their own for every parameter."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -22,12 +22,8 @@ class DensePerturbation(Perturbation):
     def __init__(self, noise: Tensor, rows: MemberBatch) -> None:
         self._noise, self.rows = noise, rows
 
-    def drawn(self) -> list[Tensor]:
-        return [self._noise]
-
-    def with_drawn(self, tensors: Sequence[Tensor]) -> "DensePerturbation":
-        (noise,) = tensors
-        return DensePerturbation(noise, self.rows)
+    def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
+        return self._noise, lambda noise: DensePerturbation(noise, self.rows)
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator

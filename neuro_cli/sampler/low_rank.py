@@ -8,7 +8,7 @@ Vectors (biases, scales of norms) are N(0, I).
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,12 +147,12 @@ class LowRankPerturbation(StructuredPerturbation):
 
     sampler: LowRank
 
-    def drawn(self) -> list[Tensor]:
-        return [self.factors]
+    def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
+        return self.factors, self._with
 
-    def with_drawn(self, tensors: Sequence[Tensor]) -> Perturbation:
+    def _with(self, factors: Tensor) -> Perturbation:
         made = copy.copy(self)
-        (made.factors,) = tensors
+        made.factors = factors
         return made
 
     def full_product(self, block: Block) -> bool:

@@ -149,13 +149,13 @@ class BatchedScorer(Scorer):
             return self._sums(perturbation, batch)
         if drawn is None:
             return self._graphs.without("this sampler makes noise within them", lambda: self._sums(perturbation, batch), [])
+        first, other = drawn
 
-        def again(*tensors: Tensor) -> Tensor:
-            *noise, inputs, targets = tensors
-            return self._sums(perturbation.with_drawn(noise), Batch(inputs, targets))
+        def again(noise: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
+            return self._sums(other(noise), Batch(inputs, targets))
 
         rows = perturbation.rows
-        return self._graphs((tuple(rows.scales), rows.directions, rows.examples), again, [*drawn, batch.inputs, batch.targets])
+        return self._graphs((tuple(rows.scales), rows.directions, rows.examples), again, [first, batch.inputs, batch.targets])
 
     def _sums(self, perturbation: Perturbation, batch: Batch) -> Tensor:
         """Sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""

@@ -70,9 +70,8 @@ def _word_slice(tile, direction, generation, stream, key0, key1, words, a, b):
             _word_counters(tile, direction, generation, stream, key0, key1, words, low % LANE, STEP)
 
 
-WIDE = vectors.wide()
-_normals = vectors.normals_by_gathers if WIDE else vectors.normals_by_loads
-if not WIDE:
+_normals = vectors.normals_by_gathers if vectors.wide() else vectors.normals_by_loads
+if not vectors.wide():
     log.info("noise: compiled loops without AVX-512")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
 
 NEAR, FAR = 2**14, 2**17  # numbers of a nearest cache, with room for others, and of the next one
-PLACES = 16  # at most of a cache's line
+PLACES = 16  # of 32 bits in a line of a cache; of 16 bits there are more
 WIDE = wide()  # signs of a row of one pixel change by masks of AVX-512; with more pixels a row's signs are spread out once
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow

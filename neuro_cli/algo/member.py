@@ -5,7 +5,6 @@ a minibatch's gradient is that of the parameters at its forward pass, s updates 
 parameters, since its backward pass needs them as they were (weight stashing: Harlap et al. 2018, "PipeDream", section 3.3).
 """
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.optimizer import ScheduledOptimizer
+from neuro_cli.core.copies import copied
 from neuro_cli.core.seeds import number_seed, seeded
 
 
@@ -26,7 +26,7 @@ class Member:
         self._optimizer, self._seed = optimizer, seed
         self._draws = any(isinstance(part, _DropoutNd) and part.p > 0 for part in module.modules())
         # pass t works in copy t mod (s + 1); without staleness in the module itself
-        self._copies = [copy.deepcopy(self.module) for _ in range(staleness + 1)] if staleness else []
+        self._copies = [copied(self.module) for _ in range(staleness + 1)] if staleness else []
         self._logits: dict[tuple[int, int], Tensor] = {}  # by iteration and piece of its minibatch
         self._buffers: dict[int, dict[str, Tensor]] = {}  # as they were before the passes in flight
         self._restored: dict[int, dict[str, Tensor]] = {}  # parameters at the start of passes that were in flight at a checkpoint

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from neuro_cli.core.copies import own_memory
 from neuro_cli.core.errors import UserError
 
 
@@ -88,6 +89,7 @@ class ParameterLayout:
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""
+        own_memory(module)
         parameters = dict(module.named_parameters())
         with torch.no_grad():
             for place in self.places:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import boolean, integer, one_of
+from neuro_cli.core.copies import copied, own_memory
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.memory import keep_freed_memory
@@ -124,6 +125,8 @@ class Evolution:
         self.generation = 0  # completed
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # of this rank
+        self._modes = [part.training for part in module.modules()]  # of now: a script may evaluate the module between steps
+        own_memory(module)
         self._share_initial()
 
     def _share_initial(self) -> None:
@@ -227,7 +230,9 @@ class Evolution:
 
     def _form(self) -> nn.Module:
         """A copy of the module that is bound, with the hooks that see its input where something depends on that."""
-        form = copy.deepcopy(self._module)
+        form = copied(self._module)
+        for part, training in zip(form.modules(), self._modes, strict=True):
+            part.training = training
         float32 = self._numbers.precision == torch.float32
         if self.world.size > 1 or not float32 or any(parameter.dim() == 4 for parameter in form.parameters()):
             self._task.watch(form, compare=self.world.size > 1)

@@ -5,7 +5,6 @@ Two forms. A closure, ``fitness(module)``, scores one member on whatever it refe
 have examples of their own, and ranks can share out the examples.
 """
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
@@ -30,6 +30,7 @@ class FitnessTask(Task):
     score_names = ("fitness",)
     metrics: tuple[Metric, ...] = ()
     has_loss = False
+    own_noise = True  # what the user's function draws is the user's
     evaluation_chunks = 0
     batch_key = "the batch's length"
 
@@ -65,6 +66,10 @@ class FitnessTask(Task):
         """Whether the present fitness is one of a batch."""
         return self._batch is not None
 
+    @property
+    def hands_batch(self) -> bool:  # type: ignore[override]
+        return self.takes_batch
+
     def capture(self, module: nn.Module) -> None:
         """Find what the closure gives the module, by calling it up to there. Raises Unsupported where that is no one batch."""
         assert self._fitness is not None
@@ -96,7 +101,7 @@ class FitnessTask(Task):
             return None
         for self.memory_format in (torch.channels_last, torch.contiguous_format):
             layout = ParameterLayout(module, self.memory_format is torch.channels_last)
-            trial = copy.deepcopy(module).eval()
+            trial = copied(module).eval()
             layout.attach(trial, layout.flatten(module))
             try:
                 self.score(trial.to(self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))

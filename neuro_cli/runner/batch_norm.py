@@ -2,9 +2,10 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from neuro_cli.scoring.candidate import scoring_mode
+from neuro_cli.core.copies import copied
+from neuro_cli.scoring.candidate import moving_norms, scoring_mode
+from neuro_cli.scoring.isolation import drawing
 from neuro_cli.task.base import Task
 
 STATISTICS_BATCHES = 8
@@ -14,21 +15,23 @@ def compute_statistics(module: nn.Module, task: Task, generation: int) -> None:
     """Set the running statistics of ``module`` to the mean over the last 8 batches up to ``generation``.
 
     They are a function of the module's parameters and ``generation``, so they need no history and are the same on every rank.
-    A module without batch norm stays as it is.
+    All else stays as it is: norms that are frozen or in evaluation mode, other buffers, attributes.
     """
-    norms = [part for part in module.modules() if isinstance(part, _BatchNorm) and part.track_running_stats]
+    norms = [norm for norm in moving_norms(module) if norm.running_mean is not None]
     if not norms:
         return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
+    trial = copied(module)  # its passes may change more than statistics
+    copies = [norm for norm in moving_norms(trial) if norm.running_mean is not None]
+    scoring_mode(trial)
+    for norm in copies:
         norm.reset_running_stats()
-        norm.momentum = None  # the plain mean over batches
-    scoring_mode(module)
-    with torch.no_grad():
+        norm.track_running_stats, norm.momentum = True, None  # the plain mean over batches
+    with torch.no_grad(), drawing(0, generation):
         for back in range(min(STATISTICS_BATCHES, generation + 1)):
-            module(task.batch(generation - back, 0, task.batch_size).inputs)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
+            trial(task.batch(generation - back, 0, task.batch_size).inputs.clone())
+    for norm, found in zip(norms, copies, strict=True):
+        for buffer, values in zip(norm.buffers(recurse=False), found.buffers(recurse=False), strict=True):
+            buffer.copy_(values)
 
 
 def buffers_of(module: nn.Module) -> dict[str, Tensor]:

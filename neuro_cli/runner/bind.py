@@ -18,6 +18,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.sampler.base import BaseSampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.choice import scorer_of
+from neuro_cli.scoring.training_state import say_training_state
 from neuro_cli.task.base import Task
 
 ScorerMaker = Callable[[ScoringSettings, Tensor], Scorer]
@@ -115,6 +116,7 @@ def bind(
         sampler.graphs = Graphs("sums over directions")
     elif numbers.graphs:
         settings.warn(f"cuda_graphs=true changes nothing on device={device.type}")
+    say_training_state(settings, initial)
     scorer = make_scorer(settings, initial)
     population = scorer.population
     algo.start(initial, layout, population, numbers.seed)

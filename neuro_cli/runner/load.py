@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from neuro_cli.core.copies import own_memory
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.factory.instantiate import make
@@ -76,6 +77,7 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
     model = make_model(config)
     layout = ParameterLayout(model, checkpoint.scalars.get("channels_last", True))
     layout.load(model, checkpoint.tensors["parameters"])
+    own_memory(model)
     buffers = dict(model.named_buffers())
     with torch.no_grad():
         for name, tensor in checkpoint.tensors.items():
@@ -90,8 +92,20 @@ def with_images(run: Path, module: nn.Module) -> nn.Module:
     """``module`` of the folder ``run``; it takes images too from now on, where it was trained on such and the folder says how."""
     inputs = declared_inputs(run)
     if inputs is not None and inputs.images:
+        module = Hookable(module) if isinstance(module, torch.jit.ScriptModule) else module
         module.register_forward_pre_hook(ImageHook(inputs))
     return module
+
+
+class Hookable(nn.Module):
+    """A scripted module, ``inner``, in a module that takes hooks."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.inner(*inputs)
 
 
 def load(run: str | Path, checkpoint: int | str | None = None, trust: list[str] | None = None, **objects: Any) -> nn.Module:

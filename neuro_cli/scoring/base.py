@@ -20,6 +20,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.sampler.base import BaseSampler, Sampler
 from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.isolation import Isolation
 from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class ScoringSettings:
     batch_size: int
     per_example: bool
     graphs: bool = False  # passes of small members on a GPU are recorded
+    isolation: Isolation = field(default_factory=Isolation)  # what a run's members were seen to change
     said: set[str] = field(default_factory=set)  # warnings, each given once
 
     @property

@@ -1,6 +1,5 @@
 """Candidates: modules with views of a flat vector as parameters, so that writing there makes another candidate."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from neuro_cli.core.copies import copied
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.kernels.compiled import rounding_kernels
 from neuro_cli.core.layout import ParameterLayout
@@ -35,7 +35,7 @@ class Candidate:
     ) -> None:
         gpu.keep_float32(device, precision)
         self._precision, computed = precision, torch.float32 if pooled else precision
-        inner = scoring_mode(copy.deepcopy(module).to(computed))
+        inner = scoring_mode(copied(module).to(computed))
         self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device)
         rounded = self.flat if computed == torch.float32 else torch.empty_like(self.flat, dtype=computed)
         self._rounded: Tensor = shared._rounded if shared else rounded
@@ -96,9 +96,19 @@ class Blocked(nn.Module):
 
 
 def scoring_mode(module: nn.Module) -> nn.Module:
-    """Sets batch norm to the statistics of the batch and switches dropout off; gives the module back."""
-    module.eval()  # dropout too: a fitness must not depend on a hidden stream
-    for part in module.modules():
-        if isinstance(part, _BatchNorm):
-            part.train()
+    """Set batch norm to the statistics of the batch and switch dropout off; returns the module.
+
+    Running statistics stay as they are: none are kept of members.
+    """
+    norms = moving_norms(module)
+    module.eval()  # dropout too
+    for part in norms:
+        part.train()
+        part.track_running_stats = False
     return module
+
+
+def moving_norms(module: nn.Module) -> list[_BatchNorm]:
+    """Batch norms that normalise by the batch: not those in evaluation mode or with frozen parameters, which stay as given."""
+    norms = [part for part in module.modules() if isinstance(part, _BatchNorm) and part.training]
+    return [part for part in norms if all(parameter.requires_grad for parameter in part.parameters())]

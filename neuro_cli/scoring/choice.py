@@ -62,7 +62,7 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
             lone.append(name)
 
     for name, part in module.named_modules():
-        if isinstance(part, _BatchNorm):
+        if isinstance(part, _BatchNorm) and part.training:
             part.register_forward_pre_hook(partial(note, name))
     with torch.no_grad(), suppress(ValueError):  # which torch raises then
         module(settings.task.batch(0, 0, 1).to(settings.precision).inputs)

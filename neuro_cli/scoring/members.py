@@ -10,15 +10,18 @@ import logging
 import math
 import queue
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from neuro_cli.algo.base import Proposal
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
+from neuro_cli.scoring.isolation import Generators, InputCopies, difference, versions_of
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.pooled import pooled_alike
 from neuro_cli.task.base import Batch
@@ -26,6 +29,7 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 TRIED = 16  # examples on which blocked activations are compared with plain ones
+ROUNDING = 1e-5  # of a score made twice
 
 
 @dataclass
@@ -36,6 +40,9 @@ class _Slot:
     minus: Candidate | None = None
 
 
+Score = Callable[[range, list[_Slot]], np.ndarray]  # of members by candidates
+
+
 class MemberScorer(Scorer):
     """One forward pass per member."""
 
@@ -44,68 +51,165 @@ class MemberScorer(Scorer):
         cpu = settings.device.type == "cpu"
         self._pooled = cpu and takes_pooled(settings, centre)
         self._blocked = cpu and settings.precision == torch.float32 and not self._pooled and takes_blocked(settings, centre)
-        self._slots: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
-        for _ in range(settings.threads.count):
-            self._slots.put(_Slot(self._candidate()))
+        self._isolation, self._repeats = settings.isolation, False
+        self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
+        self._begins: Candidate | None = None  # in the state in which every member begins, unless it gets a module made anew
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
         form += ", convolutions with pooling and ReLU in one pass" if self._pooled else ""
         precision = str(settings.precision).removeprefix("torch.")
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, settings.device, settings.threads.count, precision, form)
 
-    def _candidate(self) -> Candidate:
-        return self.settings.candidate(self._blocked, pooled=self._pooled)
+    def _candidate(self, shared: Candidate | None = None) -> Candidate:
+        return self.settings.candidate(self._blocked, shared, self._pooled)
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        settings, sampler = self.settings, self.settings.parameter_sampler
+        def score(some: range, slots: list[_Slot]) -> np.ndarray:
+            return self._scores(proposal, generation, some, part, slots)
+
+        out = self._isolated(score, members, part)
+        if not self._repeats:
+            out = self._tried(score, members, part, out)
+        return out
+
+    def _isolated(self, score: Score, members: range, part: tuple[int, int] | None) -> np.ndarray:
+        """Scores, made again where members were seen to change what others meet."""
+        isolation = self._isolation
+        while True:
+            before, copied = Generators(), isolation.inputs
+            out = score(members, self._slots)
+            moved = isolation.see_draws(before) | self._see_states(score, members)
+            if isolation.draws and part is not None:
+                allowed = "the model draws random numbers in a forward pass, which would depend on how examples are shared out"
+                raise ConfigError("distribution", "data_parallel", allowed)
+            late = copied is False and isolation.inputs  # members before met what one of them wrote
+            isolation.inputs = bool(isolation.inputs)
+            if not moved and not late:
+                return out
+
+    def _see_states(self, score: Score, members: range) -> bool:
+        """Look at the modules that members used; True where state moved from member to member."""
+        if self._isolation.copies:
+            return False
+        used = [made.module for slot in self._slots for made in (slot.plus, slot.minus) if made is not None]
+        self._begins = self._begins or self._candidate(self._slots[0].plus)
+        if all(difference(self._begins.module, module) is None for module in used):
+            return False
+        # a cache of what no member has of its own is the same after any member's pass: later members may begin with it
+        warm = _Slot(self._candidate())
+        score(members[:1], [warm])
+        if all(difference(warm.plus.module, module) is None for module in used):
+            self._begins = warm.plus
+            return False
+        self._isolation.see_states(self._begins.module, used)
+        return True
+
+    def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
+        """Score two members once more, in the other order and beside no other one. Raises ConfigError where scores differ.
+
+        ``out``: the scores of all, made again where they depended on what else was scored.
+        """
+        isolation, some = self._isolation, members[:2]
+        self._repeats = True
+
+        def again() -> np.ndarray:
+            return np.concatenate([score(range(member, member + 1), self._slots) for member in reversed(some)])[::-1]
+
+        if self._alike(out[: len(some)], again()):
+            return out
+        before = isolation.copies, isolation.inputs, isolation.draws
+        isolation.copies = isolation.inputs = isolation.draws = True
+        if self._alike(first := again(), other := again()):
+            self.settings.warn("model: scores depend on the members scored before: every member gets a module made anew, slower")
+            return self._isolated(score, members, part)
+        isolation.copies, isolation.inputs, isolation.draws = before
+        text = f"the same member scored twice has {first[0, 0]:.6g} and {other[0, 0]:.6g}"
+        if not self.task.own_noise:
+            allowed = f"{text}: a forward pass changes something outside of the module, or draws numbers that no seed reaches"
+            raise ConfigError("model", type(self.module).__name__, allowed)
+        self.settings.warn(f"fitness: {text}: results depend on the order of calls, and so on threads and ranks")
+        return out
+
+    def _alike(self, one: np.ndarray, other: np.ndarray) -> bool:
+        largest = np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)).max(initial=0.0)
+        return np.allclose(one, other, rtol=ROUNDING, atol=ROUNDING * largest, equal_nan=True)
+
+    def _scores(
+        self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None, slots: list[_Slot]
+    ) -> np.ndarray:
+        settings, sampler, isolation = self.settings, self.settings.parameter_sampler, self._isolation
         out = np.empty((len(members), len(self.task.score_names)))
+        free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
+        for slot in slots:
+            free.put(slot)
         shared = None
         if not settings.per_example:
-            shared = self.task.batch(generation, *(part or (0, settings.batch_size))).to(settings.precision)
+            shared = self.task.batch(generation, *(part or (0, settings.batch_size))).to(settings.precision).clone()
 
         def run(job: MemberJob) -> None:
-            slot = self._slots.get()
+            slot = free.get()
             try:
                 batch = shared or self._own_batch(generation, job.unit.direction)
-                for member, module in self._candidates(slot, job, proposal, generation):
+                for member, candidate in self._candidates(slot, job, proposal, generation):
                     start = time.perf_counter()
-                    out[member - members.start] = self.task.score(module, batch)
+                    with isolation.seeded(sampler.noise.seed, generation, job.unit.direction):
+                        out[member - members.start] = self._score(candidate, batch)
                     settings.clock.add("forward", time.perf_counter() - start, settings.threads.count)
             finally:
-                self._slots.put(slot)
+                free.put(slot)
 
         units = sampler.units(members)
         with settings.clock.phase("sample"):
             sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
-        settings.threads.map(run, jobs_of(units, proposal))
+        jobs = jobs_of(units, proposal)
+        if isolation.draws:  # all threads of a process share the generators
+            for job in jobs:
+                run(job)
+        else:
+            settings.threads.map(run, jobs)
         return out
+
+    def _score(self, candidate: Candidate, batch: Batch) -> np.ndarray:
+        isolation = self._isolation
+        module = (self._candidate(candidate) if isolation.copies else candidate).ready()
+        copying = isolation.inputs is not False
+        given = batch.clone() if copying else batch
+        copies = InputCopies(isolation, module) if copying and not self.task.hands_batch else None
+        versions = versions_of(given)
+        try:
+            made = self.task.score(module, given)
+        finally:
+            if copies is not None:
+                copies.remove()
+        isolation.see_inputs(given, versions)
+        return made
 
     def _own_batch(self, generation: int, direction: int) -> Batch:
         """Examples of one direction where each has its own."""
         examples = self.examples
-        return self.task.batch(generation, direction * examples, (direction + 1) * examples).to(self.settings.precision)
+        return self.task.batch(generation, direction * examples, (direction + 1) * examples).to(self.settings.precision).clone()
 
-    def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> list[tuple[int, nn.Module]]:
-        """The job's members and their modules, perturbed."""
+    def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> list[tuple[int, Candidate]]:
+        """The job's members with their parameters in candidates of the slot."""
         start = time.perf_counter()
         sampler, plus, minus = self.settings.parameter_sampler, job.unit.plus, job.unit.minus
         base, direction = proposal.bases[job.parent], job.unit.direction
         scale, transform = proposal.scale, proposal.transform
         if job.frozen is not None:
             slot.plus.flat.copy_(base)
-            taken = [(job.frozen, slot.plus.ready())]
+            taken = [(job.frozen, slot.plus)]
         elif plus is not None and minus is not None:
             # one draw of the noise for both halves; made on the first pair, for members without pairs need no second module
             slot.minus = slot.minus or self._candidate()
             sampler.place(base, scale, transform, generation, direction, slot.plus.flat, slot.minus.flat)
-            taken = [(plus, slot.plus.ready()), (minus, slot.minus.ready())]
+            taken = [(plus, slot.plus), (minus, slot.minus)]
         elif plus is not None:
             sampler.place(base, scale, transform, generation, direction, slot.plus.flat, None)
-            taken = [(plus, slot.plus.ready())]
+            taken = [(plus, slot.plus)]
         else:
             assert minus is not None
             sampler.place(base, scale, transform, generation, direction, None, slot.plus.flat)
-            taken = [(minus, slot.plus.ready())]
+            taken = [(minus, slot.plus)]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
 

@@ -9,9 +9,9 @@ scores to :meth:`Task.absorb` on every rank, once per generation. What was learn
 hold, and :meth:`Task.deployed` puts it into the module that is saved.
 """
 
-import copy
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
@@ -38,6 +39,13 @@ class Batch:
         """Inputs in ``dtype``; the numbers of words, int32 or int64, stay."""
         return Batch(self.inputs if self.inputs.dtype in (torch.int32, torch.int64) else self.inputs.to(dtype), self.targets)
 
+    def clone(self) -> "Batch":
+        """A copy, which a module may write to."""
+        return Batch(self.inputs.clone(), self.targets.clone())
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.inputs, self.targets))
+
 
 class Task(ABC):
     """Scores a module. Legend: B examples, C score columns, E evaluation columns."""
@@ -50,6 +58,8 @@ class Task(ABC):
     memory_format: torch.memory_format = torch.channels_last  # of four-dimensional inputs
     own_examples = False  # True: every direction is scored on examples of its own, whatever the layout
     scored_by = "examples"  # "episodes": by episodes that are played together (neuro_cli.scoring.choice)
+    own_noise = False  # True: a score may have noise of its own, so that a member scored twice may have two
+    hands_batch = True  # False: a score gives the module something else than the inputs of its batch
     has_loss = True  # False: no loss, so ``-fitness`` is none either
 
     @property
@@ -93,9 +103,9 @@ class Task(ABC):
         reasons: list[str] = []
         for self.memory_format in (torch.channels_last, torch.contiguous_format):
             layout = ParameterLayout(module, self.memory_format is torch.channels_last)
-            probe = copy.deepcopy(module).eval()
+            probe = copied(module).eval()
             layout.attach(probe, layout.flatten(module))
-            batch = self.batch(0, 0, min(2, self.batch_size))
+            batch = self.batch(0, 0, min(2, self.batch_size)).clone()
             try:
                 self.score(probe, batch)
             except UserError:

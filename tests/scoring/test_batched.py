@@ -228,15 +228,16 @@ def test_a_module_that_cannot_be_batched_is_scored_one_by_one_and_says_so_once_a
 
 
 class Later(Image):
-    """Takes blocked activations at first."""
+    """Takes blocked activations of the centre, and not of members."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer, self.calls = nn.Linear(784, 10), 0
+        self.layer = nn.Linear(784, 10)
+        self.register_buffer("first", self.layer.weight.detach().clone())
 
     def forward(self, images: Tensor) -> Tensor:
-        self.calls += 1
-        return self.layer((images if self.calls < 2 else images.as_strided(images.shape, images.stride())).flatten(1))
+        plain = torch.equal(self.layer.weight, self.first)
+        return self.layer((images if plain else images.as_strided(images.shape, images.stride())).flatten(1))
 
 
 def test_a_layer_that_takes_no_blocked_activations_is_said_once_in_one_line(monkeypatch, caplog):

@@ -1,0 +1,73 @@
+"""Evaluation of a trained module, chunk by chunk: no chunk's result depends on the chunks before it or along with it."""
+
+import queue
+from collections.abc import Sequence
+
+import numpy as np
+from torch import nn
+
+from neuro_cli.core.copies import copied
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.scoring.isolation import Generators, InputCopies, Isolation, difference
+from neuro_cli.task.base import Task
+
+
+class TestChunks:
+    """Test set of ``task`` for ``module``, which stays as it is.
+
+    As members are scored: where a pass is seen to change what others meet, all chunks are evaluated again in the safe way.
+    """
+
+    __test__ = False  # no class of tests
+
+    def __init__(self, task: Task, module: nn.Module, threads: Threads, isolation: Isolation) -> None:
+        self._task, self._module, self._threads, self._isolation = task, module, threads, isolation
+        self._episodes = task.scored_by != "examples"  # these begin afresh, and the task makes their inputs
+
+    def sums(self, chunks: Sequence[int]) -> dict[int, np.ndarray]:
+        """Sums (E,) of chunks, by their numbers."""
+        while True:
+            before = Generators()
+            used = [self._copy() for _ in range(min(self._threads.count, len(chunks)))]
+            rows = self._evaluated(chunks, used)
+            if not self._isolation.see_draws(before) and not self._see_states(chunks, used):
+                return rows
+
+    def _copy(self) -> nn.Module:
+        if self._episodes:
+            return self._module
+        made = copied(self._module)
+        InputCopies(self._isolation, made)  # the test set is not the module's to write to
+        return made
+
+    def _evaluated(self, chunks: Sequence[int], modules: list[nn.Module]) -> dict[int, np.ndarray]:
+        rows: dict[int, np.ndarray] = {}
+        free: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
+        for module in modules:
+            free.put(module)
+
+        def run(chunk: int) -> None:
+            module = free.get()
+            try:
+                with self._isolation.seeded(0, chunk):
+                    rows[chunk] = self._task.evaluate_chunk(self._copy() if self._isolation.copies else module, chunk)
+            finally:
+                free.put(module)
+
+        if self._isolation.draws:
+            for chunk in chunks:
+                run(chunk)
+        else:
+            self._threads.map(run, chunks)
+        return rows
+
+    def _see_states(self, chunks: Sequence[int], used: list[nn.Module]) -> bool:
+        """Look at the modules that were used; True where state moved from chunk to chunk."""
+        if self._isolation.copies or self._episodes or all(difference(self._module, each) is None for each in used):
+            return False
+        warm = self._copy()  # a cache is the same after any chunk
+        self._evaluated(chunks[:1], [warm])
+        if all(difference(warm, each) is None for each in used):
+            return False
+        self._isolation.see_states(warm, used)
+        return True

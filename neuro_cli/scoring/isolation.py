@@ -1,0 +1,260 @@
+"""Isolation of members: no member's score depends on the members that were scored before it or along with it.
+
+A thread scores one member after the other with one module. Once a generation, which costs next to nothing, the scorer looks for
+what passes changed besides parameters. Where they did, this generation is scored again, and all later ones, in the safe way:
+
+    state of the module (attributes, buffers, caches)    every member gets a fresh copy of the module
+    its input                                            every member gets a copy
+    random numbers of torch, numpy or Python             members are scored in turn, each seeded by its address
+
+The safe way gives the same scores where nothing changes, so ranks need not agree on the generation in which it begins.
+"""
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.hooks import RemovableHandle
+
+from neuro_cli.core.seeds import number_seed, seeded
+from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked
+
+log = logging.getLogger(__name__)
+
+CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, partial)
+HOOKS = "_hooks"  # in the names of a module's tables of hooks, which are functions
+TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class Isolation:
+    """Kinds of change that passes of a run were seen to make: in the module's state, in their inputs, in random generators.
+
+    ``inputs`` is None before the first generation.
+    """
+
+    def __init__(self) -> None:
+        self.copies, self.draws = False, False
+        self.inputs: bool | None = None
+
+    def see_states(self, begins: nn.Module, used: Iterable[nn.Module]) -> None:
+        """Note that members left their modules in another state than that in which the first one of each begins."""
+        name = next(filter(None, (difference(begins, module) for module in used)))
+        self.copies = True
+        log.warning("model: %s changes in a forward pass: every member gets a fresh copy, slower", name)
+
+    def see_inputs(self, given: Iterable[Tensor], before: list[int]) -> bool:
+        """Compare the versions of what a member was given with those ``before``; True where it wrote there, not known to."""
+        if self.inputs or versions_of(given) == before:
+            return False
+        self.inputs = True
+        log.warning("model: a forward pass changes its input in place: every member gets a copy")
+        return True
+
+    def see_draws(self, before: "Generators") -> bool:
+        """Compare the process's random generators with their state ``before``; True where members drew from them unseeded.
+
+        Gives them back their state.
+        """
+        names = [] if self.draws else before.moved()
+        if not names:
+            return False
+        before.restore()
+        self.draws = True
+        log.warning(
+            "model: a forward pass draws random numbers (%s): members are scored in turn, each seeded by its address, slower",
+            ", ".join(names),
+        )
+        return True
+
+    def seeded(self, seed: int, *address: int) -> AbstractContextManager[None]:
+        """Context of a member's passes: random numbers are those of its ``address``, where a pass draws any."""
+        return drawing(seed, *address) if self.draws else nullcontext()
+
+
+@contextmanager
+def drawing(seed: int, *address: int) -> Iterator[None]:
+    """Context in which torch, numpy and Python draw from the seed of an ``address``; outside nothing was drawn.
+
+    One thread at a time.
+    """
+    kept, own = Generators(), number_seed(seed, *address)
+    random.seed(own)
+    np.random.seed(own % 2**32)
+    try:
+        with seeded(own, gpus=torch.cuda.is_initialized()):
+            yield
+    finally:
+        kept.restore()
+
+
+class Generators:
+    """State of the random generators that all threads of a process share."""
+
+    def __init__(self) -> None:
+        self._states = self._read()
+
+    @staticmethod
+    def _read() -> dict[str, Any]:
+        states: dict[str, Any] = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "Python": random.getstate()}
+        if torch.cuda.is_initialized():
+            states["CUDA"] = torch.cuda.get_rng_state()
+        return states
+
+    def moved(self) -> list[str]:
+        """Names of the generators that were drawn from since."""
+        return [name for name, state in self._read().items() if not same(self._states.get(name), state, {})]
+
+    def restore(self) -> None:
+        """Set the generators back."""
+        torch.set_rng_state(self._states["torch"])
+        np.random.set_state(self._states["numpy"])
+        random.setstate(self._states["Python"])
+        if "CUDA" in self._states:
+            torch.cuda.set_rng_state(self._states["CUDA"])
+
+
+class InputCopies:
+    """Hooks of a member's module that give it copies of its input, and tell ``isolation`` where it writes to them."""
+
+    def __init__(self, isolation: Isolation, module: nn.Module) -> None:
+        self._isolation, self._given = isolation, list[Tensor]()
+        self._handles: list[RemovableHandle] = []
+        if not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
+            before = module.register_forward_pre_hook(self._before, with_kwargs=True)
+            self._handles = [before, module.register_forward_hook(self._after, always_call=True)]
+
+    def _before(self, _: nn.Module, args: Any, kwargs: Any) -> Any:
+        args, kwargs = tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, (args, kwargs))
+        self._given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
+        self._versions = versions_of(self._given)
+        return args, kwargs
+
+    def _after(self, *_: Any) -> None:
+        self._isolation.see_inputs(self._given, self._versions)
+        self._given = []
+
+    def remove(self) -> None:
+        """Take the hooks away: from now on the module gets its input itself."""
+        for handle in self._handles:
+            handle.remove()
+
+
+def versions_of(tensors: Iterable[Tensor]) -> list[int]:
+    """Numbers of times that tensors were written to."""
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def difference(reference: nn.Module, used: nn.Module) -> str | None:
+    """Name the first attribute, buffer or frozen parameter that differs between two modules, None where none does."""
+    return next(differences(reference, used, {}), None)
+
+
+def differences(reference: nn.Module, used: nn.Module, seen: dict[int, Any]) -> Iterator[str]:
+    """Names of attributes, buffers and frozen parameters that differ; evolved parameters are not compared.
+
+    ``seen``: as of :func:`same`.
+    """
+    one, other = (module.inner if isinstance(module, Blocked) else module for module in (reference, used))
+    parts, others = dict(one.named_modules()), dict(other.named_modules())
+    if parts.keys() != others.keys():
+        yield f"the submodules of {type(one).__name__}"
+        return
+    seen |= {id(part): others[path] for path, part in parts.items()}  # a part may hold its parent
+    for path, part in parts.items():
+        mine, theirs = _state(part), _state(others[path])
+        for name in sorted({*mine, *theirs}):
+            if name not in mine or name not in theirs or not same(mine[name], theirs[name], seen):
+                yield f"{path}.{name} of {type(part).__name__}" if path else f"{name} of {type(part).__name__}"
+
+
+def _state(part: nn.Module) -> dict[str, Any]:
+    """Attributes, frozen parameters and buffers of a module, submodules left out."""
+    frozen = {name: value for name, value in part._parameters.items() if value is not None and not value.requires_grad}
+    own = {name: value for name, value in vars(part).items() if name not in TABLES and HOOKS not in name}
+    return {**own, **frozen, **part._buffers}
+
+
+def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:
+    """Tell whether two values are equal down to their parts; what cannot be compared (functions, locks) is.
+
+    ``seen``: values under comparison or compared before, by identity, so that circles end.
+    """
+    if one is other or seen.get(id(one)) is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    seen[id(one)] = other
+    for kind, equal in KINDS:
+        if isinstance(one, kind):
+            return equal(one, other, seen)
+    if isinstance(one, CODE):
+        return True
+    slots = [name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
+    mine, theirs = (
+        getattr(value, "__dict__", {}) | {name: getattr(value, name, None) for name in slots} for value in (one, other)
+    )
+    return same(mine, theirs, seen)
+
+
+def _same_tensors(one: Tensor, other: Tensor, _: dict[int, Any]) -> bool:
+    if isinstance(one, nn.Parameter) and one.requires_grad:
+        return True  # a member's own
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    try:
+        return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
+    except UNSUPPORTED:  # a tensor that escaped from a map, or of a kind that torch does not compare
+        return False
+
+
+def _same_arrays(one: np.ndarray, other: np.ndarray, _: dict[int, Any]) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+
+
+def _same_numbers(one: Any, other: Any, _: dict[int, Any]) -> bool:
+    return bool(one == other or (one != one and other != other))
+
+
+def _same_tables(one: Mapping[Any, Any], other: Mapping[Any, Any], seen: dict[int, Any]) -> bool:
+    # keys that are objects of their own compare by identity: copies of them are met in their order
+    if len(one) != len(other):
+        return False
+    pairs = zip(one.items(), other.items(), strict=True)
+    return all(same(a, b, seen) and same(left, right, seen) for (a, left), (b, right) in pairs)
+
+
+def _same_lists(one: Any, other: Any, seen: dict[int, Any]) -> bool:
+    return len(one) == len(other) and all(same(a, b, seen) for a, b in zip(one, other, strict=True))
+
+
+def _same_generators(one: Any, other: Any, seen: dict[int, Any]) -> bool:
+    read = {torch.Generator: "get_state", random.Random: "getstate"}
+    for kind, name in read.items():
+        if isinstance(one, kind):
+            return same(getattr(one, name)(), getattr(other, name)(), seen)
+    return same(one.bit_generator.state, other.bit_generator.state, seen)
+
+
+KINDS: tuple[tuple[Any, Callable[[Any, Any, dict[int, Any]], bool]], ...] = (
+    (Tensor, _same_tensors),
+    (nn.Module, lambda one, other, seen: next(differences(one, other, seen), None) is None),
+    (np.ndarray, _same_arrays),
+    ((bool, int, float, complex, str, bytes, torch.dtype, torch.device, np.generic), _same_numbers),
+    (Mapping, _same_tables),
+    ((list, tuple, deque), _same_lists),
+    (Set, lambda one, other, _: len(one) == len(other) and (one == other or not all(map(_plain, one)))),
+    ((torch.Generator, random.Random, np.random.Generator), _same_generators),
+)
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, int | float | str | bytes)

@@ -1,0 +1,58 @@
+"""State that layers move in training mode alone, such as spectral norm's power iteration: it stays as given, as a line says."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
+
+from neuro_cli.scoring.base import ScoringSettings
+from neuro_cli.scoring.candidate import moving_norms
+from neuro_cli.scoring.isolation import differences, drawing
+
+TRIED = 2  # examples
+
+
+def say_training_state(settings: ScoringSettings, centre: Tensor) -> None:
+    """Warn of state that would move in training mode and does not while members are scored.
+
+    Known layers of torch are found as they are. A module with further buffers has one pass in training mode, in a copy.
+    """
+    module = settings.module
+    names = list(_known(module))
+    norms = {id(buffer) for norm in moving_norms(module) for buffer in norm.buffers(recurse=False)}
+    examples = settings.task.scored_by == "examples"
+    if not names and examples and any(id(buffer) not in norms for buffer in module.buffers()):
+        names = _found(settings, centre)
+    if names:
+        settings.warn(f"model: it stays as given, since it moves in training mode alone: {', '.join(names)}")
+
+
+def _known(module: nn.Module) -> Iterator[str]:
+    for name, part in module.named_modules():
+        hooked = any(isinstance(hook, SpectralNorm) for hook in part._forward_pre_hooks.values())
+        if hooked or isinstance(part, _SpectralNorm):
+            yield f"the power iteration of spectral_norm ({name or type(part).__name__})"
+        elif isinstance(part, _InstanceNorm) and part.track_running_stats and part.training:
+            yield f"the running statistics of {name or type(part).__name__}"
+
+
+def _found(settings: ScoringSettings, centre: Tensor) -> list[str]:
+    """Names of what a pass moves in training mode and not in the mode in which members are scored."""
+    batch = settings.task.batch(0, 0, min(TRIED, settings.batch_size)).to(settings.precision)
+    moved = []
+    for training in (True, False):
+        fresh, used = (settings.candidate() for _ in range(2))
+        used.flat.copy_(centre)
+        for candidate in (fresh, used) if training else ():
+            for part, given in zip(candidate.module.modules(), settings.module.modules(), strict=True):
+                part.training = given.training
+        try:
+            with torch.no_grad(), drawing(0):
+                settings.task.score(used.ready(), batch.clone())
+        except Exception:  # a module may need more than its input in training mode
+            return []
+        moved.append(list(differences(fresh.module, used.module, {})))
+    return [name for name in moved[0] if name not in moved[1]]

@@ -53,7 +53,7 @@ class MemberScorer(Scorer):
         self._blocked = cpu and settings.precision == torch.float32 and not self._pooled and takes_blocked(settings, centre)
         self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
-        self._begins: Candidate | None = None  # in the state in which every member begins, unless it gets a module made anew
+        self._begins: Candidate | None = None  # in the state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
         form += ", convolutions with pooling and ReLU in one pass" if self._pooled else ""
@@ -120,7 +120,7 @@ class MemberScorer(Scorer):
         before = isolation.copies, isolation.inputs, isolation.draws
         isolation.copies = isolation.inputs = isolation.draws = True
         if self._alike(first := again(), other := again()):
-            self.settings.warn("model: scores depend on the members scored before: every member gets a module made anew, slower")
+            self.settings.warn("model: scores depend on the members scored before: every member gets a fresh copy, slower")
             return self._isolated(score, members, part)
         isolation.copies, isolation.inputs, isolation.draws = before
         text = f"the same member scored twice has {first[0, 0]:.6g} and {other[0, 0]:.6g}"

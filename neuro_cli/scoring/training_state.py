@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from neuro_cli.scoring.base import ScoringSettings
-from neuro_cli.scoring.candidate import moving_norms
 from neuro_cli.scoring.isolation import differences, drawing
 
 TRIED = 2  # examples
@@ -22,9 +22,9 @@ def say_training_state(settings: ScoringSettings, centre: Tensor) -> None:
     """
     module = settings.module
     names = list(_known(module))
-    norms = {id(buffer) for norm in moving_norms(module) for buffer in norm.buffers(recurse=False)}
+    parts = [part for part in module.modules() if not isinstance(part, _BatchNorm)]  # norms have their own rule
     examples = settings.task.scored_by == "examples"
-    if not names and examples and any(id(buffer) not in norms for buffer in module.buffers()):
+    if not names and examples and any(part._buffers for part in parts):
         names = _found(settings, centre)
     if names:
         settings.warn(f"model: it stays as given, since it moves in training mode alone: {', '.join(names)}")
@@ -48,7 +48,7 @@ def _found(settings: ScoringSettings, centre: Tensor) -> list[str]:
         used.flat.copy_(centre)
         for candidate in (fresh, used) if training else ():
             for part, given in zip(candidate.module.modules(), settings.module.modules(), strict=True):
-                part.training = given.training
+                part.training = given.training and not isinstance(part, _BatchNorm)
         try:
             with torch.no_grad(), drawing(0):
                 settings.task.score(used.ready(), batch.clone())

@@ -1,0 +1,366 @@
+"""Members do not touch each other: what a pass leaves behind in the module, in its input, in random generators."""
+
+import itertools
+import logging
+import random
+from collections import deque
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+from neuro_cli.core.errors import UserError
+from neuro_cli.scoring.isolation import Generators, drawing, same
+
+POPULATION = 12
+INPUTS, TARGETS = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+class Net(nn.Module):
+    """Network of one layer that changes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.start()
+
+    def start(self) -> None:
+        """Set what a subclass keeps."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+class Membrane(Net):
+    def start(self) -> None:
+        self.potential = torch.zeros(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.potential = 0.5 * self.potential + self.layer(x).mean(0)
+        return self.layer(x) + self.potential
+
+
+class Counter(Net):
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.layer(x) * self.calls
+
+
+class CachedWeight(Net):
+    def start(self) -> None:
+        self.cache: dict[str, Tensor] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.cache.setdefault("weight", F.normalize(self.layer.weight))
+        return F.linear(x, weight)
+
+
+class MovingBuffer(Net):
+    def start(self) -> None:
+        self.register_buffer("total", torch.zeros(3), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.data += self.layer(x).mean(0)  # behind autograd's back
+        return self.layer(x) + self.total
+
+
+class MovingFrozenParameter(Net):
+    def start(self) -> None:
+        self.scale = nn.Parameter(torch.ones(3), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.scale.mul_(1.1)
+        return self.layer(x) * self.scale
+
+
+class Tape:
+    __slots__ = ("steps",)
+
+    def __init__(self) -> None:
+        self.steps = deque([0.0], maxlen=2)
+
+
+class KeptObject(Net):
+    def start(self) -> None:
+        self.tape = Tape()
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x) * (1 + sum(self.tape.steps))
+        self.tape.steps.append(float(made.mean()))
+        return made
+
+
+class FirstCall(Net):
+    """Answers otherwise the first time, and is in the same state after each call."""
+
+    def start(self) -> None:
+        self.seen = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x) * (1.0 if self.seen else 2.0)
+        self.seen = True
+        return made
+
+
+STATES = [Membrane, Counter, CachedWeight, MovingBuffer, MovingFrozenParameter, KeptObject, FirstCall]
+
+
+class Dropout(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(self.layer(x), 0.3)
+
+
+class NumpyNoise(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) * float(np.random.normal())
+
+
+class PythonNoise(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) * random.random()
+
+
+DRAWS = [Dropout, NumpyNoise, PythonNoise]
+
+
+class InPlace(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.mul_(0.5))
+
+
+def losses(outputs: Tensor, targets: Tensor) -> Tensor:
+    return -F.cross_entropy(outputs, targets, reduction="none")
+
+
+def evolution(kind: type[Net], threads: int = 1, **options: object) -> neuro.Evolution:
+    torch.manual_seed(3)
+    return neuro.Evolution(kind(), population=POPULATION, sigma=0.3, seed=4, threads=threads, **options)
+
+
+def own_scores(kind: type[Net]) -> np.ndarray:
+    """Scores of the first generation by fresh copies of the module."""
+    return np.array([float(losses(member(INPUTS.clone()), TARGETS).double().mean()) for member in evolution(kind).ask()])
+
+
+def step(es: neuro.Evolution, form: str) -> tuple[float, float]:
+    """Mean and best fitness of a generation."""
+    if form == "batch":
+        report = es.step(lambda member, x, y: losses(member(x), y), INPUTS.clone(), TARGETS)
+    else:
+        given = INPUTS.clone()
+        report = es.step(lambda member: losses(member(given), TARGETS).double().mean())
+    return report.fitness_mean, report.fitness_best
+
+
+@pytest.mark.parametrize("form", ["batch", "closure"])
+@pytest.mark.parametrize("kind", [Net, InPlace, *STATES])
+def test_a_member_has_the_score_of_a_module_of_its_own(kind, form):
+    own = own_scores(kind)
+    for threads in (1, 2):
+        assert step(evolution(kind, threads), form) == pytest.approx((own.mean(), own.max()), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [InPlace, *STATES, *DRAWS])
+def test_a_run_has_the_same_bits_on_any_number_of_threads(kind):
+    centres = []
+    for threads in (1, 2, 3):
+        es = evolution(kind, threads)
+        for form in ("closure", "batch", "batch"):
+            step(es, form)
+        centres.append(es.centre)
+    assert all(torch.equal(centre, centres[0]) for centre in centres)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Membrane, "model: potential of Membrane changes in a forward pass: every member gets a fresh copy"),
+        (CachedWeight, "model: cache of CachedWeight changes"),
+        (FirstCall, "model: scores depend on the members scored before: every member gets a fresh copy"),
+        (Dropout, "model: a forward pass draws random numbers (torch): members are scored in turn"),
+        (NumpyNoise, "(numpy)"),
+        (PythonNoise, "(Python)"),
+        (InPlace, "model: a forward pass changes its input in place: every member gets a copy"),
+    ],
+)
+def test_the_reason_is_said_once(kind, said, caplog):
+    es = evolution(kind, 2)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            step(es, "batch")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert said in line
+
+
+def test_draws_of_both_sides_of_a_pair_are_the_same_and_others_are_not():
+    scores = {}
+
+    class Drawn(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            scores[float(self.layer.weight.sum())] = float(torch.rand(()))
+            return self.layer(x)
+
+    step(evolution(Drawn, 2), "batch")
+    first, *others = list(scores.values())[-POPULATION:]
+    assert len({first, *others}) == POPULATION // 2
+
+
+def test_what_the_scorer_draws_is_not_taken_from_the_script():
+    torch.manual_seed(5), np.random.seed(5), random.seed(5)
+    before = Generators()
+    for kind in DRAWS:
+        es = evolution(kind, 2)
+        torch.manual_seed(5)
+        for _ in range(2):
+            step(es, "batch")
+    assert before.moved() == []
+
+
+class Rotary(Net):
+    """Keeps a table that depends on no member."""
+
+    def start(self) -> None:
+        self.table: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.table is None:
+            self.table = torch.arange(x.shape[1]).float().cos()
+        return self.layer(x * self.table)
+
+
+def test_a_cache_that_is_the_same_for_all_members_costs_nothing(caplog):
+    own = own_scores(Rotary)
+    es = evolution(Rotary, 2)
+    with caplog.at_level(logging.WARNING):
+        assert step(es, "batch")[0] == pytest.approx(own.mean(), rel=1e-6)
+        step(es, "batch")
+    assert not caplog.records
+
+
+CALLS = itertools.count()
+
+
+class Global(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) * next(CALLS)
+
+
+def test_what_cannot_be_kept_from_members_is_said_of_a_function_and_refused_of_a_task(caplog, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        step(evolution(Global), "closure")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("fitness: the same member scored twice has ")
+    data = [(x, int(y)) for x, y in zip(INPUTS, TARGETS, strict=True)]
+    task = neuro.task.Dataset(train=data, test=data)
+    with pytest.raises(UserError, match=r"^model=Global: the same member scored twice has .* outside of the module"):
+        neuro.train(model=Global(), task=task, population=4, batch_size=6, generations=1, threads=1)
+
+
+def test_the_trial_leaves_the_inputs_of_a_script_as_they_are():
+    given = INPUTS.clone()
+    for form in ("batch", "closure"):
+        es = evolution(InPlace, 2)
+        for _ in range(2):
+            if form == "batch":
+                es.step(lambda member, x, y: losses(member(x), y), given, TARGETS)
+            else:
+                es.step(lambda member: losses(member(given), TARGETS).mean())
+    assert torch.equal(given, INPUTS)
+
+
+def norms() -> nn.Module:
+    """A frozen norm, one in evaluation mode, one that is trained."""
+    frozen, kept, moving = (nn.BatchNorm1d(8) for _ in range(3))
+    for norm in (frozen, kept, moving):
+        norm.running_mean.fill_(0.25)
+        norm.running_var.fill_(4.0)
+    return nn.Sequential(frozen.requires_grad_(False), kept.eval(), moving, nn.Linear(8, 3))
+
+
+def test_frozen_norms_and_norms_in_evaluation_mode_keep_their_statistics(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = [(x, int(y)) for x, y in zip(INPUTS, TARGETS, strict=True)]
+    task = neuro.task.Dataset(train=data, test=data)
+    trained = neuro.train(model=norms(), task=task, population=4, batch_size=6, generations=2, threads=1).module
+    assert [bool((norm.running_mean == 0.25).all()) for norm in trained[:3]] == [True, True, False]
+    es = neuro.Evolution(norms(), population=2, threads=1)
+    es.module.eval()  # a script that evaluates the module first
+    modes = []
+    es.step(lambda member: modes.append([norm.training for norm in member[:3]]) or 0.0)
+    assert modes[0] == [False, False, True]
+
+
+def test_members_in_training_mode_update_no_running_statistics():
+    seen = []
+    es = neuro.Evolution(norms(), population=2, threads=1)
+    es.step(lambda member: (member(INPUTS), seen.append(member[2].running_mean.clone()))[0].mean())
+    assert all((mean == 0.25).all() for mean in seen)
+
+
+@pytest.mark.parametrize("wrap", [nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm])
+def test_state_that_moves_in_training_mode_alone_is_said(wrap, caplog):
+    with caplog.at_level(logging.WARNING):
+        neuro.Evolution(nn.Sequential(wrap(nn.Linear(8, 3))), population=2).step(lambda member: member(INPUTS).mean())
+    assert "it stays as given, since it moves in training mode alone: the power iteration of spectral_norm" in caplog.text
+
+
+class CodeBook(Net):
+    def start(self) -> None:
+        self.register_buffer("codes", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.codes.add_(self.layer(x).mean(0))
+        return self.layer(x) + self.codes
+
+
+def test_a_buffer_that_moves_in_training_mode_alone_is_said(caplog):
+    with caplog.at_level(logging.WARNING):
+        step(evolution(CodeBook), "batch")
+    assert "it stays as given, since it moves in training mode alone: codes of CodeBook" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ({"a": [torch.ones(2), None]}, {"a": [torch.ones(2), None]}, True),
+        ({"a": [torch.ones(2), None]}, {"a": [torch.zeros(2), None]}, False),
+        (torch.tensor([np.nan]), torch.tensor([np.nan]), True),
+        (torch.ones(2), torch.ones(2).double(), False),
+        (np.array([np.nan, 1]), np.array([np.nan, 2]), False),
+        ({1, 2}, {1, 3}, False),
+        (len, len, True),
+        (float("nan"), float("nan"), True),
+        (random.Random(1), random.Random(2), False),
+        (np.random.default_rng(1), np.random.default_rng(1), True),
+        (torch.Generator().manual_seed(1), torch.Generator().manual_seed(2), False),
+        (Tape(), Tape(), True),
+        (1, 1.0, False),
+    ],
+)
+def test_values_are_compared_down_to_their_parts(one, other, equal):
+    assert same(one, other, {}) is equal
+
+
+def test_values_that_hold_themselves_are_compared():
+    one, other = [1.0], [1.0]
+    one.append(one), other.append(other)
+    assert same(one, other, {})
+    other.append(2)
+    assert not same(one, other, {})
+
+
+def test_drawing_is_addressed_and_leaves_no_trace():
+    before, drawn = Generators(), []
+    for address in ((1, 2), (1, 2), (1, 3)):
+        with drawing(7, *address):
+            drawn.append((float(torch.rand(())), np.random.rand(), random.random()))
+    assert before.moved() == []
+    assert drawn[0] == drawn[1]
+    assert all(a != b for a, b in zip(drawn[0], drawn[2], strict=True))

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, partial)
 HOOKS = "_hooks"  # in the names of a module's tables of hooks, which are functions
+MISSING = object()
 TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -45,19 +46,22 @@ class Isolation:
         self.copies, self.draws = False, False
         self.inputs: bool | None = None
 
+    @property
+    def settled(self) -> bool:
+        """Tell whether members need no care: what passes were seen to change is nothing."""
+        return not self.copies and not self.draws and self.inputs is False
+
     def see_states(self, begins: nn.Module, used: Iterable[nn.Module]) -> None:
         """Note that members left their modules in another state than that in which the first one of each begins."""
         name = next(filter(None, (difference(begins, module) for module in used)))
         self.copies = True
         log.warning("model: %s changes in a forward pass: every member gets a fresh copy, slower", name)
 
-    def see_inputs(self, given: Iterable[Tensor], before: list[int]) -> bool:
-        """Compare the versions of what a member was given with those ``before``; True where it wrote there, not known to."""
-        if self.inputs or versions_of(given) == before:
-            return False
-        self.inputs = True
-        log.warning("model: a forward pass changes its input in place: every member gets a copy")
-        return True
+    def see_inputs(self, given: Iterable[Tensor]) -> None:
+        """Note whether a member wrote to what it was given, copies that were written to by nobody else."""
+        if not self.inputs and any(not tensor.is_inference() and tensor._version for tensor in given):
+            self.inputs = True
+            log.warning("model: a forward pass changes its input in place: every member gets a copy")
 
     def see_draws(self, before: "Generators") -> bool:
         """Compare the process's random generators with their state ``before``; True where members drew from them unseeded.
@@ -111,7 +115,8 @@ class Generators:
 
     def moved(self) -> list[str]:
         """Names of the generators that were drawn from since."""
-        return [name for name, state in self._read().items() if not same(self._states.get(name), state, {})]
+        now = self._read()
+        return [name for name, state in self._states.items() if _plain(state) != _plain(now[name])]
 
     def restore(self) -> None:
         """Set the generators back."""
@@ -120,6 +125,14 @@ class Generators:
         random.setstate(self._states["Python"])
         if "CUDA" in self._states:
             torch.cuda.set_rng_state(self._states["CUDA"])
+
+
+def _plain(state: Any) -> Any:
+    """The state of a generator as values that compare fast."""
+    if isinstance(state, Tensor):
+        return state.numpy().tobytes()
+    _, *rest = state
+    return (rest[0].tobytes(), *rest[1:]) if isinstance(rest[0], np.ndarray) else state
 
 
 class InputCopies:
@@ -135,22 +148,16 @@ class InputCopies:
     def _before(self, _: nn.Module, args: Any, kwargs: Any) -> Any:
         args, kwargs = tree_map(lambda value: value.clone() if isinstance(value, Tensor) else value, (args, kwargs))
         self._given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
-        self._versions = versions_of(self._given)
         return args, kwargs
 
     def _after(self, *_: Any) -> None:
-        self._isolation.see_inputs(self._given, self._versions)
+        self._isolation.see_inputs(self._given)
         self._given = []
 
     def remove(self) -> None:
         """Take the hooks away: from now on the module gets its input itself."""
         for handle in self._handles:
             handle.remove()
-
-
-def versions_of(tensors: Iterable[Tensor]) -> list[int]:
-    """Numbers of times that tensors were written to."""
-    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def difference(reference: nn.Module, used: nn.Module) -> str | None:
@@ -170,17 +177,21 @@ def differences(reference: nn.Module, used: nn.Module, seen: dict[int, Any]) -> 
         return
     seen |= {id(part): others[path] for path, part in parts.items()}  # a part may hold its parent
     for path, part in parts.items():
-        mine, theirs = _state(part), _state(others[path])
-        for name in sorted({*mine, *theirs}):
-            if name not in mine or name not in theirs or not same(mine[name], theirs[name], seen):
-                yield f"{path}.{name} of {type(part).__name__}" if path else f"{name} of {type(part).__name__}"
+        for name in _differing(part, others[path], seen):
+            yield f"{path}.{name} of {type(part).__name__}" if path else f"{name} of {type(part).__name__}"
 
 
-def _state(part: nn.Module) -> dict[str, Any]:
-    """Attributes, frozen parameters and buffers of a module, submodules left out."""
-    frozen = {name: value for name, value in part._parameters.items() if value is not None and not value.requires_grad}
-    own = {name: value for name, value in vars(part).items() if name not in TABLES and HOOKS not in name}
-    return {**own, **frozen, **part._buffers}
+def _differing(one: nn.Module, other: nn.Module, seen: dict[int, Any]) -> Iterator[str]:
+    """Names of what differs between two modules, submodules left out. Once a generation, so most is told by identity."""
+    for mine, theirs in ((one.__dict__, other.__dict__), (one._buffers, other._buffers), (one._parameters, other._parameters)):
+        for name, value in mine.items():
+            there = theirs.get(name, MISSING)
+            if value is there or name in TABLES or HOOKS in name:
+                continue
+            if not same(value, there, seen):
+                yield name
+        if len(mine) != len(theirs):
+            yield from theirs.keys() - mine.keys()
 
 
 def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:
@@ -236,6 +247,11 @@ def _same_lists(one: Any, other: Any, seen: dict[int, Any]) -> bool:
     return len(one) == len(other) and all(same(a, b, seen) for a, b in zip(one, other, strict=True))
 
 
+def _same_sets(one: Set[Any], other: Set[Any], _: dict[int, Any]) -> bool:
+    # copies of objects with identities of their own are never equal: only their number is compared
+    return len(one) == len(other) and (one == other or not all(isinstance(each, int | float | str | bytes) for each in one))
+
+
 def _same_generators(one: Any, other: Any, seen: dict[int, Any]) -> bool:
     read = {torch.Generator: "get_state", random.Random: "getstate"}
     for kind, name in read.items():
@@ -251,10 +267,6 @@ KINDS: tuple[tuple[Any, Callable[[Any, Any, dict[int, Any]], bool]], ...] = (
     ((bool, int, float, complex, str, bytes, torch.dtype, torch.device, np.generic), _same_numbers),
     (Mapping, _same_tables),
     ((list, tuple, deque), _same_lists),
-    (Set, lambda one, other, _: len(one) == len(other) and (one == other or not all(map(_plain, one)))),
+    (Set, _same_sets),
     ((torch.Generator, random.Random, np.random.Generator), _same_generators),
 )
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, int | float | str | bytes)

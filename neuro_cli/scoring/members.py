@@ -21,7 +21,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
-from neuro_cli.scoring.isolation import Generators, InputCopies, difference, versions_of
+from neuro_cli.scoring.isolation import Generators, InputCopies, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.pooled import pooled_alike
 from neuro_cli.task.base import Batch
@@ -138,6 +138,7 @@ class MemberScorer(Scorer):
         self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None, slots: list[_Slot]
     ) -> np.ndarray:
         settings, sampler, isolation = self.settings, self.settings.parameter_sampler, self._isolation
+        settled = isolation.settled
         out = np.empty((len(members), len(self.task.score_names)))
         free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         for slot in slots:
@@ -152,9 +153,14 @@ class MemberScorer(Scorer):
                 batch = shared or self._own_batch(generation, job.unit.direction)
                 for member, candidate in self._candidates(slot, job, proposal, generation):
                     start = time.perf_counter()
-                    with isolation.seeded(sampler.noise.seed, generation, job.unit.direction):
-                        out[member - members.start] = self._score(candidate, batch)
+                    row = out[member - members.start]
+                    if settled:
+                        row[:] = self.task.score(candidate.ready(), batch)
+                    else:
+                        row[:] = self._score(candidate, batch, generation, job.unit.direction)
                     settings.clock.add("forward", time.perf_counter() - start, settings.threads.count)
+                if shared is None:
+                    isolation.see_inputs(batch)
             finally:
                 free.put(slot)
 
@@ -167,21 +173,25 @@ class MemberScorer(Scorer):
                 run(job)
         else:
             settings.threads.map(run, jobs)
+        if shared is not None:
+            isolation.see_inputs(shared)
         return out
 
-    def _score(self, candidate: Candidate, batch: Batch) -> np.ndarray:
+    def _score(self, candidate: Candidate, batch: Batch, generation: int, direction: int) -> np.ndarray:
+        """Score of a member on its own."""
         isolation = self._isolation
         module = (self._candidate(candidate) if isolation.copies else candidate).ready()
         copying = isolation.inputs is not False
         given = batch.clone() if copying else batch
-        copies = InputCopies(isolation, module) if copying and not self.task.hands_batch else None
-        versions = versions_of(given)
+        hooks = InputCopies(isolation, module) if copying and not self.task.hands_batch else None
         try:
-            made = self.task.score(module, given)
+            with isolation.seeded(self.settings.parameter_sampler.noise.seed, generation, direction):
+                made = self.task.score(module, given)
         finally:
-            if copies is not None:
-                copies.remove()
-        isolation.see_inputs(given, versions)
+            if hooks is not None:
+                hooks.remove()
+        if copying:
+            isolation.see_inputs(given)
         return made
 
     def _own_batch(self, generation: int, direction: int) -> Batch:

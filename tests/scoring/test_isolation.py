@@ -364,3 +364,21 @@ def test_drawing_is_addressed_and_leaves_no_trace():
     assert before.moved() == []
     assert drawn[0] == drawn[1]
     assert all(a != b for a, b in zip(drawn[0], drawn[2], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Membrane, "changes potential of Membrane"),
+        (CachedWeight, "changes cache of CachedWeight"),
+        (Counter, "changes calls of Counter"),
+        (InPlace, "changes its input in place"),
+        (Dropout, r"draws random numbers \(torch\)"),
+    ],
+)
+def test_noise_on_activations_needs_passes_that_are_alike(kind, reason, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = [(x, int(y)) for x, y in zip(INPUTS, TARGETS, strict=True)]
+    options = {"task": neuro.task.Dataset(train=data, test=data), "sampler": "activation", "batch_size": 6, "generations": 1}
+    with pytest.raises(UserError, match=f"^sampler=activation: all passes of a generation must be alike, and one of .* {reason}"):
+        neuro.train(model=kind(), **options)

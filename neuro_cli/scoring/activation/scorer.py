@@ -27,6 +27,7 @@ from neuro_cli.scoring.activation.network_trial import MEASURED, Found, by_rewar
 from neuro_cli.scoring.activation.noisy_pass import Shown, scores_with, shown_by
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import pass_rows
+from neuro_cli.scoring.traces import traces
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -346,5 +347,9 @@ def activation_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
     """The scorer of sampler=activation. Raises ConfigError for a task without examples."""
     if settings.task.scored_by != "examples":
         allowed = f"it needs a task with examples; {type(settings.task).__name__} scores episodes"
+        raise ConfigError("sampler", "activation", allowed)
+    trace = traces(settings, centre)
+    if trace is not None:
+        allowed = f"all passes of a generation must be alike, and one of {type(settings.module).__name__} {trace}"
         raise ConfigError("sampler", "activation", allowed)
     return ActivationScorer(settings, centre)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
@@ -34,7 +35,7 @@ class EpisodeScorer(Scorer):
         if not isinstance(settings.task, Reinforcement):
             allowed = f"a task that is scored by episodes derives from {Reinforcement.__module__}.{Reinforcement.__name__}"
             raise ConfigError(f"{type(settings.task).__name__}.scored_by", settings.task.scored_by, allowed)
-        self._reinforcement = settings.task
+        self._reinforcement, self._looked_at_states = settings.task, False
         self._chain = chain_of(settings.module, settings.layout)
         if self._chain is not None and not self._agrees(self._chain, centre):
             self._chain = None
@@ -75,14 +76,31 @@ class EpisodeScorer(Scorer):
             flats = self._members(proposal, generation, members)
         start, stop = part or (0, self.examples)
         plan = self._plan(generation, members, start, stop)
+        before, policies = Generators(), self._policies(flats)
         with self.settings.clock.phase("forward"):
-            outcome = self._reinforcement.play(plan, self._policies(flats), self._reinforcement.normaliser)
+            outcome = self._reinforcement.play(plan, policies, self._reinforcement.normaliser)
+        self._see(before, policies)
         columns = self._reinforcement.columns(outcome).reshape(len(members), stop - start, -1)
         total = np.zeros((len(members), columns.shape[2]))
         # one after the other: a sum over the axis might go in an order that depends on the number of members
         for episode in range(stop - start):
             total += columns[:, episode]
         return total
+
+    def _see(self, before: Generators, policies: Policies) -> None:
+        """Warn of what makes returns depend on more than seed and member. Policies are made anew for each generation."""
+        names = before.moved()
+        if names:
+            self.settings.warn(
+                f"an episode draws random numbers ({', '.join(names)}) that no seed of its own reaches: results do not repeat"
+            )
+        if isinstance(policies, ModulePolicies) and not self._looked_at_states:
+            self._looked_at_states = True
+            first, last = policies.modules[0], policies.modules[-1]
+            name = difference(self.settings.candidate().module, first)
+            if name is not None and (first is last or difference(first, last)):  # else a cache, alike for all
+                allowed = "a policy with a memory has reset(episodes) and takes its states (docs/reinforcement_learning.md)"
+                self.settings.warn(f"model: {name} changes in a step and passes from episode to episode: {allowed}")
 
     def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
         """Episodes [start, stop) of every member, member by member."""

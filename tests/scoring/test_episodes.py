@@ -148,3 +148,51 @@ def test_a_policy_that_gives_no_number_ends_the_run(monkeypatch):
     with pytest.raises(CandidateError, match="fitness of member 0 in generation 1 is nan"):
         parts.distribution.step(0)
     assert parts.task.statistics.count == 0
+
+
+class Dropping(Plain):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(nn.functional.dropout(x, 0.2))
+
+
+class Remembering(Plain):
+    """Keeps its memory to itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last_seen = torch.zeros(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = super().forward(x + self.last_seen)
+        self.last_seen = x[-1]
+        return made
+
+
+class Scaling(Plain):
+    """Keeps a table that is the same for all policies."""
+
+    table = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.table = torch.full((4,), 0.5) if self.table is None else self.table
+        return super().forward(x * self.table)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Dropping", "an episode draws random numbers (torch) that no seed of its own reaches"),
+        ("Remembering", "model: last_seen of Remembering changes in a step and passes from episode to episode"),
+        ("Scaling", None),
+        ("Plain", None),
+    ],
+)
+def test_what_makes_returns_depend_on_the_company_is_said(name, said, monkeypatch, caplog):
+    monkeypatch.syspath_prepend(str(__file__).rsplit("/", 1)[0])
+    parts = parts_of(f"model._target_=test_episodes.{name}", "~model.hidden", "~model.activation", "~model.last_scale")
+    caplog.clear()
+    for _ in range(2):
+        scores(parts, range(4))
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line for line in lines if said is None or not line.startswith(said)] == []
+    assert len(lines) == (said is not None)

@@ -100,7 +100,7 @@ class ModulePolicies:
     round otherwise, and an answer must not depend on which episodes still run. States of the others stay as they are."""
 
     def __init__(self, modules: Sequence[nn.Module], episodes: int, shape: tuple[int, ...]) -> None:
-        self._modules, self._shape = modules, shape
+        self.modules, self._shape = modules, shape
         self._seen = np.zeros((len(modules), episodes, int(np.prod(shape))), np.float32)
         parameter = next(modules[0].parameters(), None)
         self._device = torch.device("cpu") if parameter is None else parameter.device
@@ -112,7 +112,7 @@ class ModulePolicies:
         with torch.no_grad():
             for policy in np.unique(which):
                 seen = torch.from_numpy(self._seen[policy]).view(-1, *self._shape).to(self._device)
-                made[policy], states = answer(self._modules[policy], seen, self._states[policy])
+                made[policy], states = answer(self.modules[policy], seen, self._states[policy])
                 if states is not None:
                     asked = torch.from_numpy(places[which == policy]).to(self._device)
                     self._states[policy] = tree_map(partial(_moved, asked), self._states[policy], states)

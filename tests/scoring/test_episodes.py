@@ -158,8 +158,8 @@ class Dropping(Plain):
 class Remembering(Plain):
     """Keeps its memory to itself."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, inputs: int = 4, outputs: int = 2) -> None:
+        super().__init__(inputs, outputs)
         self.last_seen = torch.zeros(4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

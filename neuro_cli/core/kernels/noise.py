@@ -29,7 +29,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 @_compiled
 def _word_counters(tile, direction, generation, stream, key0, key1, words, low, count):
-    """Philox words of counters [low, low + count) of one tile into ``words`` (4, LANE) uint32: for each a word of each lane; low + count <= LANE."""
+    """Philox words of counters [low, low + count), at most LANE, of one tile into ``words`` (4, LANE): a word of each lane."""
     first = nb.uint32(tile) * nb.uint32(LANE) + nb.uint32(low)
     line0, line1, line2, line3 = words[0, low:], words[1, low:], words[2, low:], words[3, low:]
     for j in range(count):

@@ -4,8 +4,8 @@ Rows are (S sides, D directions, e examples) in that order: row ``r`` belongs to
 ``r // (D e)``. A row is ``pixels`` times C channels, channels last; linear layers have one pixel. Float types as given.
 All loops hold no lock of Python while they run; :mod:`neuro_cli.core.rows` says the same in torch operations.
 
-No index is checked inside of a loop, so every loop's range is asserted before it: whatever the shapes, a row's direction is below D
-by the remainder, and its side below S where n <= S D e. Places ``index`` are of :func:`neuro_cli.core.rows.random_orders`: below C.
+No index is checked inside of a loop, so its range is asserted before it: a row's direction is below D by the remainder, its side
+below S where n <= S D e. Places ``index`` are of :func:`neuro_cli.core.rows.random_orders`: below C.
 """
 
 import numba as nb

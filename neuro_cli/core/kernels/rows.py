@@ -301,7 +301,7 @@ def normalised(x, weights, biases, numbers, out):
 @_compiled
 def _span(left, stride, columns, out_columns):
     """Bounds (first, last) of the j with 0 <= j * stride + left < columns; both alike where a tap lies wholly outside."""
-    first = min(-(left // stride) if left < 0 else 0, out_columns)
+    first = -(left // stride) if left < 0 else 0
     # never below ``first``: the end of a slice that is negative counts from behind, and such a slice is not empty
     return first, max(first, min(out_columns, (columns - 1 - left) // stride + 1))
 

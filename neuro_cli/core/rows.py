@@ -171,9 +171,8 @@ class MemberBatch:
         shape[channel] = index.shape[1]
         if source is None:
             return torch.gather(x, channel, self._spread(index, x.dim(), channel).expand(shape))
-        out = x.new_empty(shape)
-        if channel == 1:  # what follows is a convolution, which wants channels last
-            out = out.contiguous(memory_format=torch.channels_last)
+        # channels last in memory as those of x, which the convolution that follows wants, too
+        out = x.new_empty(*x.movedim(channel, -1).shape[:-1], index.shape[1]).movedim(-1, channel)
         row_kernels.gather(source, index.numpy(), self.examples, _pixels(out, channel))
         return out
 

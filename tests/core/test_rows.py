@@ -140,3 +140,12 @@ def test_taps_wholly_outside_of_a_line_are_left_out(case, channels, looped, monk
     filters = torch.randn(2, 3, inner, *kernel, generator=torch.Generator().manual_seed(5))
     expected = rows._filtered_by_torch(x, filters, geometry)
     torch.testing.assert_close(rows.filtered(x, filters, geometry), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 5), (4, 6, 2, 3), (4, 6, 2, 3, 2), (4, 6, 1, 1, 1)])
+def test_channels_are_picked_whatever_the_dimensions(shape):
+    rows, order = MemberBatch([1.0, -1.0], 2, 1), random_orders(words(2, 6), 4)
+    x = torch.randn(shape).movedim(1, -1).contiguous().movedim(-1, 1)
+    made = rows.gather(x, order, 1)
+    assert torch.equal(made, torch.gather(x, 1, rows._spread(order, len(shape), 1).expand(made.shape)))
+    assert made.movedim(1, -1).is_contiguous()

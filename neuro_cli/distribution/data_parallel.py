@@ -49,7 +49,8 @@ class DataParallel(Replicated):
         with job.clock.phase("communicate"):
             gathered = job.world.all_gather(sums.ravel(), [sums.size] * job.world.size)
         total = gathered.reshape(job.world.size, *sums.shape).sum(axis=0)
-        return (total / job.batch_size).astype(np.float32).astype(np.float64)
+        means: np.ndarray = total / job.batch_size
+        return means
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
         return gradient_step(self.job, generation, algo)

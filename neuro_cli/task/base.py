@@ -121,7 +121,7 @@ class Task(ABC):
 
     @abstractmethod
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, C) float32 of every example of ``batch``. Runs without gradients. Thread-safe."""
+        """Scores (B, C), float32 or float64, of every example of ``batch``. Runs without gradients. Thread-safe."""
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         """Scores (B, C) of every example, or (B, T, C) of each of its T tokens, for samplers with noise of an example's own.

@@ -197,8 +197,9 @@ class Distribution(Method):
             return scorer.scores(proposal, generation, self.members)
 
         sums = score() if self.meter is None else self.meter.scores(score)
-        means: np.ndarray = sums / scorer.examples
-        return means if self.job.sampler.perturbs == "parameters" else means.astype(np.float32)
+        if self.job.sampler.perturbs == "parameters":
+            return scorer.task.means(sums, scorer.examples)
+        return (sums / scorer.examples).astype(np.float32)
 
     @abstractmethod
     def combine(self, generation: int, combination: Combination) -> Tensor:

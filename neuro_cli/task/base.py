@@ -134,6 +134,15 @@ class Task(ABC):
         """Sums over the examples of ``batch``, shape (C,) float64."""
         return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()
 
+    def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
+        """Mean scores (n, C) float64 of members from their sums (n, C) over as many examples, the fitness first."""
+        means: np.ndarray = sums / examples
+        return means
+
+    def share(self, generation: int, start: int, stop: int) -> float:
+        """Share of examples [start, stop) of a generation in the :meth:`loss` of all of them."""
+        return (stop - start) / self.batch_size
+
     def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
         """Further columns of ``metrics.csv`` from the mean scores (C,) of a generation's ``members``, made in ``seconds``."""
         return {}

@@ -223,11 +223,6 @@ def test_a_loss_that_cannot_be_copied_is_refused():
         Dataset(classes(4), classes(4), loss=loss)
 
 
-def test_a_target_below_0_is_no_class():
-    with pytest.raises(ConfigError, match=r"^task\.train=TensorDataset: example 0 has the target .*-100.*need task\.loss"):
-        load(Dataset(classes(22, ignored=-100), classes(22)), batch_size=4)
-
-
 def test_a_test_set_of_another_shape_is_refused():
     task = Dataset(pair((6, 3), (6, 2)), pair((6, 3), (6, 1)), loss=nn.MSELoss())
     with pytest.raises(

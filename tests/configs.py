@@ -8,6 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
+from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.core.files import config_folder
 from neuro_cli.sampler.base import Sampler
 
@@ -19,16 +20,22 @@ def sampler_of(name: str) -> tuple[str, ...]:
     return (f"sampler={name}", *SMALL.get(name, ()))
 
 
-def _class_of(name: str) -> type:
-    return get_class(str(OmegaConf.load(config_folder() / "sampler" / f"{name}.yaml")["_target_"]))
+def _class_of(name: str, group: str = "sampler") -> type:
+    return get_class(str(OmegaConf.load(config_folder() / group / f"{name}.yaml")["_target_"]))
 
 
 def reuses_noise(name: str) -> bool:
     return bool(getattr(_class_of(name), "reuses_noise"))  # noqa: B009
 
 
-_OPTIONS = sorted(path.stem for path in (config_folder() / "sampler").glob("*.yaml"))  # a new option is tested as it is there
-SAMPLERS = [name for name in _OPTIONS if issubclass(_class_of(name), Sampler)]  # of parameters: members are networks of their own
+def _options(group: str, kind: type) -> list[str]:
+    """Options of a group whose class is one of ``kind``: a new one is tested as it is there."""
+    names = sorted(path.stem for path in (config_folder() / group).glob("*.yaml"))
+    return [name for name in names if issubclass(_class_of(name, group), kind)]
+
+
+SAMPLERS = _options("sampler", Sampler)  # of parameters: members are networks of their own
+ALGOS = _options("algo", PopulationAlgorithm)
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:

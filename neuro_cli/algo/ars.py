@@ -19,6 +19,7 @@ from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
+from neuro_cli.core.shaping import by_rank
 
 
 class ARS(OptimizedCentre, PopulationAlgorithm):
@@ -63,11 +64,13 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         pairs = fitness.reshape(-1, 2)
-        chosen = np.argsort(-pairs.max(axis=1), kind="stable")[: self.top]
-        spread = float(pairs[chosen].std())
-        weights = np.zeros_like(pairs)
-        if spread > 0:
-            weights[chosen] = pairs[chosen] / (len(chosen) * spread)
+        better, count = pairs.max(axis=1), self.top or len(pairs)
+        shares = by_rank(better, np.arange(len(pairs)) >= len(pairs) - count)[:, None]  # equals share the last places
+        order = np.argsort(-better, kind="stable")
+        chosen = order[shares[order, 0] > 0]
+        mean = (shares[chosen] * pairs[chosen]).sum() / (2 * count)
+        spread = float(np.sqrt((shares[chosen] * (pairs[chosen] - mean) ** 2).sum() / (2 * count)))
+        weights = shares * pairs / (count * spread) if spread > 0 else np.zeros_like(pairs)
         return Combination(weights.reshape(1, -1), (1,))
 
     def tell(self, generation: int, sums: Tensor) -> None:

@@ -129,11 +129,11 @@ class CentreAlgorithm(Algorithm):
 
     @abstractmethod
     def state(self) -> State:
-        """State that the next generation depends on."""
+        """State that the next generation depends on: copies."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`."""
+        """Restore a :meth:`state`, of which no tensor may be kept: whoever holds it goes back to it again."""
 
 
 class PopulationAlgorithm(CentreAlgorithm):

@@ -23,6 +23,7 @@ from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import numbers_of
+from neuro_cli.core.shaping import by_rank, is_flat
 
 FIRST_DIRECTION = 0xF3  # address of the initial v
 
@@ -119,15 +120,16 @@ class CRFMNES(PopulationAlgorithm):
         return Proposal(self._centre[None], None, (self._size * self._d).float(), transform=stretched)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        order = np.argsort(-fitness, kind="stable")
-        by_rank, by_length = np.zeros(len(fitness)), np.zeros(len(fitness))
-        by_rank[order] = self._ranked
-        by_length[order] = self._ranked * np.exp(self._by_length * (self._lengths - self._lengths.max())[order])
-        self._weights = [weights / weights.sum() - 1 / len(fitness) for weights in (by_rank, by_length)]
+        self._flat = is_flat(fitness)
+        ranked = by_rank(fitness, self._ranked[::-1])
+        by_length = ranked * np.exp(self._by_length * (self._lengths - self._lengths.max()))
+        self._weights = [weights / weights.sum() - 1 / len(fitness) for weights in (ranked, by_length)]
         rows = [part for w in self._weights for part in (w, w * self._products, w)]
         return Combination(np.stack(rows), (1, 1, 2) * 2)
 
     def tell(self, generation: int, sums: Tensor) -> None:
+        if self._flat:
+            return  # nothing was learnt; lengths of noise alone would still change sigma and D
         sums = sums.double()
         rate = self._step_rate
         self._step_path.mul_(1 - rate).add_(sums[0], alpha=math.sqrt(rate * (2 - rate) * self._mass))

@@ -26,8 +26,8 @@ class Genetic(PopulationAlgorithm):
     """Truncation selection: the best ``parents`` members are the next generation's parents; member 0 is the best, unchanged.
 
     ``parents`` from 1 to below the population. ``sigma`` > 0: standard deviation of a mutation; ``sigma_schedule``: factor on it
-    by generation. ``layers``: factors on sigma by pattern of parameter names. Memory: T + K vectors of M, T = K = ``parents``.
-    Raises ConfigError.
+    by generation. ``layers``: factors on sigma by pattern of parameter names. Lots decide between equal members. Memory: T + K
+    vectors of M, T = K = ``parents``. Raises ConfigError.
     """
 
     sums_add_up = False  # every row is another member
@@ -83,7 +83,10 @@ class Genetic(PopulationAlgorithm):
         return Proposal(self._bases, self._parent, scale, frozenset([0]), layers)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        self._chosen = np.argsort(-fitness, kind="stable")[: self.parents]
+        # among equals the best one of before stays first, and lots decide on the others, whichever side of a pair they are
+        lots = random_words(self._seed, generation, 1, CHOICE_STREAM, len(fitness)).astype(np.int64)
+        lots[0] = -1
+        self._chosen = np.lexsort((lots, -fitness))[: self.parents]
         weights = np.zeros((len(self._chosen), len(fitness)))
         for row, member in enumerate(self._chosen):
             weights[row, member] = 0.0 if member == 0 else 1.0

@@ -110,12 +110,12 @@ class Member:
         return state
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`."""
+        """Restore a :meth:`state`, of which no tensor is kept."""
         self.forget()
         _copy(state.part("model"), _numbers(self.module))
         for key, tensor in state.part("flight").items():
             iteration, name = key.split(".", 1)
-            self._restored.setdefault(int(iteration), {})[name] = tensor
+            self._restored.setdefault(int(iteration), {})[name] = tensor.clone()
         self._optimizer.restore(state)
 
 

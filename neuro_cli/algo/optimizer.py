@@ -3,6 +3,7 @@
 Any class of ``torch.optim`` works if its step needs no closure, also those for matrices.
 """
 
+import copy
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -97,11 +98,11 @@ class ScheduledOptimizer:
                 if isinstance(value, Tensor):
                     state.tensors[f"optimizer.{index}.{name}"] = value if live else value.clone()
                 else:
-                    state.scalars[f"optimizer.{index}.{name}"] = value
+                    state.scalars[f"optimizer.{index}.{name}"] = copy.deepcopy(value)
         return state
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`; other entries of ``state`` are ignored."""
+        """Restore a :meth:`state`, of which no tensor is kept; other entries of ``state`` are ignored."""
         slots: dict[int, dict[str, Any]] = {}
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
             if key.startswith("optimizer."):
@@ -114,7 +115,7 @@ class ScheduledOptimizer:
         parameter = self._parameters[index]
         if isinstance(value, Tensor) and value.shape == parameter.shape:
             return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
-        return value
+        return copy.deepcopy(value)  # a step count is a tensor too, which every step adds to
 
 
 class CentreOptimizer:

@@ -39,7 +39,7 @@ class SeedSteps(CentreAlgorithm):
         self.iteration, self.head = self.iteration + 1, head
 
     def state(self) -> State:
-        return State({"centre": self._centre}, {"iteration": self.iteration, "head": self.head.hex()})
+        return State({"centre": self._centre.clone()}, {"iteration": self.iteration, "head": self.head.hex()})
 
     def restore(self, state: State) -> None:
         self._centre = state.tensors["centre"].clone()

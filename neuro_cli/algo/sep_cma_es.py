@@ -18,6 +18,7 @@ from neuro_cli.algo.layers import SIGMA, Layers
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.shaping import by_rank, is_flat
 
 
 class SepCMAES(PopulationAlgorithm):
@@ -57,8 +58,9 @@ class SepCMAES(PopulationAlgorithm):
     def _constants(self, columns: int, population: int) -> None:
         better = population // 2
         weights = math.log(better + 0.5) - np.log(np.arange(1, better + 1))
-        self._weights = weights / weights.sum()
-        n, mass = columns, 1 / float((self._weights**2).sum())
+        weights = weights / weights.sum()
+        self._ranked = np.append(np.zeros(population - better), weights[::-1])  # worst first
+        n, mass = columns, 1 / float((weights**2).sum())
         self._mass = mass
         self._step_rate = (mass + 2) / (n + mass + 5)
         self._damping = 1 + 2 * max(0.0, math.sqrt((mass - 1) / (n + 1)) - 1) + self._step_rate
@@ -86,14 +88,16 @@ class SepCMAES(PopulationAlgorithm):
         return Proposal.around(self._centre, self._size * self._variance.sqrt())
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        weights = np.zeros(len(fitness))
-        weights[np.argsort(-fitness, kind="stable")[: len(self._weights)]] = self._weights
+        self._flat = is_flat(fitness)
+        weights = by_rank(fitness, self._ranked)
         return Combination(np.stack([weights, weights]), (1, 2))
 
     def can_shape_parts(self) -> bool:
         return False  # the better half is one of the whole population
 
     def tell(self, generation: int, sums: Tensor) -> None:
+        if self._flat:
+            return  # nothing was learnt; a weight for every member would still move the centre by their mean
         mean, deviations = sums[0], self._variance.sqrt()
         step = deviations * mean
         self._centre.add_(step, alpha=self.learning_rate * self._size)

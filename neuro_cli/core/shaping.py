@@ -1,7 +1,7 @@
 """Fitness shaping: from the fitnesses (P,) of a generation to utilities (P,), both float64.
 
 All utilities are on the scale of the gradient estimate g = 1/(P sigma) sum_i u_i eps_i. Equal fitnesses get equal
-utilities, so a result never depends on the order in which ties come.
+utilities, so a result never depends on the order in which ties come: :func:`by_rank` holds it for any algorithm that ranks.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,23 @@ def ranks(fitness: np.ndarray) -> np.ndarray:
     return out
 
 
+def by_rank(fitness: np.ndarray, utilities: np.ndarray) -> np.ndarray:
+    """Utilities (P,) of the members from those of the ranks, worst first; equals share the mean of the ranks they cover."""
+    order = np.argsort(fitness, kind="stable")
+    _, first, count = np.unique(fitness[order], return_index=True, return_counts=True)
+    shared = np.array(utilities, np.float64)
+    for start, stop in zip(first[count > 1], (first + count)[count > 1], strict=True):
+        shared[start:stop] = shared[start:stop].mean()
+    out = np.empty(len(fitness))
+    out[order] = shared
+    return out
+
+
+def is_flat(fitness: np.ndarray) -> bool:
+    """Tell whether all fitnesses are equal: such a generation says nothing."""
+    return bool((fitness == fitness[0]).all())
+
+
 def centred_rank(fitness: np.ndarray) -> np.ndarray:
     """Ranks scaled to [-0.5, 0.5] (Salimans et al. 2017, section 2.1)."""
     if len(fitness) == 1:
@@ -30,19 +47,8 @@ def centred_rank(fitness: np.ndarray) -> np.ndarray:
 def nes_utilities(fitness: np.ndarray) -> np.ndarray:
     """P times the utilities of Wierstra et al. 2014, section 3.1: the better half counts, by the logarithm of its rank."""
     population = len(fitness)
-    by_rank = np.maximum(0.0, np.log(population / 2 + 1) - np.log(np.arange(population, 0, -1)))
-    by_rank = by_rank / by_rank.sum() * population - 1.0
-    rank_of = ranks(fitness)
-    below, above = np.floor(rank_of).astype(int), np.ceil(rank_of).astype(int)
-    if np.array_equal(below, above) and len(np.unique(below)) == population:
-        return by_rank[below]
-    # ties share the mean utility of the ranks they cover
-    utilities = np.empty(population)
-    for rank in np.unique(rank_of):
-        tied = rank_of == rank
-        low = round(rank - (tied.sum() - 1) / 2)
-        utilities[tied] = by_rank[low : low + tied.sum()].mean()
-    return utilities
+    of_ranks = np.maximum(0.0, np.log(population / 2 + 1) - np.log(np.arange(population, 0, -1)))
+    return by_rank(fitness, of_ranks / of_ranks.sum() * population - 1.0)
 
 
 def z_score(fitness: np.ndarray) -> np.ndarray:

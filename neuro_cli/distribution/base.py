@@ -130,7 +130,7 @@ class Distribution(Method):
 
         Every rank calls this, after ``algo.ask(generation)``. Raises CandidateError as :meth:`step` does.
         """
-        return self.learn(generation, self.gathered(own.astype(np.float32)))
+        return self.learn(generation, self.gathered(own))
 
     def learn(self, generation: int, scores: np.ndarray) -> StepReport:
         """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
@@ -180,20 +180,25 @@ class Distribution(Method):
             return gathered_int8(self.job.world, sampler, generation, own[:, 0], counts)[:, None]
 
     def gathered(self, own: np.ndarray) -> np.ndarray:
-        """Scores (P, C) float64 of all members from each rank's ``own`` (n, C) float32."""
+        """Scores (P, C) float64 of all members from each rank's ``own`` (n, C)."""
         counts = [(b - a) * own.shape[1] for a, b in shares(self.job.population, self.job.world.size)]
         with self.job.clock.phase("communicate"):
             gathered = self.job.world.all_gather(own.ravel(), counts)
         return gathered.reshape(-1, own.shape[1]).astype(np.float64)
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (n, C) of this rank's members, rounded to float32 as they cross the wire."""
+        """Mean scores (n, C) of this rank's members, as they cross the wire.
+
+        In float64, for members far from 0 differ by little; differences to a clean pass in float32, as the sampler's wire says.
+        """
         scorer = self.job.scorer
 
         def score() -> np.ndarray:
             return scorer.scores(proposal, generation, self.members)
 
         sums = score() if self.meter is None else self.meter.scores(score)
+        if self.job.sampler.perturbs == "parameters":
+            return scorer.task.means(sums, scorer.examples)
         return (sums / scorer.examples).astype(np.float32)
 
     @abstractmethod

@@ -49,7 +49,7 @@ class DataParallel(Replicated):
         with job.clock.phase("communicate"):
             gathered = job.world.all_gather(sums.ravel(), [sums.size] * job.world.size)
         total = gathered.reshape(job.world.size, *sums.shape).sum(axis=0)
-        return (total / job.batch_size).astype(np.float32).astype(np.float64)
+        return job.scorer.task.means(total, job.batch_size)
 
     def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
         return gradient_step(self.job, generation, algo)

@@ -10,10 +10,10 @@ from neuro_cli.fabric.base import shares
 
 
 def gradient_step(job: PopulationContext, generation: int, algo: GradientAlgorithm) -> StepReport:
-    """One step on the mean gradient over the whole batch: shares are weighted by their examples and all-reduced."""
+    """One step on the mean gradient over the whole batch: shares are weighted by what they are of it and all-reduced."""
     low, high = shares(job.batch_size, job.world.size)[job.world.rank]
     batch = job.scorer.task.batch(generation, low, high)
-    weight = (high - low) / job.batch_size
+    weight = job.scorer.task.share(generation, low, high)
     with job.clock.phase("forward"):
         loss, gradient = job.scorer.gradient(algo.centre, batch)
     message = np.append(gradient.cpu().numpy() * np.float32(weight), np.float32(loss * weight))

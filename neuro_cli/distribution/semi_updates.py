@@ -118,7 +118,7 @@ class SemiUpdates(Distribution):
     def tell(self, generation: int, own: np.ndarray) -> StepReport:
         if self.ranks_shaping == "global":
             return super().tell(generation, own)
-        return self._learn_locally(generation, own.astype(np.float32).astype(np.float64))
+        return self._learn_locally(generation, own.astype(np.float64))
 
     def _learn_locally(self, generation: int, scores: np.ndarray) -> StepReport:
         """Move the centre by the mean scores (n, C) of this rank's members, shaped on each rank by itself."""

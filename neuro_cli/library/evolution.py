@@ -266,8 +266,8 @@ class Evolution:
         state: dict[str, Any] = {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
         if self._population is None:
             return {**state, "module": copy.deepcopy(self._module.state_dict())}
-        whole = self._population.state(everywhere=True)
-        return {**state, "tensors": {name: tensor.clone() for name, tensor in whole.tensors.items()}, "scalars": whole.scalars}
+        whole = copy.deepcopy(self._population.state(everywhere=True))
+        return {**state, "tensors": whole.tensors, "scalars": whole.scalars}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where ``state`` was taken; ``torch.load(path, weights_only=True)`` reads it. Every rank calls this.
@@ -289,7 +289,8 @@ class Evolution:
         self._task.memory_format = torch.channels_last if last else torch.contiguous_format
         self._begin()
         assert self._population is not None
-        self._population.restore(State(state["tensors"], state["scalars"]))
+        # a value: a part of the user's own may keep what it is given
+        self._population.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
         self._load_centre()
 
     def close(self) -> None:

@@ -125,14 +125,14 @@ class FitnessTask(Task):
         return Batch(inputs, batch.targets[start:stop])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Values (B, 1) float32 of a fitness of a batch. Raises UserError for another shape.
+        """Values (B, 1), float32 or float64, of a fitness of a batch. Raises UserError for another shape.
 
         Of a closure: of as many members as the rows are, whose sums over their own rows are what the closure gives.
         """
         assert self._fitness is not None
         if self._captured is not None:
             outputs, length = module(batch.inputs), len(self._captured.targets)
-            values = torch.zeros(len(outputs), 1)
+            values = torch.zeros(len(outputs), 1, dtype=torch.float64)
             for row in range(0, len(outputs), length):
                 with answering(module, self._captured.inputs, outputs[row : row + length]):
                     values[row] = mean_of(self._fitness(module)) * length
@@ -144,7 +144,7 @@ class FitnessTask(Task):
             raise UserError(
                 f"fitness: it gave {_shape(values)} for {count} examples; with inputs and targets it gives each a value"
             )
-        return values.float()[:, None]
+        return (values if values.dtype == torch.float64 else values.float())[:, None]
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         if self._batch is not None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.shaping import SHAPINGS
+from neuro_cli.core.shaping import SHAPINGS, by_rank
 from neuro_cli.selection.base import Scores, Selection, Step, ordered
 
 
@@ -23,7 +23,7 @@ class LinearCombination(Selection):
         fitness = np.concatenate([scores.fitness for scores in reports]).astype(np.float64)
         coefficients = self._shape(fitness) * (self.learning_rate / (len(fitness) * sigma))
         if self.top_k is not None:
-            coefficients[np.argsort(-fitness, kind="stable")[self.top_k :]] = 0.0
+            coefficients *= by_rank(fitness, np.arange(len(fitness)) >= len(fitness) - self.top_k)  # equals share the last places
         cuts = np.cumsum([len(scores.fitness) for scores in reports])[:-1]
         parts = zip(reports, np.split(coefficients.astype(np.float32), cuts), strict=True)
         return [step for scores, part in parts for step in _without_zeros(scores, part)]

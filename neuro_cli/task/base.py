@@ -131,7 +131,7 @@ class Task(ABC):
 
     @abstractmethod
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, C) float32 of every example of ``batch``. Runs without gradients. Thread-safe."""
+        """Scores (B, C), float32 or float64, of every example of ``batch``. Runs without gradients. Thread-safe."""
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         """Scores (B, C) of every example, or (B, T, C) of each of its T tokens, for samplers with noise of an example's own.
@@ -143,6 +143,15 @@ class Task(ABC):
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         """Sums over the examples of ``batch``, shape (C,) float64."""
         return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()
+
+    def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
+        """Mean scores (n, C) float64 of members from their sums (n, C) over as many examples, the fitness first."""
+        means: np.ndarray = sums / examples
+        return means
+
+    def share(self, generation: int, start: int, stop: int) -> float:
+        """Share of examples [start, stop) of a generation in the :meth:`loss` of all of them."""
+        return (stop - start) / self.batch_size
 
     def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
         """Further columns of ``metrics.csv`` from the mean scores (C,) of a generation's ``members``, made in ``seconds``."""

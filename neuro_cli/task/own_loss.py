@@ -1,10 +1,7 @@
 """Examples with targets of any kind, scored by any loss of torch: regression, tables, sequences."""
 
-import inspect
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +14,9 @@ from neuro_cli.core.metric import LOSS
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
+from neuro_cli.task.loss_parts import LossParts
 from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators, source_of
 
-Loss = Callable[[Tensor, Tensor], Tensor]
 TEST_LOSS = replace(LOSS, form=".4g", column=True)
 
 
@@ -27,23 +24,28 @@ class OwnLoss(Task):
     """``train``, ``test``: map-style datasets of pairs (input, target), or pairs of tensors; fitness is the negative loss.
 
     ``loss``: a class of torch.nn with a ``reduction``, or a function of (output, targets), both (B, ...), that gives a number
-    for each example; further dimensions are averaged. Inputs may be integers (words), floating numbers, or images; targets
-    integers or floating numbers of any shape. ``fields``: names of input and target where examples are dicts. Raises ConfigError.
+    for each example; further dimensions are averaged. Fitness, ``test_loss`` and gradient are of what the loss itself gives for
+    a batch or the test set, class weights and ignored targets included. Inputs may be integers (words), floating numbers, or
+    images; targets integers or floating numbers of any shape. ``fields``: names of input and target where examples are dicts.
+    Raises ConfigError.
     """
 
     name = "dataset"
     metrics = (TEST_LOSS,)
-    score_names = ("fitness",)
 
     def __init__(self, train: Any, test: Any, loss: Any, fields: Any = None, evaluation_batch: int = 500) -> None:
         self._sources = (source_of("task.train", train), source_of("task.test", test))
         self._fields = fields_of(fields)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
-        self._given, self._loss = loss, each_of(loss)
+        self._loss, self._weighted, self._compared = LossParts(loss), False, False
         self._data: list[tuple[Tensor, Tensor]] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OwnLoss":
-        return type(self)(*self._sources, self._given, self._fields, self.evaluation_batch)
+        return type(self)(*self._sources, self._loss.given, self._fields, self.evaluation_batch)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return ("fitness", "weight") if self._weighted else ("fitness",)
 
     def _read(self) -> list[tuple[Tensor, Tensor]]:
         if self._data is None:
@@ -78,58 +80,73 @@ class OwnLoss(Task):
         self._stream = ExampleStream(seed, size, device)
         self._train, self._test = ((channels_last(inputs).to(device), targets.to(device)) for inputs, targets in parts)
         self.evaluation_chunks = -(-len(self._test[1]) // self.evaluation_batch)
+        self._loss.to(device)
+        self._weighted = any(self._loss.weighs(targets) for _, targets in parts)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         first = generation * self.batch_size
         examples = self._stream.examples(first + start, first + stop)
         return Batch(as_inputs(self._train[0][examples], self.memory_format), self._train[1][examples])
 
-    def _losses(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Loss of each example (B,) float32. Raises UserError for a loss that gives something else."""
+    def _losses(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Loss of each example (B,), and its weight (B,) where the mean is a weighted one. Raises ConfigError."""
         output = module(batch.inputs)
         output = output.float() if isinstance(output, Tensor) and output.is_floating_point() else output
-        losses = self._loss(output, batch.targets)
-        if not isinstance(losses, Tensor) or not losses.ndim or len(losses) != len(batch.targets):
-            shape = shape_text(tuple(losses.shape)) if isinstance(losses, Tensor) else type(losses).__name__
-            text = (
-                f"gives {shape or 'one number'} for {len(batch.targets)} examples; a number for each is needed (reduction=none)"
-            )
-            raise ConfigError("task.loss", name_of(self._given), text)
-        return losses.float().flatten(1).mean(1) if losses.ndim > 1 else losses.float()
+        losses = self._loss.losses(output, batch.targets, self._weighted)
+        if not self._compared:
+            for _, targets in (self._train, self._test):
+                self._loss.compare(output, targets)
+            self._compared = True
+        return losses, self._loss.weights(batch.targets) if self._weighted else None
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
-            return torch.zeros(0, 1)
+            return torch.zeros(0, len(self.score_names))
         with torch.no_grad():
-            return -self._losses(module, batch)[:, None]
+            losses, weights = self._losses(module, batch)
+            return -losses[:, None] if weights is None else torch.stack([-losses.double(), weights], 1)
+
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        scores = self.example_scores(module, batch)
+        if not self._weighted:
+            return scores * self.batch_size if self._loss.reduction == "sum" else scores
+        weights = scores[:, 1:]
+        return torch.cat([scores[:, :1] / weights.mean(), weights], 1)
+
+    def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
+        if self._loss.reduction == "sum":
+            return sums
+        means = super().means(sums, examples)
+        with np.errstate(invalid="ignore"):  # no target that counts has no mean
+            return np.concatenate([means[:, :1] / means[:, 1:], means[:, 1:]], 1) if self._weighted else means
+
+    def share(self, generation: int, start: int, stop: int) -> float:
+        if self._loss.reduction == "sum":
+            return 1.0
+        if not self._weighted:
+            return super().share(generation, start, stop)
+        first = generation * self.batch_size
+        weights = self._loss.weights(self._train[1][self._stream.examples(first, first + self.batch_size)])
+        return float(weights[start:stop].sum() / weights.sum())
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
-        return self._losses(module, batch).mean()
+        losses, weights = self._losses(module, batch)
+        if weights is not None and not weights.any():
+            return losses.sum()  # a rank's share of a batch without a target that counts
+        return self._loss.together(losses, None if weights is None else weights.to(losses.dtype))
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (2,): loss, examples."""
+        """Sums (2,): loss, and weight or examples."""
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
         batch = Batch(as_inputs(self._test[0][part], self.memory_format), self._test[1][part])
         with torch.no_grad():
-            losses = self._losses(module, batch).double()
-        return np.array([losses.sum().item(), len(losses)])
+            losses, weights = self._losses(module, batch)
+        return np.array([losses.double().sum().item(), len(losses) if weights is None else weights.sum().item()])
 
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
-        return {TEST_LOSS.name: float(sums[0] / sums[1])}
-
-
-def each_of(loss: Any) -> Loss:
-    """``loss`` made to give a number for each example. Raises ConfigError for what cannot be called."""
-    if not callable(loss):
-        raise ConfigError("task.loss", name_of(loss), "must be a loss of torch.nn or a function of (output, targets)")
-    if hasattr(loss, "reduction"):
-        loss.reduction = "none"
-        return loss
-    try:
-        takes = "reduction" in inspect.signature(loss).parameters
-    except (TypeError, ValueError):
-        takes = False
-    return partial(loss, reduction="none") if takes else loss
+        if self._loss.reduction == "sum":
+            return {TEST_LOSS.name: float(sums[0])}
+        return {TEST_LOSS.name: float(sums[0] / sums[1]) if sums[1] else math.nan}
 
 
 def _target(key: str, source: Any, number: int, value: Any) -> Tensor:

@@ -1,6 +1,9 @@
 """A dataset with a loss of torch: tables, regression, sequences, dicts as of Hugging Face's ``datasets``."""
 
 import json
+import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,6 +101,126 @@ def test_a_loss_that_gives_one_number_for_all_is_refused():
     task = made(pair((6, 3), (6, 2)), lambda output, targets: (output - targets).square().mean())
     with pytest.raises(ConfigError, match=r"^task\.loss=function: gives one number for 4 examples; a number for each is needed"):
         task.example_scores(nn.Linear(3, 2), task.batch(0, 0, 4))
+
+
+def classes(count: int, *more: int, ignored: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Three numbers an example, of each place in ``more``, and a class of three; every fourth of them is ignored."""
+    generator = torch.Generator().manual_seed(5)
+    targets = torch.randint(0, 3, (count, *more), generator=generator)
+    if ignored is not None:
+        targets.view(-1)[::4] = ignored
+    return torch.randn(count, 3, *more, generator=generator), targets
+
+
+def shares_of_classes(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    inputs, targets = classes(count)
+    return inputs, 0.8 * F.one_hot(targets, 3) + 0.2 / 3
+
+
+WEIGHT = torch.tensor([1.0, 5.0, 20.0])
+# a source of 22 examples, the loss as a user makes it
+OF_THE_USER: dict[str, tuple[Any, Callable[..., torch.Tensor]]] = {
+    "class weights": (classes(22), nn.CrossEntropyLoss(WEIGHT)),
+    "ignored by default": (classes(22, ignored=-100), nn.CrossEntropyLoss()),
+    "an ignored class": (classes(22), nn.CrossEntropyLoss(ignore_index=1)),
+    "smoothed": (classes(22), nn.CrossEntropyLoss(label_smoothing=0.2)),
+    "all of these": (classes(22, ignored=2), nn.CrossEntropyLoss(WEIGHT, ignore_index=2, label_smoothing=0.2)),
+    "sequences": (classes(22, 4, ignored=-100), nn.CrossEntropyLoss()),
+    "weighted sequences": (classes(22, 4, 2, ignored=0), nn.CrossEntropyLoss(WEIGHT, ignore_index=0)),
+    "shares of classes": (shares_of_classes(22), nn.CrossEntropyLoss(WEIGHT)),
+    "log-likelihoods": (classes(22, ignored=-100), nn.NLLLoss(WEIGHT)),
+    "a function": (classes(22, ignored=-100), F.cross_entropy),
+    "a function with weights": (classes(22), partial(F.cross_entropy, weight=WEIGHT)),
+    "a sum": (classes(22), nn.CrossEntropyLoss(WEIGHT, reduction="sum")),
+    "a sum of numbers": (pair((22, 3), (22, 3)), nn.MSELoss(reduction="sum")),
+    "a function's sum": (pair((22, 3), (22, 3)), partial(F.mse_loss, reduction="sum")),
+    "a mean of the batch": (shares_of_classes(22), nn.KLDivLoss(reduction="batchmean")),
+    "a mean": (pair((22, 3), (22, 3)), nn.SmoothL1Loss()),
+    "weighted logits": (shares_of_classes(22), nn.BCEWithLogitsLoss(pos_weight=WEIGHT)),
+    "margins": (classes(22), nn.MultiMarginLoss(weight=WEIGHT)),
+}
+
+
+class Outputs(nn.Module):
+    """Logits (B, 3, ..) of inputs (B, 3, ..)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.5, -1.0, 2.0]))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return (inputs.transpose(1, -1) * self.scale).transpose(1, -1)
+
+
+def gradient_of(loss: torch.Tensor, net: Outputs) -> torch.Tensor:
+    return torch.autograd.grad(loss, net.scale, retain_graph=True)[0]
+
+
+@pytest.mark.parametrize("kind", OF_THE_USER)
+def test_scores_test_loss_and_gradient_are_what_the_loss_gives(kind):
+    (inputs, targets), loss = OF_THE_USER[kind]
+    before = str(vars(loss))
+    task, net = load(Dataset((inputs, targets), (inputs, targets), loss=loss, evaluation_batch=8), batch_size=8), Outputs()
+    assert task.misfit(net) is None
+    batch = task.batch(1, 0, 8)
+    wanted = loss(net(batch.inputs), batch.targets)
+    assert torch.allclose(task.loss(net, batch), wanted)
+    assert torch.allclose(gradient_of(task.loss(net, batch), net), gradient_of(wanted, net))
+    assert np.isclose(task.means(task.score(net, batch)[None], 8)[0, 0], -wanted.item(), rtol=1e-6)
+    # examples of a direction's own
+    some = loss(net(batch.inputs[2:5]), batch.targets[2:5])
+    assert np.isclose(task.means(task.score(net, task.batch(1, 2, 5))[None], 3)[0, 0], -some.item(), rtol=1e-6)
+    # shares of ranks
+    parts = [(0, 3), (3, 8)]
+    sums = sum(task.score(net, task.batch(1, *part)) for part in parts)
+    assert np.isclose(task.means(sums[None], 8)[0, 0], -wanted.item(), rtol=1e-6)
+    gradients = [task.share(1, *part) * gradient_of(task.loss(net, task.batch(1, *part)), net) for part in parts]
+    assert torch.allclose(sum(gradients), gradient_of(wanted, net), atol=1e-6)
+    # rewards of an example's own noise
+    assert np.isclose(task.rewards(net, batch)[:, 0].double().mean().item(), -wanted.item(), rtol=1e-6)
+    sums = sum(task.evaluate_chunk(net, chunk) for chunk in range(task.evaluation_chunks))
+    assert np.isclose(task.summarise(sums)["test_loss"], loss(net(inputs), targets).item(), rtol=1e-6)
+    # the user's own object, which is to train another network as before
+    assert str(vars(loss)) == before
+
+
+def test_a_mean_without_a_target_that_counts_is_none_as_torchs():
+    source = classes(8)
+    task, net = load(Dataset(source, source, loss=nn.CrossEntropyLoss(ignore_index=1)), batch_size=8), Outputs()
+    task._train = (source[0], torch.ones_like(source[1]))
+    assert np.isnan(task.means(task.score(net, task.batch(0, 0, 8))[None], 8)[0, 0])
+    assert np.isnan(task.share(0, 0, 4))
+    assert task.loss(net, task.batch(0, 0, 4)) == 0  # of a rank's share, where another's may count
+    assert np.isnan(task.summarise(np.zeros(2))["test_loss"])
+
+
+class Focal(nn.Module):
+    """Its mean is over the hard examples, which its single numbers do not say."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        losses = F.cross_entropy(output, targets, reduction="none")
+        return losses if self.reduction == "none" else losses[losses > 0.5].mean()
+
+
+def test_a_loss_of_another_mean_is_refused_before_training_and_runs_by_its_numbers():
+    task, line = (
+        load(Dataset(classes(22), classes(22), loss=Focal()), batch_size=8),
+        r"^task\.loss=Focal: gives .* for 22 examples, ",
+    )
+    with pytest.raises(ConfigError, match=line + r"whose single losses make .*; give a function of \(output, targets\)"):
+        task.misfit(Outputs())
+    assert load(Dataset(classes(22), classes(22), loss=Focal("none")), batch_size=8).misfit(Outputs()) is None
+
+
+def test_a_loss_that_cannot_be_copied_is_refused():
+    loss = nn.MSELoss()
+    loss.lock = threading.Lock()
+    with pytest.raises(ConfigError, match=r"^task\.loss=MSELoss: cannot be copied \(cannot pickle"):
+        Dataset(classes(4), classes(4), loss=loss)
 
 
 def test_a_test_set_of_another_shape_is_refused():

@@ -21,7 +21,8 @@ def tries(parts: Parts, selection: Selection, me: str, iteration: int) -> ScoreR
     first, path, means = first_member(me, iteration, parts), (), []  # type: int, tuple[int, ...], list[np.ndarray]
     while True:
         members = range(first, first + population)
-        scores = scorer.scores(Proposal.around(centre, sigma), iteration, members) / scorer.examples
+        sums = scorer.scores(Proposal.around(centre, sigma), iteration, members)
+        scores = parts.task.means(sums, scorer.examples)
         refuse_nan(scores, iteration)
         means.append(scores.mean(axis=0))
         chosen = selection.report(Scores(iteration, first, scores[:, 0].astype(np.float32), path))

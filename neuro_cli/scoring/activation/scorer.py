@@ -107,11 +107,11 @@ class ActivationScorer(Scorer):
     def state(self) -> dict[str, Tensor]:
         if self._controls is None:
             return self._restored  # no generation since a resume
-        return self._controls.state() | ({} if self._squares is None else {"control.squares": self._squares})
+        return self._controls.state() | ({} if self._squares is None else {"control.squares": self._squares.clone()})
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        self._restored, self._controls, self._pass = tensors, None, None
-        self._squares = tensors.get("control.squares")
+        self._restored = {name: tensor.clone() for name, tensor in tensors.items()}
+        self._controls, self._pass, self._squares = None, None, self._restored.get("control.squares")
 
     def layers_of(self, generation: int) -> Sequence[PerturbedLayer]:
         """The layers of a generation's clean pass, with the centre of its scores or, before there are any, the initial one."""

@@ -1,0 +1,125 @@
+"""A loss of torch taken apart into numbers of single examples, which ranks and chunks can share out, and put together again.
+
+``reduction=mean`` of a cross-entropy with class weights or ignored targets is a weighted mean: the sum of the losses over the sum
+of the weights of the targets. Other means are over all numbers, and ``batchmean`` divides a sum by the number of examples.
+What is put together is compared with what the loss itself gives. Legend: B examples.
+"""
+
+import copy
+import inspect
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.images import shape_text
+
+COMPARED, TOLERANCE = 64, 1e-4
+OPTIONS = ("reduction", "weight", "ignore_index")
+BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss)
+BY_CLASS_FUNCTIONS = (F.cross_entropy, F.nll_loss)
+
+
+class LossParts:
+    """``loss``: of torch.nn, with a ``reduction``, or a function of (output, targets); it is copied, never changed.
+
+    ``reduction``: the loss's own, none where it gives numbers of examples by itself. Raises ConfigError for what cannot be
+    called, or copied.
+    """
+
+    def __init__(self, loss: Any) -> None:
+        if not callable(loss):
+            raise ConfigError("task.loss", _name(loss), "must be a loss of torch.nn or a function of (output, targets)")
+        self.given = loss
+        self._whole, self._each, options = _taken_apart(loss)
+        self.reduction = options.get("reduction", "none")
+        self._by_class = isinstance(loss, BY_CLASS) or getattr(loss, "func", loss) in BY_CLASS_FUNCTIONS
+        self._ignored: int = options.get("ignore_index", 0)
+        self._class_weights: Tensor | None = options.get("weight")
+
+    def to(self, device: torch.device) -> None:
+        """Move the copies to ``device``."""
+        for part in (self._whole, self._each):
+            if isinstance(part, nn.Module) and part is not self.given:
+                part.to(device)
+
+    def weighs(self, targets: Tensor) -> bool:
+        """Whether a mean over ``targets`` is a weighted one."""
+        if not self._by_class or self.reduction != "mean" or targets.is_floating_point():
+            return False
+        return self._class_weights is not None or bool((targets == self._ignored).any())
+
+    def weights(self, targets: Tensor) -> Tensor:
+        """Weights (B,) float64 of examples with classes ``targets`` (B, ..) in a weighted mean."""
+        counted = targets.ne(self._ignored)
+        if self._class_weights is None:
+            made = counted.double()
+        else:
+            made = self._class_weights.double().to(targets.device)[torch.where(counted, targets, 0)] * counted
+        return made.flatten(1).sum(1) if made.ndim > 1 else made
+
+    def losses(self, output: Any, targets: Tensor, summed: bool) -> Tensor:
+        """Loss of each example (B,), of its further dimensions the mean, or the sum where ``summed``. Raises ConfigError."""
+        losses = self._each(output, targets)
+        if not isinstance(losses, Tensor) or not losses.ndim or len(losses) != len(targets):
+            shape = shape_text(tuple(losses.shape)) if isinstance(losses, Tensor) else type(losses).__name__
+            text = f"gives {shape or 'one number'} for {len(targets)} examples; a number for each is needed (reduction=none)"
+            raise ConfigError("task.loss", _name(self.given), text)
+        losses = losses if losses.dtype == torch.float64 else losses.float()
+        if losses.ndim == 1:
+            return losses
+        return losses.flatten(1).sum(1) if summed or self.reduction in ("sum", "batchmean") else losses.flatten(1).mean(1)
+
+    def together(self, losses: Tensor, weights: Tensor | None) -> Tensor:
+        """What the loss gives for examples with these numbers: a scalar; NaN where a mean has nothing to count, as torch's."""
+        if self.reduction == "sum":
+            return losses.sum()
+        return losses.mean() if weights is None else losses.sum() / weights.sum()
+
+    def compare(self, output: Any, targets: Tensor) -> None:
+        """Refuse a loss whose own number is not what its numbers of examples make. Raises ConfigError.
+
+        ``output``: of any examples, taken again and again for the first of ``targets``.
+        """
+        if self._whole is None or not isinstance(output, Tensor):
+            return
+        targets = targets[:COMPARED]
+        output = output.detach()[torch.arange(len(targets), device=output.device) % len(output)]
+        with torch.no_grad():
+            whole = self._whole(output, targets)
+            if not isinstance(whole, Tensor) or whole.ndim:
+                return
+            weights = self.weights(targets) if self.weighs(targets) else None
+            losses = self.losses(output, targets, weights is not None).double()
+            made, size = (float(self.together(each, weights)) for each in (losses, losses.abs()))
+        if math.isfinite(float(whole)) and not abs(float(whole) - made) <= TOLERANCE * max(abs(float(whole)), size):
+            text = f"gives {float(whole):.6g} for {len(targets)} examples, whose single losses make {made:.6g}"
+            allowed = f"{text}; give a function of (output, targets) with a number for each example"
+            raise ConfigError("task.loss", _name(self.given), allowed)
+
+
+def _taken_apart(loss: Any) -> tuple[Callable[..., Any] | None, Callable[..., Any], dict[str, Any]]:
+    """The loss for all examples, None without a ``reduction``, that for each, and their options. Raises ConfigError."""
+    if hasattr(loss, "reduction"):
+        try:
+            whole, each = copy.deepcopy(loss), copy.deepcopy(loss)
+        except Exception as error:  # a user's object may hold anything
+            raise ConfigError("task.loss", _name(loss), f"cannot be copied ({' '.join(str(error).split())})") from error
+        each.reduction = "none"
+        return whole, each, {name: getattr(whole, name) for name in OPTIONS if hasattr(whole, name)}
+    try:
+        options = {name: parameter.default for name, parameter in inspect.signature(loss).parameters.items() if name in OPTIONS}
+    except (TypeError, ValueError):
+        options = {}
+    if "reduction" not in options:
+        return None, loss, {}
+    return None if options["reduction"] is inspect.Parameter.empty else loss, partial(loss, reduction="none"), options
+
+
+def _name(loss: Any) -> str:
+    return type(loss).__name__

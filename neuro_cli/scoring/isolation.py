@@ -183,7 +183,7 @@ def differences(reference: nn.Module, used: nn.Module, seen: dict[int, Any]) -> 
 
 def _differing(one: nn.Module, other: nn.Module, seen: dict[int, Any]) -> Iterator[str]:
     """Names of what differs between two modules, submodules left out. Once a generation, so most is told by identity."""
-    for mine, theirs in ((one.__dict__, other.__dict__), (one._buffers, other._buffers), (one._parameters, other._parameters)):
+    for mine, theirs in zip(_tables(one), _tables(other), strict=True):
         for name, value in mine.items():
             there = theirs.get(name, MISSING)
             if value is there or name in TABLES or HOOKS in name:
@@ -192,6 +192,12 @@ def _differing(one: nn.Module, other: nn.Module, seen: dict[int, Any]) -> Iterat
                 yield name
         if len(mine) != len(theirs):
             yield from theirs.keys() - mine.keys()
+
+
+def _tables(part: nn.Module) -> tuple[dict[str, Any], ...]:
+    tables = (part.__dict__, part._buffers, part._parameters)
+    # a scripted module's are wrappers; its attributes are out of reach
+    return tables if type(part._buffers) is dict else tuple(dict(table.items()) for table in tables)
 
 
 def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:

@@ -4,6 +4,7 @@ import itertools
 import logging
 import random
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -137,12 +138,12 @@ def losses(outputs: Tensor, targets: Tensor) -> Tensor:
     return -F.cross_entropy(outputs, targets, reduction="none")
 
 
-def evolution(kind: type[Net], threads: int = 1, **options: object) -> neuro.Evolution:
+def evolution(kind: Callable[[], nn.Module], threads: int = 1, **options: object) -> neuro.Evolution:
     torch.manual_seed(3)
     return neuro.Evolution(kind(), population=POPULATION, sigma=0.3, seed=4, threads=threads, **options)
 
 
-def own_scores(kind: type[Net]) -> np.ndarray:
+def own_scores(kind: Callable[[], nn.Module]) -> np.ndarray:
     """Scores of the first generation by fresh copies of the module."""
     return np.array([float(losses(member(INPUTS.clone()), TARGETS).double().mean()) for member in evolution(kind).ask()])
 
@@ -382,3 +383,22 @@ def test_noise_on_activations_needs_passes_that_are_alike(kind, reason, tmp_path
     options = {"task": neuro.task.Dataset(train=data, test=data), "sampler": "activation", "batch_size": 6, "generations": 1}
     with pytest.raises(UserError, match=f"^sampler=activation: all passes of a generation must be alike, and one of .* {reason}"):
         neuro.train(model=kind(), **options)
+
+
+class Counting(Net):
+    def start(self) -> None:
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.layer(x) * self.calls
+
+
+@pytest.mark.parametrize("form", ["batch", "closure"])
+def test_a_scripted_module_is_kept_apart_too(form):
+    def scripted() -> nn.Module:
+        return torch.jit.script(Counting())
+
+    own = own_scores(scripted)
+    for threads in (1, 2):
+        assert step(evolution(scripted, threads), form) == pytest.approx((own.mean(), own.max()), rel=1e-6)

@@ -40,7 +40,10 @@ class Candidates(Sequence[nn.Module]):
             return [self[i] for i in range(len(self))[index]]
         candidate = self._population.distribution.job.scorer.settings.candidate()
         self._write(self.members[index], candidate.flat)
-        return candidate.ready().requires_grad_(False)
+        module = candidate.ready()
+        for parameter in module.parameters():  # a scripted module has no requires_grad_
+            parameter.requires_grad_(False)
+        return module
 
     @property
     def vectors(self) -> Tensor:

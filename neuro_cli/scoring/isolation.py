@@ -74,7 +74,7 @@ class Isolation:
         before.restore()
         self.draws = True
         log.warning(
-            "model: a forward pass draws random numbers (%s): members are scored in turn, each seeded by its address, slower",
+            "scoring draws random numbers (%s): members are scored in turn, each seeded by its address, slower",
             ", ".join(names),
         )
         return True

@@ -80,7 +80,7 @@ class MemberScorer(Scorer):
             out = score(members, self._slots)
             moved = isolation.see_draws(before) | self._see_states(score, members)
             if isolation.draws and part is not None:
-                allowed = "the model draws random numbers in a forward pass, which would depend on how examples are shared out"
+                allowed = "scoring draws random numbers, which would depend on how the examples are shared out"
                 raise ConfigError("distribution", "data_parallel", allowed)
             late = copied is False and isolation.inputs  # members before met what one of them wrote
             isolation.inputs = bool(isolation.inputs)
@@ -95,7 +95,7 @@ class MemberScorer(Scorer):
         self._begins = self._begins or self._candidate(self._slots[0].plus)
         if all(difference(self._begins.module, module) is None for module in used):
             return False
-        # a cache of what no member has of its own is the same after any member's pass: later members may begin with it
+        # a cache that does not depend on the member is the same after any member's pass: later members may begin with it
         warm = _Slot(self._candidate())
         score(members[:1], [warm])
         if all(difference(warm.plus.module, module) is None for module in used):

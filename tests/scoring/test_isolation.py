@@ -183,7 +183,7 @@ def test_a_run_has_the_same_bits_on_any_number_of_threads(kind):
         (Membrane, "model: potential of Membrane changes in a forward pass: every member gets a fresh copy"),
         (CachedWeight, "model: cache of CachedWeight changes"),
         (FirstCall, "model: scores depend on the members scored before: every member gets a fresh copy"),
-        (Dropout, "model: a forward pass draws random numbers (torch): members are scored in turn"),
+        (Dropout, "scoring draws random numbers (torch): members are scored in turn"),
         (NumpyNoise, "(numpy)"),
         (PythonNoise, "(Python)"),
         (InPlace, "model: a forward pass changes its input in place: every member gets a copy"),

@@ -402,3 +402,9 @@ def test_a_scripted_module_is_kept_apart_too(form):
     own = own_scores(scripted)
     for threads in (1, 2):
         assert step(evolution(scripted, threads), form) == pytest.approx((own.mean(), own.max()), rel=1e-6)
+
+
+def test_random_numbers_and_shares_of_a_batch_do_not_go_together():
+    es = evolution(Dropout, distribution="data_parallel")
+    with pytest.raises(UserError, match="^distribution=data_parallel: scoring draws random numbers"):
+        step(es, "batch")

@@ -406,5 +406,5 @@ def test_a_scripted_module_is_kept_apart_too(form):
 
 def test_random_numbers_and_shares_of_a_batch_do_not_go_together():
     es = evolution(Dropout, distribution="data_parallel")
-    with pytest.raises(UserError, match="^distribution=data_parallel: scoring draws random numbers"):
+    with pytest.raises(UserError, match=r"^distribution=data_parallel: scoring draws random numbers"):
         step(es, "batch")

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import blocks, convolutions, rounding, winograd
+from neuro_cli.core.kernels import blas, blocks, convolutions, rounding, winograd
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
@@ -159,6 +159,8 @@ def test_linear_layers(loops, shape, rank, sides, share):
     test_linear.test_sign_flips.hypothesis.inner_test(shape, sides)
     test_linear.test_permutations.hypothesis.inner_test(shape, sides, share)
     test_linear.test_low_rank.hypothesis.inner_test(shape, rank)
+    if blas.SERVES_HALF:
+        test_linear.test_bfloat16_is_float32_rounded_at_the_end.hypothesis.inner_test(shape)
 
 
 @given(directions=st.sampled_from([1, 2, 5, 6, 11]), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))

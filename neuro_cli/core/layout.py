@@ -69,7 +69,7 @@ class ParameterLayout:
     def flatten(self, module: nn.Module) -> Tensor:
         """A new flat vector (M,) of the module's parameters."""
         parameters = dict(module.named_parameters())
-        flat = torch.empty(self.size, device=parameters[self.places[0].name].device)
+        flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=torch.float32)
         for place in self.places:
             place.view(flat).copy_(parameters[place.name].detach())
         return flat
@@ -84,7 +84,7 @@ class ParameterLayout:
         """Free the module's own trainable numbers: what is left is a form to copy and :meth:`attach`."""
         parameters = dict(module.named_parameters())
         for place in self.places:
-            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device)
+            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=torch.float32)
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""

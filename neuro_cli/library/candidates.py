@@ -45,7 +45,7 @@ class Candidates(Sequence[nn.Module]):
     @property
     def vectors(self) -> Tensor:
         """Parameters (n, M) float32 of all candidates, in the order of ``module.parameters()``."""
-        rows = torch.empty(len(self), self._population.layout.size, device=self._population.device)
+        rows = torch.empty(len(self), self._population.layout.size, device=self._population.device, dtype=torch.float32)
         for row, member in zip(rows, self.members, strict=True):
             self._write(member, row)
         return rows

@@ -69,7 +69,7 @@ class FitnessTask(Task):
         """Find what the closure gives the module, by calling it up to there. Raises Unsupported where that is no one batch."""
         assert self._fitness is not None
         inputs = captured(self._fitness, module)
-        self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device))
+        self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device, dtype=torch.float32))
         self.batch_size = len(inputs)
 
     def release(self) -> None:
@@ -112,8 +112,8 @@ class FitnessTask(Task):
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         batch = self._batch or self._captured
         if batch is None:
-            inputs = torch.zeros(1) if self.probe is None else self.probe
-            return Batch(inputs, torch.zeros(len(inputs)))
+            inputs = torch.zeros(1, dtype=torch.float32) if self.probe is None else self.probe
+            return Batch(inputs, torch.zeros(len(inputs), dtype=torch.float32))
         inputs = batch.inputs[start:stop]
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=self.memory_format)

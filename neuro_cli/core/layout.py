@@ -5,7 +5,9 @@ GPU convolutions are fastest. The views have the usual shape (out, in, height, w
 channels-last activations (it calls ``view`` after a convolution) gets contiguous weights instead.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -89,6 +91,12 @@ class ParameterLayout:
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""
         parameters = dict(module.named_parameters())
-        with torch.no_grad():
+        with writing(module):
             for place in self.places:
                 parameters[place.name].copy_(place.view(flat))
+
+
+def writing(module: nn.Module) -> AbstractContextManager[None]:
+    """Context in which the numbers of ``module`` may be written: those made in inference mode only there."""
+    made_in_inference = any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers()))
+    return torch.inference_mode() if made_in_inference else torch.no_grad()

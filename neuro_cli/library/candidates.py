@@ -38,9 +38,10 @@ class Candidates(Sequence[nn.Module]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        candidate = self._population.distribution.job.scorer.settings.candidate()
-        self._write(self.members[index], candidate.flat)
-        return candidate.ready().requires_grad_(False)
+        with threads_kept():
+            candidate = self._population.distribution.job.scorer.settings.candidate()
+            self._write(self.members[index], candidate.flat)
+            return candidate.ready().requires_grad_(False)
 
     @property
     def vectors(self) -> Tensor:

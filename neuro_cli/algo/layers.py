@@ -58,7 +58,7 @@ class Layers:
         factors = self._sigmas if kind == SIGMA else self._rates
         if set(factors.values()) == {1.0}:
             return None
-        made = torch.empty(self._layout.size, device=device)
+        made = torch.empty(self._layout.size, device=device, dtype=torch.float32)
         for place in self._layout.places:
             made[place.start : place.stop] = factors[place.name]
         return made

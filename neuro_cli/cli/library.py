@@ -22,6 +22,7 @@ from neuro_cli.cli.resume import resumed
 from neuro_cli.cli.train import start
 from neuro_cli.cli.values import Request, request_of
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
+from neuro_cli.core.machine.threads import REST
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.factory.made import placed, plain
@@ -80,7 +81,7 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
     ``overrides``, ``values``: ``checkpoint`` (a generation), ``trust``, ``device``, ``threads``, ``task`` (a dict with root,
     download, evaluation_episodes), and the model and the task that the script gave to :func:`train`. Raises UserError.
     """
-    with process_put_back(), mending():
+    with process_put_back(), REST.entered(), mending():
         request = request_of("evaluate", overrides, values)
         generation, trust, changes = evaluate_arguments(request.texts)
         return evaluation.evaluate(folder_of(Path(run)), generation, trust, changes, request.objects).values
@@ -88,7 +89,7 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
 
 def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare) -> Result:
     """Train on all ranks what rank 0 prepares; a rank that fails alone ends the world, as with the commands."""
-    with process_put_back(), ExitStack() as held:
+    with process_put_back(), REST.entered(), ExitStack() as held:
         world: World = mpi_world() if launched() else SingleProcess()
         result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, held))
     pass_on_signals()

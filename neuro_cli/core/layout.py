@@ -5,7 +5,9 @@ GPU convolutions are fastest. The views have the usual shape (out, in, height, w
 channels-last activations (it calls ``view`` after a convolution) gets contiguous weights instead.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -70,7 +72,7 @@ class ParameterLayout:
     def flatten(self, module: nn.Module) -> Tensor:
         """A new flat vector (M,) of the module's parameters."""
         parameters = dict(module.named_parameters())
-        flat = torch.empty(self.size, device=parameters[self.places[0].name].device)
+        flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=torch.float32)
         for place in self.places:
             place.view(flat).copy_(parameters[place.name].detach())
         return flat
@@ -85,12 +87,18 @@ class ParameterLayout:
         """Free the module's own trainable numbers: what is left is a form to copy and :meth:`attach`."""
         parameters = dict(module.named_parameters())
         for place in self.places:
-            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device)
+            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=torch.float32)
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""
         own_memory(module)
         parameters = dict(module.named_parameters())
-        with torch.no_grad():
+        with writing(module):
             for place in self.places:
                 parameters[place.name].copy_(place.view(flat))
+
+
+def writing(module: nn.Module) -> AbstractContextManager[None]:
+    """Context in which the numbers of ``module`` may be written: those made in inference mode only there."""
+    made_in_inference = any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers()))
+    return torch.inference_mode() if made_in_inference else torch.no_grad()

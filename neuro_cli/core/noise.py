@@ -53,7 +53,7 @@ tier = Tier()
 def random_words(seed: int, generation: int, direction: int, stream: int, count: int) -> np.ndarray:
     """``count`` random words (count,) uint32 of one address."""
     if not tier.compiled(count):
-        return _uint32(philox.words(key_of(seed), generation, torch.tensor([direction]), stream, 0, count)[0])
+        return _uint32(philox.words(key_of(seed), generation, torch.tensor([direction], dtype=torch.int64), stream, 0, count)[0])
     out = np.empty(count, np.uint32)
     kernels.words(*key_of(seed), generation, direction, stream, out)
     return out
@@ -108,7 +108,7 @@ class Noise:
         """Noise (size,) float32 of one direction, made by all threads side by side."""
         if not self._compiled(self.size):
             return self._on_device(generation, [direction], stream, 0, self.size, law=True)[0]
-        out = torch.empty(self.size)
+        out = torch.empty(self.size, dtype=torch.float32)
 
         def piece(bounds: tuple[int, int]) -> None:
             low, high = bounds

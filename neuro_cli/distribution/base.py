@@ -208,7 +208,7 @@ class Distribution(Method):
     def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
         """Sums (K, stop - start) over ``members``, computed on this rank."""
         if start == stop:
-            return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device)
+            return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device, dtype=torch.float32)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]
             # what a control variate adds is added once: with the first member

@@ -64,7 +64,7 @@ class ChromosomeUpdates(Distribution):
                 for exchange in under_way:
                     exchange.test()
         with job.clock.phase("communicate"):
-            sums = torch.empty(rows, job.columns, device=own.device)
+            sums = torch.empty(rows, job.columns, device=own.device, dtype=torch.float32)
             for piece, exchange in zip(self._pieces, under_way, strict=True):
                 unpack(codec, exchange.wait(), list(piece), sums)
         return sums

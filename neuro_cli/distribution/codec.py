@@ -85,6 +85,8 @@ class Int8(Codec):
         return torch.cat(parts)
 
     def decode(self, message: Tensor, rows: int, columns: int) -> Tensor:
+        if not columns:  # a rank without a block, of few parameters
+            return torch.empty(rows, 0, dtype=torch.float32, device=message.device)
         blocks = -(-columns // self.block)
         scales = aligned(message[: 4 * rows * blocks]).view(torch.float32).view(rows, blocks, 1)
         values = message[4 * rows * blocks :].view(torch.int8).view(rows, columns).float()

@@ -36,7 +36,7 @@ class Feedback:
             return self.codec.encode(values).cpu().numpy()
         rows, width = values.shape
         if self.kept is None:
-            self.kept = torch.zeros(rows, self.columns, device=values.device)
+            self.kept = torch.zeros(rows, self.columns, device=values.device, dtype=torch.float32)
         kept = self.kept[:, start : start + width]
         message = self.codec.encode(values.add_(kept))
         torch.sub(values, self.codec.decode(message, rows, width), out=kept)

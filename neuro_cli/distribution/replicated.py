@@ -46,6 +46,6 @@ class Replicated(Distribution):
         with job.clock.phase("communicate"):
             counts = [EXACT.size(rows, high - low) for low, high in self._slices]
             gathered = job.world.all_gather_on_node(EXACT.encode(own).cpu().numpy(), counts)
-            sums = torch.empty(rows, job.columns, device=own.device)
+            sums = torch.empty(rows, job.columns, device=own.device, dtype=torch.float32)
             unpack(EXACT, gathered, self._slices, sums)
         return sums

@@ -76,7 +76,7 @@ class SemiUpdates(Distribution):
         """Sums (K, M) of all ranks; ``own`` (K, M) is used up."""
         world, codec, width = self.job.world, self._codec, self._stop - self._start
         received = world.all_to_all([self._own.encode(own[:, low:high], low) for low, high in self._slices])
-        total = torch.zeros(len(own), width, device=own.device)
+        total = torch.zeros(len(own), width, device=own.device, dtype=torch.float32)
         for message in received:
             total += codec.decode(torch.from_numpy(message).to(own.device), len(own), width)
         message = self._total.encode(total, 0)

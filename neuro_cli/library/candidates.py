@@ -38,17 +38,18 @@ class Candidates(Sequence[nn.Module]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        candidate = self._population.distribution.job.scorer.settings.candidate()
-        self._write(self.members[index], candidate.flat)
-        module = candidate.ready()
-        for parameter in module.parameters():  # a scripted module has no requires_grad_
-            parameter.requires_grad_(False)
-        return module
+        with threads_kept():
+            candidate = self._population.distribution.job.scorer.settings.candidate()
+            self._write(self.members[index], candidate.flat)
+            module = candidate.ready()
+            for parameter in module.parameters():  # a scripted module has no requires_grad_
+                parameter.requires_grad_(False)
+            return module
 
     @property
     def vectors(self) -> Tensor:
         """Parameters (n, M) float32 of all candidates, in the order of ``module.parameters()``."""
-        rows = torch.empty(len(self), self._population.layout.size, device=self._population.device)
+        rows = torch.empty(len(self), self._population.layout.size, device=self._population.device, dtype=torch.float32)
         for row, member in zip(rows, self.members, strict=True):
             self._write(member, row)
         return rows

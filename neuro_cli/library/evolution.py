@@ -16,9 +16,9 @@ from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.copies import copied, own_memory
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.machine.memory import keep_freed_memory
-from neuro_cli.core.machine.threads import Threads, threads_kept
+from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
@@ -142,7 +142,7 @@ class Evolution:
                 raise ConfigError(
                     "module", type(self._module).__name__, "every rank must make the same one: rank 0's has other tensors"
                 )
-        with torch.no_grad():
+        with writing(self._module):
             for name, value in state.items():
                 value.copy_(first[name])
 
@@ -171,23 +171,24 @@ class Evolution:
         generation has not happened.
         """
         self._asked = None
+        modes = Modes.present()
         with threads_kept():
             with collectively(self.world):
-                self._task.take(fitness, inputs, targets)
+                self._task.take(fitness, inputs, targets, modes)
             if self._population is None:
                 self._begin_for_fitness()
             assert self._population is not None
             distribution = self._population.distribution
             self._fit_batch(distribution)
-            report = distribution.step(self.generation)
-        return self._done(report)
+            return self._done(distribution.step(self.generation))
 
     def ask(self) -> Candidates:
         """This rank's share of the next generation's members, for :meth:`tell`."""
-        if self._population is None:
-            self._task.memory_format = torch.contiguous_format  # what every module takes
-            self._begin()
-        self._asked = self._algo.ask(self.generation)
+        with threads_kept():
+            if self._population is None:
+                self._task.memory_format = torch.contiguous_format  # what every module takes
+                self._begin()
+            self._asked = self._algo.ask(self.generation)
         assert self._population is not None
         return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
 
@@ -209,12 +210,12 @@ class Evolution:
                     raise UserError(f"tell: {len(own)} fitnesses for {len(self.members)} candidates of this rank")
             assert self._population is not None
             report = self._population.distribution.tell(self.generation, own[:, None])
-        self._asked = None
-        return self._done(report)
+            self._asked = None
+            return self._done(report)
 
     def _done(self, report: StepReport) -> StepReport:
-        self.generation += 1
         self._load_centre()
+        self.generation += 1
         return report
 
     def _load_centre(self) -> None:
@@ -266,7 +267,8 @@ class Evolution:
         state: dict[str, Any] = {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
         if self._population is None:
             return {**state, "module": copy.deepcopy(self._module.state_dict())}
-        whole = copy.deepcopy(self._population.state(everywhere=True))
+        with threads_kept():
+            whole = copy.deepcopy(self._population.state(everywhere=True))
         return {**state, "tensors": whole.tensors, "scalars": whole.scalars}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -283,15 +285,17 @@ class Evolution:
         self._asked, self._population = None, None
         self.generation = int(state["generation"])
         if "module" in state:
-            self._module.load_state_dict(state["module"])
+            with writing(self._module):
+                self._module.load_state_dict(state["module"])
             return
         last = state["scalars"]["channels_last"]
         self._task.memory_format = torch.channels_last if last else torch.contiguous_format
-        self._begin()
-        assert self._population is not None
-        # a value: a part of the user's own may keep what it is given
-        self._population.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
-        self._load_centre()
+        with threads_kept():
+            self._begin()
+            assert self._population is not None
+            # a value: a part of the user's own may keep what it is given
+            self._population.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
+            self._load_centre()
 
     def close(self) -> None:
         """End the threads; the module stays as it is."""

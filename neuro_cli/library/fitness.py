@@ -5,7 +5,8 @@ Two forms. A closure, ``fitness(module)``, scores one member on whatever it refe
 have examples of their own, and ranks can share out the examples.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import REST, Modes
 from neuro_cli.core.metric import Metric
 from neuro_cli.library.shared_pass import answering, captured
 from neuro_cli.library.watch import Watch, checksum
@@ -37,14 +39,18 @@ class FitnessTask(Task):
     def __init__(self, precision: torch.dtype) -> None:
         self._precision = precision
         self._fitness: Fitness | None = None
+        self._modes = REST
         self._batch: Batch | None = None
         self._captured: Batch | None = None  # what the present closure gives the module, where members share a pass
         self.batch_size = 1
         self.probe: Tensor | None = None  # what a closure gave the module first
         self._watch: Watch | None = None
 
-    def take(self, fitness: Fitness, inputs: Tensor | None, targets: Tensor | None) -> None:
-        """Take the fitness of a generation and its batch. Raises UserError for a batch that is no pair of as many examples."""
+    def take(self, fitness: Fitness, inputs: Tensor | None, targets: Tensor | None, modes: Modes = REST) -> None:
+        """Take the fitness of a generation, its batch, and the ``modes`` of torch in which the user wants it called.
+
+        Raises UserError for a batch that is no pair of as many examples.
+        """
         if not callable(fitness):
             raise ConfigError("fitness", fitness, "must be a function of a module, or of a module, inputs and targets")
         batch = None
@@ -56,10 +62,16 @@ class FitnessTask(Task):
                     f"step: {len(inputs)} inputs with {len(targets)} targets; as many of both are needed, at least one"
                 )
             batch = Batch(inputs, targets)
-        self._fitness, self._batch, self._captured = fitness, batch, None
+        self._fitness, self._batch, self._captured, self._modes = fitness, batch, None, modes
         self.batch_size = len(batch.targets) if batch else 1
         if self._watch is not None:
             self._watch.reset()
+
+    @contextmanager
+    def _called(self) -> Iterator[None]:
+        """Context in which the user's function is called: the user's modes, without gradients."""
+        with self._modes.entered(), torch.no_grad():
+            yield
 
     @property
     def takes_batch(self) -> bool:
@@ -73,8 +85,9 @@ class FitnessTask(Task):
     def capture(self, module: nn.Module) -> None:
         """Find what the closure gives the module, by calling it up to there. Raises Unsupported where that is no one batch."""
         assert self._fitness is not None
-        inputs = captured(self._fitness, module)
-        self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device))
+        with self._called():
+            inputs = captured(self._fitness, module)
+        self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device, dtype=torch.float32))
         self.batch_size = len(inputs)
 
     def release(self) -> None:
@@ -117,8 +130,8 @@ class FitnessTask(Task):
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         batch = self._batch or self._captured
         if batch is None:
-            inputs = torch.zeros(1) if self.probe is None else self.probe
-            return Batch(inputs, torch.zeros(len(inputs)))
+            inputs = torch.zeros(1, dtype=torch.float32) if self.probe is None else self.probe
+            return Batch(inputs, torch.zeros(len(inputs), dtype=torch.float32))
         inputs = batch.inputs[start:stop]
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=self.memory_format)
@@ -131,13 +144,15 @@ class FitnessTask(Task):
         """
         assert self._fitness is not None
         if self._captured is not None:
-            outputs, length = module(batch.inputs), len(self._captured.targets)
+            length = len(self._captured.targets)
+            with self._called():
+                outputs = module(batch.inputs)
             values = torch.zeros(len(outputs), 1, dtype=torch.float64)
             for row in range(0, len(outputs), length):
-                with answering(module, self._captured.inputs, outputs[row : row + length]):
+                with self._called(), answering(module, self._captured.inputs, outputs[row : row + length]):
                     values[row] = mean_of(self._fitness(module)) * length
             return values
-        with torch.no_grad():
+        with self._called():
             values = self._fitness(module, batch.inputs, batch.targets)
         count = len(batch.targets)
         if not isinstance(values, Tensor) or values.shape != (count,):
@@ -152,7 +167,7 @@ class FitnessTask(Task):
         assert self._fitness is not None
         if self._watch is not None:
             self._watch.begin()
-        with torch.no_grad():
+        with self._called():
             return np.array([mean_of(self._fitness(module))])
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:

@@ -178,7 +178,7 @@ class Activation(BaseSampler):
             made[layer] = [layers[layer].gradients(total, unit) for total in rows]
 
         self.noise.threads.map(run, wanted)
-        columns = torch.zeros(len(weights), self.layout.size, device=device)
+        columns = torch.zeros(len(weights), self.layout.size, device=device, dtype=torch.float32)
         for layer in wanted:  # in their order: a weight may be that of several
             for row, parts in zip(columns, made[layer], strict=True):
                 for place, part in zip(layers[layer].places, parts, strict=True):

@@ -80,7 +80,7 @@ class BlockSums(Sampler):
     ) -> Tensor:
         if self.noise.device.type != "cpu":
             return self._sums_on_device(weights, moments, generation, directions, start, stop)
-        out, filled = torch.empty(len(weights), stop - start, device=self.noise.device), False
+        out, filled = torch.empty(len(weights), stop - start, device=self.noise.device, dtype=torch.float32), False
         spans = list(row_spans(self.blocks.values(), start, stop))
         for period, first, last, chosen in self._chosen(weights, directions):
             self.prepare(generation, range(first, last))
@@ -103,7 +103,7 @@ class BlockSums(Sampler):
     ) -> Tensor:
         """:meth:`sums` with few launches: pieces of many rows, no threads, and no zeros to add to where a sum is made at once."""
         device, filled = self.noise.device, False
-        out = torch.empty(len(weights), stop - start, device=device)
+        out = torch.empty(len(weights), stop - start, device=device, dtype=torch.float32)
         length = max(FEW, FACTORS // max(self._columns, 1))
         for period, first, last, chosen in self._chosen(weights, directions):
             self.prepare(generation, range(first, last))
@@ -118,7 +118,7 @@ class BlockSums(Sampler):
                 if self.graphs is not None and whole and stop - start <= SMALL:
 
                     def again(factors: Any, shares: Tensor, address: Address = address) -> Tensor:
-                        made = torch.empty(len(shares), stop - start, device=device)
+                        made = torch.empty(len(shares), stop - start, device=device, dtype=torch.float32)
                         self._add_list(made, False, start, factors, shares, moments, address)
                         return made
 
@@ -139,7 +139,7 @@ class BlockSums(Sampler):
                     at, size = block.place.start + piece * block.width, (bounds[1] - piece) * block.width
                     a, b = max(start, at), min(start + out.shape[1], at + size)
                     there = out[row, a - start : b - start]
-                    made = there if b - a == size and not filled else torch.empty(size, device=out.device)
+                    made = there if b - a == size and not filled else torch.empty(size, device=out.device, dtype=torch.float32)
                     self._piece_sum(BlockSum(block, *bounds, moment, address), factors, shares[row], made)
                     if (more := excess[row]) is not None:  # the hooks sum eps**2
                         made -= more

@@ -87,7 +87,7 @@ class LowRank(Structured):
         self, block: Block, factors: Tensor, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
     ) -> None:
         if block.vector:  # an outer product with a single one
-            rows, columns = factors[:, block.first : block.first + block.rows], torch.ones(1, 1)
+            rows, columns = factors[:, block.first : block.first + block.rows], torch.ones(1, 1, dtype=torch.float32)
         else:
             by_rank, by_column = self.vectors_of(block, factors, torch.float32)
             rows, columns = by_rank[0], by_column[0]
@@ -99,7 +99,7 @@ class LowRank(Structured):
         return (
             there.zero_()
             if there is not None
-            else torch.zeros(target.high - target.low, target.block.width, device=self.noise.device)
+            else torch.zeros(target.high - target.low, target.block.width, device=self.noise.device, dtype=torch.float32)
         )
 
     def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Tensor, weights: Tensor) -> None:

@@ -72,7 +72,7 @@ class NoiseTable(Dense):
         if self._on_device is not None:
             return super().sums(weights, moments, generation, directions, start, stop)
         offsets = self.offsets(generation, directions)
-        out = torch.empty(len(weights), stop - start)
+        out = torch.empty(len(weights), stop - start, dtype=torch.float32)
         kinds, weights = np.asarray(moments, np.int64), np.ascontiguousarray(weights)
         table = self._table.view(np.ndarray)
 

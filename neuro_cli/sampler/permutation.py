@@ -133,7 +133,7 @@ class Permutation(NoiseReusing):
         order = torch.arange(count, device=self.noise.device)
         if rows is None:
             return order[None]
-        found = torch.full((len(rows), block.rows), -1, device=rows.device)
+        found = torch.full((len(rows), block.rows), -1, dtype=torch.int64, device=rows.device)
         return found.scatter_(1, rows.long(), order.expand(len(rows), -1))
 
     def perturb_block(
@@ -175,7 +175,9 @@ class Permutation(NoiseReusing):
         placed_rows, placed_inputs = self._sides(block)
         if placed_rows and placed_inputs:
             return torch.zeros(target.high - target.low, block.width, dtype=torch.float64, device=self.noise.device)
-        return torch.zeros((rows, block.rows) if placed_rows else (inner, block.inner), device=self.noise.device)
+        return torch.zeros(
+            (rows, block.rows) if placed_rows else (inner, block.inner), device=self.noise.device, dtype=torch.float32
+        )
 
     def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Factors, weights: Tensor) -> None:
         block = target.block

@@ -102,7 +102,7 @@ class SignFlip(NoiseReusing):
 
     def signs_of(self, block: Block, factors: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Signs of a block's rows (D, rows) and of its inputs (D, inner)."""
-        ones = torch.ones(len(factors))
+        ones = torch.ones(len(factors), dtype=torch.float32)
         rows, inner = (
             np.ones((len(factors), count), np.float32) if words is None else weighted_signs(words, count, ones).numpy()
             for words, count in zip(self.words_of(block, factors), (block.rows, block.inner), strict=True)
@@ -130,7 +130,9 @@ class SignFlip(NoiseReusing):
         ):
             return there.zero_()
         lines = target.high - target.low if outputs and target.moment == 1 else 1
-        return torch.zeros(lines, target.block.inner if inputs and target.moment == 1 else 1, device=self.noise.device)
+        return torch.zeros(
+            lines, target.block.inner if inputs and target.moment == 1 else 1, device=self.noise.device, dtype=torch.float32
+        )
 
     def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Tensor, weights: Tensor) -> None:
         if target.moment == 2:  # a square has no sign
@@ -190,7 +192,7 @@ class FlippedPerturbation(StructuredPerturbation):
             return super().own_weights(block, weight, scale)
         rows, inner = self.sampler.signs_of(block, self.factors)
         noise = block.cube(self.sampler.shared.flat(self.address)[block.columns]).flatten(1).contiguous()
-        made = torch.empty(len(rows), *weight.shape)
+        made = torch.empty(len(rows), *weight.shape, dtype=torch.float32)
         columns = np.repeat(inner, block.spatial, axis=1)
         convolution_kernels.own_weights(
             weight.contiguous().numpy(), noise.numpy(), rows, columns, np.float32(scale), made.numpy()

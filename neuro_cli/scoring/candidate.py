@@ -36,7 +36,7 @@ class Candidate:
         gpu.keep_float32(device, precision)
         self._precision, computed = precision, torch.float32 if pooled else precision
         inner = scoring_mode(copied(module).to(computed))
-        self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device)
+        self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device, dtype=torch.float32)
         rounded = self.flat if computed == torch.float32 else torch.empty_like(self.flat, dtype=computed)
         self._rounded: Tensor = shared._rounded if shared else rounded
         for part in pool_convolutions(inner) if pooled else ():

@@ -46,7 +46,7 @@ class EpisodeScorer(Scorer):
         """Tell whether the compiled chain answers as the module does, on made-up observations."""
         if chain.inputs != self._reinforcement.spaces.inputs:
             return False
-        observations = torch.linspace(-2, 2, TRIED * chain.inputs).sin().view(TRIED, -1)
+        observations = torch.linspace(-2, 2, TRIED * chain.inputs, dtype=torch.float32).sin().view(TRIED, -1)
         policy = self._policy(centre)
         with torch.no_grad():
             wanted = policy(observations.to(self.settings.device)).cpu().numpy()
@@ -122,7 +122,7 @@ class EpisodeScorer(Scorer):
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """The members' parameters (n, M)."""
-        flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device)
+        flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device, dtype=torch.float32)
         units = self.settings.parameter_sampler.units(members)
         self.settings.parameter_sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
 

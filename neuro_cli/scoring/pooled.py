@@ -44,8 +44,8 @@ class PooledConvolution(nn.Conv2d):
             return F.relu(F.max_pool2d(super().forward(images), 2))
         count, channels, height, width = images.shape
         weight, outputs = self.weight.detach().float(), len(self.weight)
-        bias = torch.zeros(outputs) if self.bias is None else self.bias.detach().float()
-        made = torch.empty(count, height // 2, width // 2, outputs)
+        bias = torch.zeros(outputs, dtype=torch.float32) if self.bias is None else self.bias.detach().float()
+        made = torch.empty(count, height // 2, width // 2, outputs, dtype=torch.float32)
         if channels == 1:
             taps = weight.reshape(outputs, -1).t().contiguous()
             plane = images[:, 0].float().contiguous()

@@ -109,7 +109,7 @@ class Trial:
         """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
         made = self.outputs(way)
         same_shape = isinstance(made, Tensor) and made.shape == self.wanted.shape
-        error = (made - self.wanted).abs().max() if same_shape else torch.tensor(torch.inf)
+        error = (made - self.wanted).abs().max() if same_shape else torch.tensor(torch.inf, dtype=torch.float32)
         allowed = TOLERANCE.get(self._dtype, 0.1) * self.wanted.abs().max()
         if not error <= allowed:  # so that an error that is no number fails too
             raise Unsupported("many members in one forward pass do not give what single members give")

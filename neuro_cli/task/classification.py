@@ -164,7 +164,7 @@ class Classification(Task):
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
-            return torch.zeros(0, len(self.score_names))
+            return torch.zeros(0, len(self.score_names), dtype=torch.float32)
         with torch.no_grad():
             correct, loss = outcomes(self._logits(module, batch), batch.targets)
             return torch.stack([correct, loss], 1) if self.fitness == "accuracy" else -loss[:, None]

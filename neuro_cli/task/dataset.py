@@ -80,7 +80,7 @@ _KEYS = ("task.train", "task.test")
 def _class(key: str, source: Any, number: int, value: Any) -> Tensor:
     """Class of an example. Raises ConfigError."""
     try:
-        return torch.tensor(operator.index(value))
+        return torch.tensor(operator.index(value), dtype=torch.int64)
     except TypeError as error:
         text = f"example {number} has the target {value!r}; classes are integers from 0; other targets need task.loss._target_="
         raise ConfigError(key, name_of(source), text) from error

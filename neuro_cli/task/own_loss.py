@@ -101,7 +101,7 @@ class OwnLoss(Task):
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
-            return torch.zeros(0, len(self.score_names))
+            return torch.zeros(0, len(self.score_names), dtype=torch.float32)
         with torch.no_grad():
             losses, weights = self._losses(module, batch)
             return -losses[:, None] if weights is None else torch.stack([-losses.double(), weights], 1)

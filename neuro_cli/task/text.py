@@ -82,7 +82,7 @@ class Text(Task):
         self._within = torch.arange(self.context + 1, device=device)
         # the last window ends with the text; of it only what the others lack is counted
         last = len(self._test) - self.context - 1
-        self._windows = torch.tensor([*range(0, last, self.context), last], device=device)
+        self._windows = torch.tensor([*range(0, last, self.context), last], dtype=torch.int64, device=device)
         self._counted = len(self._test) - 1 - self.context * (len(self._windows) - 1)
         self.evaluation_chunks = -(-len(self._windows) // self.evaluation_batch)
 
@@ -132,7 +132,7 @@ class Text(Task):
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
-            return torch.zeros(0, len(self.score_names))
+            return torch.zeros(0, len(self.score_names), dtype=torch.float32)
         return self.rewards(module, batch).sum(1)
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:

@@ -74,7 +74,7 @@ class Vocabulary:
 
     def widths(self) -> Tensor:
         """Bytes (size,) int64 of every token in UTF-8."""
-        return torch.tensor([len(each.encode()) for each in self.characters or "\0" * 256])
+        return torch.tensor([len(each.encode()) for each in self.characters or "\0" * 256], dtype=torch.int64)
 
 
 def digest_of(texts: Iterable[bytes]) -> Tensor:

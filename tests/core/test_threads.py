@@ -1,10 +1,12 @@
 """Threads that share a list of work."""
 
 import threading
+from contextvars import ContextVar
 
 import pytest
+import torch
 
-from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.machine.threads import Modes, Threads
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -62,4 +64,22 @@ def test_after_an_interrupt_nothing_more_begins() -> None:
     with pytest.raises(KeyboardInterrupt):
         threads.map(work, range(1000))
     assert len(began) < 1000
+    threads.close()
+
+
+def test_the_others_work_in_the_modes_and_context_of_the_calling_thread() -> None:
+    threads, meeting, met = Threads(2), threading.Barrier(2, timeout=30), []
+    variable: ContextVar[str] = ContextVar("variable", default="none")
+    variable.set("set")
+
+    def work(item: int) -> None:
+        met.append((str(Modes.present()), variable.get()))
+        meeting.wait()
+
+    with torch.no_grad(), torch.autocast("cpu"):
+        threads.map(work, range(2))
+        assert met == [(str(Modes.present()), "set")] * 2
+    met.clear()
+    threads.map(work, range(2))
+    assert met == [(str(Modes()), "set")] * 2
     threads.close()

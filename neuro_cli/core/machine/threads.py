@@ -1,9 +1,11 @@
-"""Python threads that run compiled code side by side (torch and the kernels release the interpreter lock)."""
+"""Python threads that run compiled code side by side (torch and the kernels release the interpreter lock), in the same modes."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeVar
 
@@ -12,10 +14,51 @@ import torch
 T = TypeVar("T")
 
 
+AUTOCAST = ("cpu", "cuda")  # device types
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Modes of torch that each thread has for itself, as they are at rest: ``autocast`` is a type by device type.
+
+    ``device``: of new tensors that name none.
+    """
+
+    gradients: bool = True
+    inference: bool = False
+    autocast: dict[str, torch.dtype] = field(default_factory=dict)
+    device: torch.device = torch.device("cpu")  # noqa: RUF009 (a constant)
+
+    @classmethod
+    def present(cls) -> "Modes":
+        """Modes of this thread."""
+        autocast = {kind: torch.get_autocast_dtype(kind) for kind in AUTOCAST if torch.is_autocast_enabled(kind)}
+        return cls(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_device())
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Context with these modes on this thread. Autocast keeps no copies of weights, which the next member writes over."""
+        with ExitStack() as modes:
+            if self.inference != torch.is_inference_mode_enabled():
+                modes.enter_context(torch.inference_mode(self.inference))
+            if self.gradients != torch.is_grad_enabled():
+                modes.enter_context(torch.set_grad_enabled(self.gradients))
+            for kind in AUTOCAST:
+                dtype = self.autocast.get(kind)
+                if dtype is not None or torch.is_autocast_enabled(kind):
+                    modes.enter_context(torch.autocast(kind, dtype, enabled=dtype is not None, cache_enabled=False))
+            if self.device != torch.get_default_device():
+                modes.enter_context(self.device)
+            yield
+
+
+REST = Modes()
+
+
 class Threads:
     """``count`` threads, each with one intra-operator thread, so a result never depends on ``count``.
 
-    The calling thread is one of them: a worker's start takes as long as a small piece of work.
+    The calling thread is one of them: a worker's start takes as long as a small piece of work. The others work in its modes.
     """
 
     def __init__(self, count: int) -> None:
@@ -33,9 +76,10 @@ class Threads:
                 function(item)
             return
         failed: list[tuple[int, Exception]] = []
+        modes = Modes.present()
 
         def work() -> None:
-            with suppress(IndexError):  # of the empty queue
+            with modes.entered(), suppress(IndexError):  # of the empty queue
                 while True:
                     number, item = left.popleft()
                     try:
@@ -43,7 +87,7 @@ class Threads:
                     except Exception as error:
                         failed.append((number, error))
 
-        futures = [self._pool.submit(work) for _ in range(workers)]
+        futures = [self._pool.submit(copy_context().run, work) for _ in range(workers)]
         try:
             work()
         finally:
@@ -61,10 +105,11 @@ class Threads:
 
 @contextmanager
 def threads_kept() -> Iterator[None]:
-    """Context after which torch has as many intra-operator threads on this thread as before it."""
+    """Context of work of ours on a thread of the user's: one intra-operator thread, torch's modes at rest; after it as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with REST.entered():
+            yield
     finally:
         torch.set_num_threads(before)

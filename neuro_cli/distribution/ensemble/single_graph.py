@@ -32,4 +32,4 @@ class SingleGraph(EnsembleMethod):
             for member in members:
                 member.step(iteration)
         correct = (mean.detach().argmax(1) == batch.targets).double().mean()
-        return JointOutcome(float(loss.detach()), float(correct), torch.empty(0))
+        return JointOutcome(float(loss.detach()), float(correct), torch.empty(0, dtype=torch.float32))

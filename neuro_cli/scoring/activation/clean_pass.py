@@ -226,7 +226,7 @@ class CleanMode(TorchFunctionMode):
 
     def _chained(self, link: Link, x: Tensor | None) -> Tensor:
         if self.noted.root is None:
-            self.noted.root = torch.zeros((), device=link.outputs.device, requires_grad=True)
+            self.noted.root = torch.zeros((), device=link.outputs.device, requires_grad=True, dtype=torch.float32)
         self.noted.calls[-1].link = len(self.noted.links)
         self.noted.links.append(link)
         return chained(link, self.noted.root, x, self._keep)

@@ -168,7 +168,9 @@ def _uncontrolled(settings: ScoringSettings, module: nn.Module, batch: Batch, fo
         if calls.scores is None:
             if found.outputs is None or found.outputs > MEASURED:
                 return f"needs a fitness with a slope, or a last layer of at most {MEASURED} outputs for each reward"
-            last: Tensor | None = torch.zeros(layers[-1].examples * found.rewards, found.outputs, device=settings.device)
+            last: Tensor | None = torch.zeros(
+                layers[-1].examples * found.rewards, found.outputs, device=settings.device, dtype=torch.float32
+            )
         else:
             last = None
         Controls(calls.links, settings.threads, settings.device).predict(calls, layers, last, True)

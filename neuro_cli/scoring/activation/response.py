@@ -67,7 +67,7 @@ class Dense(Matrix):
     """
 
     def __init__(self, inputs: int, outputs: int, places: bool, device: torch.device) -> None:
-        self.matrix, self._places = torch.zeros(inputs, outputs, device=device), places
+        self.matrix, self._places = torch.zeros(inputs, outputs, device=device, dtype=torch.float32), places
 
     def rows(self, change: Tensor) -> Tensor:
         return change.flatten(0, -2) if self._places else change.flatten(1)
@@ -85,7 +85,7 @@ class Convolution(Matrix):
     def __init__(self, form: ImageForm, outputs: Sequence[int], device: torch.device) -> None:
         """Take the form, and channels, height and width of the ``outputs``."""
         self._form = form
-        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs[0], device=device)
+        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs[0], device=device, dtype=torch.float32)
         self._examples = -(-ROWS // (outputs[1] * outputs[2]))  # places of these suffice
 
     def rows(self, change: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class Diagonal(Response):
     """Every output is a number times its slope: ``matrix`` has the slopes, in a shape that the input's goes down to."""
 
     def __init__(self, shape: Sequence[int], device: torch.device) -> None:
-        self.matrix = torch.zeros(tuple(shape), device=device)
+        self.matrix = torch.zeros(tuple(shape), device=device, dtype=torch.float32)
 
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
         shape = self.matrix.shape

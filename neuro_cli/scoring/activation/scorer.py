@@ -189,7 +189,7 @@ class ActivationScorer(Scorer):
         each = self._side_by_side  # passes
 
         def run(low: int) -> None:
-            single = torch.eye(outputs, device=self.settings.device)[low : low + each]
+            single = torch.eye(outputs, device=self.settings.device, dtype=torch.float32)[low : low + each]
             noise = single[:, None, None].expand(-1, count, layer.rewards, -1).reshape(len(single), count, -1)
             step = layer.axes.back(noise * (size * layer.scale), layer.outputs).to(layer.outputs.dtype)
             gains = self._gains(clean, {number: step})[..., 0]

@@ -131,7 +131,9 @@ class Reinforcement(Task):
         parameter = next(module.parameters(), None)
         device = torch.device("cpu") if parameter is None else parameter.device
         with torch.no_grad():
-            made, _ = answer(module, torch.zeros(1, *self.spaces.shape, device=device), starting_states(module, 1))
+            made, _ = answer(
+                module, torch.zeros(1, *self.spaces.shape, device=device, dtype=torch.float32), starting_states(module, 1)
+            )
         if made.shape[1] != self.output_size:
             what = "one for each choice" if self.spaces.actions else "the numbers of an action"
             raise UserError(f"model: it has {made.shape[1]} outputs, task.id={self.id} needs {self.output_size} ({what})")

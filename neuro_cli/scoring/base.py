@@ -43,6 +43,7 @@ class ScoringSettings:
     batch_size: int
     per_example: bool
     graphs: bool = False  # passes of small members on a GPU are recorded
+    tolerant: bool = False  # a member without finite scores is ranked last
     said: set[str] = field(default_factory=set)  # warnings, each given once
 
     @property

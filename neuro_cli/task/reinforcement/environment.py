@@ -65,9 +65,9 @@ class EnvironmentFactory:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
         except gymnasium.error.UnregisteredEnv as error:
             close = get_close_matches(self.identifier, gymnasium.registry, cutoff=0.5)
-            near = f"did you mean {' or '.join(close)}?" if close else "gymnasium.registry lists what there is"
-            if isinstance(error, gymnasium.error.NamespaceNotFound):
-                near = f"{_first(error)}; its package stands before a colon, such as ale_py in ale_py:ALE/Pong-v5"
+            near = "one of a package has its name before a colon, as in ale_py:ALE/Pong-v5"
+            if close and not isinstance(error, gymnasium.error.NamespaceNotFound):
+                near = f"did you mean {' or '.join(close)}? {near.capitalize()}"
             raise ConfigError("task.id", self.identifier, f"no such environment; {near}") from error
         except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error

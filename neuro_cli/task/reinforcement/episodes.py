@@ -25,13 +25,19 @@ kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 class Normaliser:
     """What policies see of an observation x: ((x - base) - mean) * inverse, cut off at ``clip``.
 
-    ``base`` (I,) float64 is taken off before x becomes float32, ``mean`` and ``inverse`` (I,) are float32.
+    ``mean`` and ``inverse`` (I,) are float32; ``base`` (I,) float64, None for zeros, is taken off before x becomes float32.
     """
 
-    base: np.ndarray
     mean: np.ndarray
     inverse: np.ndarray
     clip: float
+    base: np.ndarray | None = None
+
+    @property
+    def arguments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.float32]:
+        """Base, mean, inverse and clip, as :func:`policy_kernels.meet` takes them."""
+        base = np.zeros(len(self.mean)) if self.base is None else self.base
+        return base, self.mean, self.inverse, np.float32(self.clip)
 
 
 @dataclass(frozen=True)
@@ -79,14 +85,13 @@ class EnvironmentPool:
         outcome = EpisodeOutcome(
             np.zeros(total), np.zeros(total, np.int64), np.zeros((total, 2 * inputs if normaliser is not None else 0))
         )
-        norm = normaliser or Normaliser(np.zeros(0), np.zeros(0, np.float32), np.zeros(0, np.float32), 0.0)
+        normalise = (normaliser or Normaliser(np.zeros(0, np.float32), np.zeros(0, np.float32), 0.0)).arguments
         simulator, count = self.simulator, min(self.size, total)
         raw, seen = np.empty((count, inputs)), np.empty((count, inputs), np.float32)
         episode, slots = np.arange(count), np.arange(count)
         for row in range(count):
             raw[row] = simulator.begin(row, int(plan.seeds[row]))
         following = count
-        normalise = (norm.base, norm.mean, norm.inverse, np.float32(norm.clip))
         record = (outcome.steps, outcome.sums)
         while count:
             now = episode[:count]
@@ -157,7 +162,8 @@ def unusable(raw: np.ndarray, normaliser: Normaliser | None) -> list[tuple[int, 
     """Rows of ``raw`` (n, I) with a number that :func:`policy_kernels.meet` finds unusable, and the first such number."""
     size, most = np.abs(raw), kernels.LARGEST
     if normaliser is not None:
+        base, mean, inverse, _ = normaliser.arguments
         with np.errstate(over="ignore"):
-            size, most = np.abs((raw - normaliser.base - normaliser.mean) * normaliser.inverse), kernels.FARTHEST
+            size, most = np.abs((raw - base - mean) * inverse), kernels.FARTHEST
     bad = ~(size <= most)
     return [(row, int(bad[row].argmax())) for row in np.flatnonzero(bad.any(axis=1)).tolist()]

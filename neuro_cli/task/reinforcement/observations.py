@@ -39,14 +39,14 @@ class ObservationStatistics:
         return np.where(counted > 0, np.sqrt(np.maximum(variance, LEAST_VARIANCE)), 1.0)
 
     def units(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Base (I,) float64, mean and inverse deviation (I,) float32, as :class:`episodes.Normaliser` takes them.
+        """Mean and inverse deviation (I,) float32 and base (I,) float64, of which :class:`episodes.Normaliser` is made.
 
-        The mean is the base where it is far from 0, next to the deviation.
+        The base is the mean where that is far from 0, next to the deviation.
         """
         deviation = self.deviation
         far = np.abs(self.mean) > FAR * deviation
         base, mean = np.where(far, self.mean, 0.0), np.where(far, 0.0, self.mean)
-        return base, mean.astype(np.float32), (1 / deviation).astype(np.float32)
+        return mean.astype(np.float32), (1 / deviation).astype(np.float32), base
 
     def add(self, count: float, sums: np.ndarray, squares: np.ndarray) -> None:
         """Take in ``count`` observations with the sums (I,) of z and of z**2 (Chan, Golub, LeVeque 1979, equation 2.1)."""
@@ -91,7 +91,7 @@ class NormalisedPolicy(nn.Module):
 
     def __init__(self, policy: nn.Module, statistics: ObservationStatistics, clip: float) -> None:
         super().__init__()
-        base, mean, inverse = map(torch.from_numpy, statistics.units())
+        mean, inverse, base = map(torch.from_numpy, statistics.units())
         device = next((parameter.device for parameter in policy.parameters()), torch.device("cpu"))
         self.policy, self.clip = policy, clip
         self.register_buffer("base", base.to(device) if base.any() else None)

@@ -163,7 +163,10 @@ class Reinforcement(Task):
     @property
     def normaliser(self) -> Normaliser | None:
         """What policies see of observations in training; None with ``normalise=false``."""
-        return None if self.statistics is None else Normaliser(*self.statistics.units(), self.clip)
+        if self.statistics is None:
+            return None
+        mean, inverse, base = self.statistics.units()
+        return Normaliser(mean, inverse, self.clip, base)
 
     def columns(self, outcome: EpisodeOutcome) -> np.ndarray:
         """Scores (J, C) float64 of the episodes of ``outcome``."""
@@ -214,8 +217,8 @@ class Reinforcement(Task):
         plan = plan_of(FRESH + (words >> 1).astype(np.int64)[None])
         normaliser = None
         if isinstance(module, NormalisedPolicy):  # the same arithmetic as in training
-            base = np.zeros(len(module.mean)) if module.base is None else module.base.cpu().numpy()
-            normaliser = Normaliser(base, module.mean.cpu().numpy(), module.inverse.cpu().numpy(), module.clip)
+            base = None if module.base is None else module.base.cpu().numpy()
+            normaliser = Normaliser(module.mean.cpu().numpy(), module.inverse.cpu().numpy(), module.clip, base)
             module = module.policy
         outcome = self.play(plan, policies_of(module, last - first, self.spaces.shape), normaliser)
         if outcome.faults:

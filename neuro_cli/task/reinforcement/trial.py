@@ -20,7 +20,7 @@ from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces,
 log = logging.getLogger(__name__)
 
 ONE, OTHER = 1, 2  # seeds
-SHORT, LONG = 24, 100  # steps at most: of the episodes that are compared, and of the one between
+SHORT, LONG = 12, 60  # steps at most: of the episodes that are compared, and of the one between
 
 
 class Step(NamedTuple):

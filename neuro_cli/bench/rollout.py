@@ -20,7 +20,8 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
 from neuro_cli.task.reinforcement import Reinforcement
-from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeSchedule
+from neuro_cli.task.reinforcement.actions import actions_of
+from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
 from neuro_cli.task.reinforcement.policies import Policies
 
 Actions = list[list[Any]]  # of every episode, step by step
@@ -96,8 +97,7 @@ def recorded(parts: Parts, generation: int) -> tuple[EpisodeSchedule, Actions]:
         score(parts, generation)
     finally:
         del task.play
-    stage = EnvironmentPool(task.maker, task.spaces, 1, task.anew, task.simulator)
-    actions = [list(stage.actions(np.array(outputs))[0]) for _, recorder in caught for outputs in recorder.outputs]
+    actions = [list(actions_of(task.spaces, np.array(outputs))[0]) for _, recorder in caught for outputs in recorder.outputs]
     plans = [plan for plan, _ in caught]
     together = EpisodeSchedule(
         *(np.concatenate([getattr(plan, name) for plan in plans]) for name in ("seeds", "policies", "places"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.base import CentreAlgorithm, State
+from neuro_cli.algo.base import RAISE, WORST, CentreAlgorithm, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.kernels.graphs import Graphs
@@ -110,7 +110,7 @@ def bind(
     layout.release_storage(model)
     settings = ScoringSettings(
         model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example or own,
-        numbers.graphs,
+        numbers.graphs, getattr(algo, "non_finite", RAISE) == WORST,
     )  # fmt: skip
     if numbers.graphs and device.type == "cuda":
         sampler.graphs = Graphs("sums over directions")

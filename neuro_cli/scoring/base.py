@@ -45,6 +45,7 @@ class ScoringSettings:
     per_example: bool
     graphs: bool = False  # passes of small members on a GPU are recorded
     isolation: Isolation = field(default_factory=Isolation)  # what a run's members were seen to change
+    tolerant: bool = False  # a member without finite scores is ranked last
     said: set[str] = field(default_factory=set)  # warnings, each given once
 
     @property

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
@@ -80,6 +80,8 @@ class EpisodeScorer(Scorer):
         with self.settings.clock.phase("forward"):
             outcome = self._reinforcement.play(plan, policies, self._reinforcement.normaliser)
         self._see(before, policies)
+        if outcome.faults:  # of other members there may be more: one line is enough
+            self._tell(outcome.faults[0])
         columns = self._reinforcement.columns(outcome).reshape(len(members), stop - start, -1)
         total = np.zeros((len(members), columns.shape[2]))
         # one after the other: a sum over the axis might go in an order that depends on the number of members
@@ -101,6 +103,14 @@ class EpisodeScorer(Scorer):
             if name is not None and (first is last or difference(first, last)):  # else a cache, alike for all
                 allowed = "a policy with a memory has reset(episodes) and takes its states (docs/reinforcement_learning.md)"
                 self.settings.warn(f"model: {name} changes in a step and passes from episode to episode: {allowed}")
+
+    def _tell(self, fault: str) -> None:
+        """Raise UserError for what an environment gave; with ``algo.non_finite=worst`` warn once that such members come last."""
+        if not self.settings.tolerant:
+            raise UserError(fault)
+        if "non_finite" not in self.settings.said:
+            self.settings.said.add("non_finite")
+            log.warning("%s: its member is ranked last, as all others with such numbers", fault)
 
     def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
         """Episodes [start, stop) of every member, member by member."""

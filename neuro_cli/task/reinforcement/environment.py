@@ -1,10 +1,13 @@
 """Environments of gymnasium, made by their id, and what a policy must know of them."""
 
 import logging
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.metadata import packages_distributions, version
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,8 @@ INSTALL = install("rl")
 class Spaces:
     """Of an environment: the ``shape`` of an observation, and its actions.
 
-    ``actions`` > 0 choices that begin at ``first``, or 0 choices and a vector between ``low`` and ``high`` (A,).
+    ``actions`` > 0 choices that begin at ``first``, or 0 choices and a vector between ``low`` and ``high`` (A,), which have the
+    dtype of the environment's Box.
     """
 
     shape: tuple[int, ...]
@@ -29,7 +33,6 @@ class Spaces:
     first: int
     low: np.ndarray
     high: np.ndarray
-    dtype: np.dtype
 
     @property
     def inputs(self) -> int:
@@ -62,10 +65,14 @@ class EnvironmentFactory:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
         except gymnasium.error.UnregisteredEnv as error:
             close = get_close_matches(self.identifier, gymnasium.registry, cutoff=0.5)
-            near = f"did you mean {' or '.join(close)}?" if close else "gymnasium.registry lists what there is"
+            near = "one of a package has its name before a colon, as in ale_py:ALE/Pong-v5"
+            if close and not isinstance(error, gymnasium.error.NamespaceNotFound):
+                near = f"did you mean {' or '.join(close)}? {near.capitalize()}"
             raise ConfigError("task.id", self.identifier, f"no such environment; {near}") from error
-        except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error
+        except Exception as error:  # a package that is older or newer than those it was made for may fail in any way
+            raise ConfigError("task.id", self.identifier, f"cannot be made: {reason(error, self.identifier)}") from error
         if made.spec is None or made.spec.max_episode_steps is None:
             made.close()
             allowed = f"{self.identifier} has no limit of its own, so a number of steps is needed"
@@ -83,11 +90,10 @@ class EnvironmentFactory:
             raise ConfigError("task.id", self.identifier, f"observations must be a Box of numbers, not {seen}")
         empty = np.empty(0, np.float32)
         if isinstance(acts, Discrete):
-            return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty, np.dtype(np.int64))
+            return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)
         if not isinstance(acts, Box) or len(acts.shape) != 1:
             raise ConfigError("task.id", self.identifier, f"actions must be Discrete or a vector (Box), not {acts}")
-        low, high = (np.asarray(bound, np.float32) for bound in (acts.low, acts.high))
-        return Spaces(tuple(seen.shape), 0, 0, low, high, np.dtype(acts.dtype or np.float32))
+        return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
 
 
 @contextmanager
@@ -110,6 +116,19 @@ def quiet(identifier: str) -> Iterator[None]:
         yield
     finally:
         mujoco.set_mju_user_warning(told)
+
+
+def reason(error: BaseException, identifier: str) -> str:
+    """What failed in the code of an environment, where, and the versions of the packages that it is made of."""
+    import gymnasium
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    spec = gymnasium.registry.get(identifier.rpartition(":")[2])
+    root = str(spec.entry_point if spec is not None else identifier).partition(":")[0].partition(".")[0]
+    homes = packages_distributions()
+    packages = sorted({name for module in ("gymnasium", "mujoco", root) for name in homes.get(module, ())})
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    return f"{type(error).__name__}: {_first(error)} ({PurePath(last.filename).name}:{last.lineno}; {versions})"
 
 
 def _first(error: BaseException) -> str:

@@ -6,12 +6,13 @@ happens in an episode depends on its seed and its policy only, not on what runs 
 Legend: J episodes, n environments that run, I numbers of an observation.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
 from neuro_cli.core.lazy import LazyModule
+from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.lander_batch import LanderSimulator, Rows
 from neuro_cli.task.reinforcement.policies import ChainPolicies, Policies
@@ -22,11 +23,21 @@ kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
 @dataclass(frozen=True)
 class Normaliser:
-    """What policies see of an observation: (x - mean) * inverse, cut off at ``clip``; ``mean`` and ``inverse`` (I,) float32."""
+    """What policies see of an observation x: ((x - base) - mean) * inverse, cut off at ``clip``.
+
+    ``mean`` and ``inverse`` (I,) are float32; ``base`` (I,) float64, None for zeros, is taken off before x becomes float32.
+    """
 
     mean: np.ndarray
     inverse: np.ndarray
     clip: float
+    base: np.ndarray | None = None
+
+    @property
+    def arguments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.float32]:
+        """Base, mean, inverse and clip, as :func:`policy_kernels.meet` takes them."""
+        base = np.zeros(len(self.mean)) if self.base is None else self.base
+        return base, self.mean, self.inverse, np.float32(self.clip)
 
 
 @dataclass(frozen=True)
@@ -40,14 +51,16 @@ class EpisodeSchedule:
 
 @dataclass(frozen=True)
 class EpisodeOutcome:
-    """``returns`` (J,) float64, NaN where a policy gave no number; ``steps`` (J,) int64.
+    """``returns`` (J,) float64, NaN where a policy gave no number or the environment none that is finite; ``steps`` (J,) int64.
 
     ``sums`` (J, 2 I) float64: of z, then of z**2, over the observations that were acted on; (J, 0) without a normaliser.
+    ``faults``: what the environment gave that is no finite number, an episode each.
     """
 
     returns: np.ndarray
     steps: np.ndarray
     sums: np.ndarray
+    faults: list[str] = field(default_factory=list)
 
 
 class EnvironmentPool:
@@ -72,28 +85,34 @@ class EnvironmentPool:
         outcome = EpisodeOutcome(
             np.zeros(total), np.zeros(total, np.int64), np.zeros((total, 2 * inputs if normaliser is not None else 0))
         )
-        norm = normaliser or Normaliser(np.zeros(0, np.float32), np.zeros(0, np.float32), 0.0)
+        normalise = (normaliser or Normaliser(np.zeros(0, np.float32), np.zeros(0, np.float32), 0.0)).arguments
         simulator, count = self.simulator, min(self.size, total)
-        raw, seen = np.empty((count, inputs), np.float32), np.empty((count, inputs), np.float32)
+        raw, seen = np.empty((count, inputs)), np.empty((count, inputs), np.float32)
         episode, slots = np.arange(count), np.arange(count)
         for row in range(count):
             raw[row] = simulator.begin(row, int(plan.seeds[row]))
         following = count
-        normalise, record = (norm.mean, norm.inverse, np.float32(norm.clip)), (outcome.steps, outcome.sums)
+        record = (outcome.steps, outcome.sums)
         while count:
             now = episode[:count]
             rows = Rows(slots[:count], now, plan.policies[now], raw[:count], seen[:count])
             if isinstance(simulator, LanderSimulator) and isinstance(policies, ChainPolicies):
                 over, outputs = simulator.play(rows, policies, normalise, record)
             else:
-                kernels.meet(rows.raw, now, *normalise, *record, rows.seen)
+                good = kernels.meet(rows.raw, now, *normalise, *record, rows.seen)
                 over, outputs = [], policies.act(rows.seen, rows.policies, plan.places[now])
+                for row, number in [] if good else unusable(rows.raw, normaliser):
+                    outputs[row] = np.nan  # so that its episode ends
+                    outcome.faults.append(self._bad_observation(rows.raw[row], number, plan, outcome, now[row]))
             if outputs is None:
                 ended = [(row, simulator.total(slots[row])) for row in reversed(over)]
             else:
                 ended = self._step(rows.slots, outputs, rows.raw)
             for row, value in ended:
                 outcome.returns[episode[row]] = value
+                if not isfinite(value) and (outputs is None or np.isfinite(outputs[row]).all()):
+                    seed, step = plan.seeds[episode[row]], outcome.steps[episode[row]]
+                    outcome.faults.append(self._fault("the sum of the rewards", value, step, seed, "a reward must be finite"))
                 if following < total:
                     raw[row] = simulator.begin(int(slots[row]), int(plan.seeds[following]))
                     episode[row] = following
@@ -104,13 +123,25 @@ class EnvironmentPool:
                         line[row] = line[count]  # what was in the row is not needed any more
         return outcome
 
+    def _bad_observation(self, raw: np.ndarray, number: int, plan: EpisodeSchedule, outcome: EpisodeOutcome, j: int) -> str:
+        """Sentence on ``raw``[number] in episode j."""
+        place = ", ".join(map(str, np.unravel_index(number, self.spaces.shape))) if self.spaces.shape else "()"
+        why = "a policy takes finite numbers of float32"
+        if np.isfinite(raw[number]) and outcome.sums.size:
+            why = f"statistics hold {kernels.FARTHEST:g} deviations from the mean, task.normalise=false has none"
+        return self._fault(f"observation[{place}]", raw[number], outcome.steps[j] - 1, plan.seeds[j], why)
+
+    def _fault(self, what: str, value: float, step: int, seed: int, why: str) -> str:
+        """Sentence on a number that the environment gave."""
+        return f"task.id={self.maker.identifier}: {what} is {value:g} at step {step} of the episode with seed {seed}; {why}"
+
     def _step(self, slots: np.ndarray, outputs: np.ndarray, raw: np.ndarray) -> list[tuple[int, float]]:
         """Step ``slots`` by what policies gave, and write their observations to ``raw``.
 
         Rows that ended with their returns, the last row first: what fills the gap of a row has had its turn.
         """
         simulator = self.simulator
-        actions, good = self.actions(outputs)
+        actions, good = actions_of(self.spaces, outputs)
         if good:
             return [(row, simulator.total(slots[row])) for row in reversed(simulator.step(slots, actions, raw))]
         fine = np.flatnonzero(np.isfinite(outputs).all(axis=1))
@@ -121,18 +152,18 @@ class EnvironmentPool:
         failed = {row: float("nan") for row in range(len(slots)) if row not in set(fine.tolist())}
         return sorted((values | failed).items(), reverse=True)
 
-    def actions(self, outputs: np.ndarray) -> tuple[Any, bool]:
-        """An action for every row of ``outputs`` (n, O), and whether all outputs are numbers."""
-        spaces = self.spaces
-        if spaces.actions:
-            choices = np.empty(len(outputs), np.int64)
-            good = kernels.choose(outputs, spaces.first, choices)
-            return choices.tolist(), bool(good)
-        vectors = np.empty(outputs.shape, np.float32)
-        good = kernels.bound(outputs, spaces.low, spaces.high, vectors)
-        return vectors.astype(spaces.dtype, copy=False), bool(good)
-
     def close(self) -> None:
         if self._simulator is not None:
             self._simulator.close()
             self._simulator = None
+
+
+def unusable(raw: np.ndarray, normaliser: Normaliser | None) -> list[tuple[int, int]]:
+    """Rows of ``raw`` (n, I) with a number that :func:`policy_kernels.meet` finds unusable, and the first such number."""
+    size, most = np.abs(raw), kernels.LARGEST
+    if normaliser is not None:
+        base, mean, inverse, _ = normaliser.arguments
+        with np.errstate(over="ignore"):
+            size, most = np.abs((raw - base - mean) * inverse), kernels.FARTHEST
+    bad = ~(size <= most)
+    return [(row, int(bad[row].argmax())) for row in np.flatnonzero(bad.any(axis=1)).tolist()]

@@ -225,7 +225,7 @@ def unserved(maker: EnvironmentFactory) -> str | None:
     except AttributeError as error:
         made.close()
         return f"Box2D has no function of this name: {error}"
-    alone, slots, raw = LeanLander(made), np.zeros(1, np.int64), np.empty((1, 8), np.float32)
+    alone, slots, raw = LeanLander(made), np.zeros(1, np.int64), np.empty((1, 8))
     wanted, raw[0] = alone.reset(seed=1)[0], together.begin(0, 1)
     total, same, over = 0.0, np.array_equal(raw[0], wanted), False
     for number in range(TRIED):

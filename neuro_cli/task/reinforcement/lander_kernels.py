@@ -577,8 +577,9 @@ def judge(slots, actions, objects, listeners, floors, scales, shaping, totals, s
         spin = 20.0 * np.float64(load_float(lander + SPIN)) / fps
         listener = listeners + slot * LISTENER_SIZE
         left, right = np.float64(load_int(listener + LISTENER_LEGS)), np.float64(load_int(listener + LISTENER_LEGS + 4))
-        raw[r, 0], raw[r, 1], raw[r, 2], raw[r, 3] = x, y, vx, vy
-        raw[r, 4], raw[r, 5], raw[r, 6], raw[r, 7] = angle, spin, left, right
+        # gymnasium gives float32
+        raw[r, 0], raw[r, 1], raw[r, 2], raw[r, 3] = np.float32(x), np.float32(y), np.float32(vx), np.float32(vy)
+        raw[r, 4], raw[r, 5], raw[r, 6], raw[r, 7] = np.float32(angle), np.float32(spin), left, right
         now = -100 * math.sqrt(x * x + y * y) - 100 * math.sqrt(vx * vx + vy * vy) - 100 * abs(angle) + 10 * left + 10 * right
         reward = now - shaping[slot]
         shaping[slot] = now
@@ -602,7 +603,7 @@ def play(slots, episode, which, raw, seen, outputs, choices, over, normaliser, r
     Row r plays ``episode``[r] by policy ``which``[r], from its observation ``raw``[r] (8,) on. ``normaliser`` and ``record``: of
     :func:`policy_kernels.meet`, ``chain``: of ``act`` there; ``worlds``: of :func:`advance`, ``marks``: of :func:`judge`.
     """
-    mean, inverse, clip = normaliser
+    base, mean, inverse, clip = normaliser
     steps, sums = record
     layers, parameters, widest = chain
     scatter, cursors = worlds[2], worlds[3]
@@ -611,7 +612,7 @@ def play(slots, episode, which, raw, seen, outputs, choices, over, normaliser, r
         for r in range(slots.size):
             if cursors[slots[r]] == scatter.shape[1]:
                 return EXHAUSTED
-        meet(raw, episode, mean, inverse, clip, steps, sums, seen)
+        meet(raw, episode, base, mean, inverse, clip, steps, sums, seen)
         act(layers, parameters, which, seen, outputs, widest)
         if not choose(outputs, 0, choices):
             return NO_NUMBER

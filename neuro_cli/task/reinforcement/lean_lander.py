@@ -12,11 +12,16 @@ import numpy as np
 BLOCK = 128  # random numbers that are drawn at once; a step takes two
 
 
+def is_lander(made: Any) -> bool:
+    """Tell whether ``made``, an environment of ``gymnasium.make``, is gymnasium's LunarLander, in any form."""
+    kind = type(made.unwrapped)
+    return (kind.__module__, kind.__qualname__) == ("gymnasium.envs.box2d.lunar_lander", "LunarLander")
+
+
 def lean_lander(made: Any) -> "LeanLander | None":
     """Quicker form of ``made``, an environment of ``gymnasium.make``; None if it is something else than a plain LunarLander."""
     plain, names, layer = made.unwrapped, [], made
-    kind = type(plain)
-    if (kind.__module__, kind.__qualname__) != ("gymnasium.envs.box2d.lunar_lander", "LunarLander"):
+    if not is_lander(made):
         return None
     while layer is not plain:
         names.append(type(layer).__name__)

@@ -127,6 +127,7 @@ class MujocoSimulator:
             if plain._terminate_when_unhealthy:
                 over |= ~healthy
         self._totals[slots] += rewards - plain._ctrl_cost_weight * np.sum(np.square(actions), axis=1)
+        over |= ~np.isfinite(self._totals[slots])
         split = q.shape[1] - self._skipped
         raw[:, :split] = q[:, self._skipped :]
         raw[:, split:] = v if self._fastest is None else np.clip(v, -self._fastest, self._fastest)

@@ -17,6 +17,8 @@ import numpy as np
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
 LINEAR, TANH, RELU, SIGMOID = range(4)
+FARTHEST = 1e15  # deviations of an observation from the mean: sums of their squares are float32 on a wire
+LARGEST = float(np.finfo(np.float32).max)  # of an observation that a policy takes as it is
 _ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
 
 
@@ -139,26 +141,32 @@ def act(layers, parameters, which, x, out, widest):
 
 
 @_compiled
-def meet(raw, episode, mean, inverse, clip, steps, sums, x):
+def meet(raw, episode, base, mean, inverse, clip, steps, sums, x):
     """Count the observations ``raw`` (n, I) for their ``episode`` (n,), add z and z**2 to ``sums`` (J, 2 I), give clipped z.
 
-    An empty ``sums``: no statistics, ``x`` (n, I) is ``raw``.
+    An empty ``sums``: no statistics, ``x`` (n, I) float32 is ``raw``. Whether all z lie within :data:`FARTHEST`, all of ``raw``
+    within :data:`LARGEST`.
     """
     inputs = raw.shape[1]
     assert x.shape == raw.shape and episode.size >= raw.shape[0]
-    assert sums.shape[1] == 0 or (sums.shape == (steps.size, 2 * inputs) and mean.size == inverse.size == inputs)
+    assert sums.shape[1] == 0 or (sums.shape == (steps.size, 2 * inputs) and base.size == mean.size == inverse.size == inputs)
+    good = True
     for r in range(raw.shape[0]):
         assert 0 <= episode[r] < steps.size
         steps[episode[r]] += 1
         if sums.shape[1] == 0:
-            x[r] = raw[r]
+            for i in range(inputs):
+                x[r, i] = raw[r, i]
+                good &= abs(raw[r, i]) <= LARGEST
             continue
         line = sums[episode[r]]
         for i in range(inputs):
-            z = (raw[r, i] - mean[i]) * inverse[i]
+            z = (np.float32(raw[r, i] - base[i]) - mean[i]) * inverse[i]
+            good &= abs(z) <= FARTHEST
             line[i] += z
             line[inputs + i] += np.float64(z) * np.float64(z)
             x[r, i] = min(max(z, -clip), clip)
+    return good
 
 
 @_compiled

@@ -7,6 +7,7 @@ Legend: n environments that are stepped, I numbers of an observation.
 """
 
 import logging
+from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.reinforcement import lander_batch
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.lander_batch import LanderSimulator
-from neuro_cli.task.reinforcement.lean_lander import lean_lander
+from neuro_cli.task.reinforcement.lean_lander import is_lander, lean_lander
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,10 @@ class Simulator(Protocol):
         """Begin the episode of ``seed``; its first observation (I,)."""
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
-        """Step ``slots`` (n,) by ``actions`` and write their observations to ``raw`` (n, I); rows that ended, ascending."""
+        """Step ``slots`` (n,) by ``actions`` and write their observations to ``raw`` (n, I); rows that ended, ascending.
+
+        An episode ends too where the sum of its rewards is no finite number.
+        """
 
     def total(self, slot: int) -> float:
         """Sum of the rewards of the episode in ``slot``."""
@@ -59,9 +63,10 @@ class GymnasiumSimulator:
         over, totals, environments = [], self._totals, self._environments
         for row, slot in enumerate(slots.tolist()):
             observation, reward, terminated, truncated, _ = environments[slot].step(actions[row])
-            totals[slot] += reward  # in the type of the rewards: a sum of float32 stays one
-            raw[row] = observation if observation.ndim == 1 else observation.ravel()
-            if terminated or truncated:
+            # in the type of the rewards: a sum of float32 stays one; one of float16 would stand still at 2,048
+            totals[slot] += float(reward) if type(reward) is np.float16 else reward
+            raw[row] = np.asarray(observation).ravel()
+            if terminated or truncated or not isfinite(totals[slot]):
                 over.append(row)
         return over
 
@@ -85,6 +90,8 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
         log.info("%s: stepped together by mujoco.batch", maker.identifier)
         return MujocoSimulator(made, size)
     lean = lean_lander(made) is not None
+    if is_lander(made):
+        reason = "LunarLander is driven directly with discrete actions, without wind, pictures or wrappers"
     made.close()
     if choice == "direct" and not lean:
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")

@@ -9,6 +9,7 @@ Legend: B episodes, C score columns, I numbers of an observation, A outputs of a
 
 import logging
 import queue
+import weakref
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcom
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
 from neuro_cli.task.reinforcement.simulators import SIMULATORS
+from neuro_cli.task.reinforcement.trial import settled
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +41,10 @@ class Reinforcement(Task):
     """``id``: of any environment of gymnasium whose observations are a Box and whose actions are Discrete or a vector.
 
     ``environments``: how many are stepped together. ``anew``: the environment is made anew for every episode, for those
-    that ``reset(seed)`` does not bring back to the same state. ``step_bonus``: added to every step's reward in training,
-    never in the test: -1 takes the survival bonus out, as Mania et al. 2018, section 4.1 do for Hopper and Ant.
-    ``simulator``: who steps the environments, with the same bits: one of :data:`simulators.SIMULATORS`.
+    that ``reset(seed)`` does not bring back to the same state; None: where a trial shows that (:mod:`trial`).
+    ``step_bonus``: added to every step's reward in training, never in the test: -1 takes the survival bonus out, as Mania
+    et al. 2018, section 4.1 do for Hopper and Ant. ``simulator``: who steps the environments, with the same bits: one of
+    :data:`simulators.SIMULATORS`.
     """
 
     scored_by = "episodes"
@@ -60,7 +63,7 @@ class Reinforcement(Task):
         clip: float = 5.0,
         environments: int = 16,
         evaluation_episodes: int = 100,
-        anew: bool = False,
+        anew: bool | None = None,
         options: dict[str, Any] | None = None,
         step_bonus: float = 0.0,
         simulator: str = "auto",
@@ -74,13 +77,15 @@ class Reinforcement(Task):
         self.clip = number("task.clip", clip, above=0.0)
         self.environments = integer("task.environments", environments, 1)
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
-        self.anew = boolean("task.anew", anew)
+        self._anew = None if anew is None else boolean("task.anew", anew)
+        self.anew = bool(self._anew)  # load() tries where nothing was asked for
         self.step_bonus = number("task.step_bonus", step_bonus)
         self.simulator = one_of("task.simulator", simulator, SIMULATORS)
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         self.maker = EnvironmentFactory(self.id, limit, dict(options or {}))
         self.statistics: ObservationStatistics | None = None
         self._stages: queue.SimpleQueue[EnvironmentPool] = queue.SimpleQueue()
+        weakref.finalize(self, closed, self._stages)  # at the end of the process at the latest
         self._spaces: Spaces | None = None
 
     @property
@@ -115,6 +120,7 @@ class Reinforcement(Task):
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
             raise UserError("model expects {} numbers, task.id={id} gives observations of {}".format(*shapes, id=self.id))
         self.input_shape, self.output_size, self.batch_size = spaces.shape, spaces.outputs, self.episodes
+        self.anew = settled(self.maker, spaces, self._anew)
         self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
         self._seed = seed
         if self.normalise and self.statistics is None:
@@ -159,7 +165,10 @@ class Reinforcement(Task):
     @property
     def normaliser(self) -> Normaliser | None:
         """What policies see of observations in training; None with ``normalise=false``."""
-        return None if self.statistics is None else Normaliser(*self.statistics.float32(), self.clip)
+        if self.statistics is None:
+            return None
+        mean, inverse, base = self.statistics.units()
+        return Normaliser(mean, inverse, self.clip, base)
 
     def columns(self, outcome: EpisodeOutcome) -> np.ndarray:
         """Scores (J, C) float64 of the episodes of ``outcome``."""
@@ -169,7 +178,10 @@ class Reinforcement(Task):
         seeds = batch.targets.numpy()
         plan = plan_of(seeds[None])
         policies = policies_of(module, len(seeds), self.spaces.shape)
-        return torch.from_numpy(self.columns(self.play(plan, policies, self.normaliser))).float()
+        outcome = self.play(plan, policies, self.normaliser)
+        if outcome.faults:
+            raise UserError(outcome.faults[0])
+        return torch.from_numpy(self.columns(outcome)).float()
 
     def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
         steps = float(means[1]) * self.episodes * members
@@ -207,9 +219,12 @@ class Reinforcement(Task):
         plan = plan_of(FRESH + (words >> 1).astype(np.int64)[None])
         normaliser = None
         if isinstance(module, NormalisedPolicy):  # the same arithmetic as in training
-            normaliser = Normaliser(module.mean.cpu().numpy(), module.inverse.cpu().numpy(), module.clip)
+            base = None if module.base is None else module.base.cpu().numpy()
+            normaliser = Normaliser(module.mean.cpu().numpy(), module.inverse.cpu().numpy(), module.clip, base)
             module = module.policy
         outcome = self.play(plan, policies_of(module, last - first, self.spaces.shape), normaliser)
+        if outcome.faults:
+            log.warning("%s: this episode of the test has no return", outcome.faults[0])
         returns = outcome.returns
         return np.array([returns.sum(), (returns**2).sum(), outcome.steps.sum(), len(returns)], np.float64)
 
@@ -228,3 +243,12 @@ def plan_of(seeds: np.ndarray) -> EpisodeSchedule:
     """The episodes of W policies with ``seeds`` (W, e) each, policy by policy."""
     policies, episodes = seeds.shape
     return EpisodeSchedule(np.ravel(seeds), np.repeat(np.arange(policies), episodes), np.tile(np.arange(episodes), policies))
+
+
+def closed(stages: "queue.SimpleQueue[EnvironmentPool]") -> None:
+    """Close all environments."""
+    while not stages.empty():
+        try:
+            stages.get().close()
+        except Exception as error:  # what an environment does at its end may fail, and nobody can mend it any more
+            log.debug("an environment is not closed: %s", error)

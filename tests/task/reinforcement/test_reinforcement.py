@@ -136,6 +136,10 @@ def play_with(task: Reinforcement, policy: nn.Module) -> EpisodeOutcome:
     ("settings", "line"),
     [
         ({"id": "LunarLender-v3"}, r"^task\.id=LunarLender-v3: no such environment; did you mean .*LunarLander-v3"),
+        (
+            {"id": "Nowhere/Pong-v5"},
+            r"^task\.id=Nowhere/Pong-v5: no such environment; one of a package .* as in ale_py:ALE/Pong-v5$",
+        ),
         ({"id": "LunarLander-v2"}, r"^task\.id=LunarLander-v2: cannot be made: "),
         ({"id": "FrozenLake-v1"}, r"^task\.id=FrozenLake-v1: observations must be a Box of numbers, not Discrete"),
         ({"id": "CartPole-v1", "options": {"gravitas": 3}}, r"^task\.id=CartPole-v1: cannot be made: .*gravitas"),

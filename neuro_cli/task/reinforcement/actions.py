@@ -1,0 +1,36 @@
+"""Actions of an environment from the outputs of policies: the greatest choice, or a vector within the bounds of a Box.
+
+Nothing is scaled: an output is the action itself, in the units of the Box. Legend: n rows, O outputs.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from neuro_cli.core.lazy import LazyModule
+from neuro_cli.task.reinforcement.environment import Spaces
+
+kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
+
+
+def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
+    """An action for every row of ``outputs`` (n, O) float32, and whether all outputs are numbers; without, an action is any."""
+    if spaces.actions:
+        choices = np.empty(len(outputs), np.int64)
+        good = kernels.choose(outputs, spaces.first, choices)
+        return choices.tolist(), bool(good)
+    if spaces.low.dtype == np.float32:
+        vectors = np.empty(outputs.shape, np.float32)
+        good = kernels.bound(outputs, spaces.low, spaces.high, vectors)
+        return vectors, bool(good)
+    return bounded(outputs, spaces.low, spaces.high), bool(np.isfinite(outputs).all())
+
+
+def bounded(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """``outputs`` (n, O) float32 within ``low`` and ``high`` (O,), in the dtype of these; integers are the nearest."""
+    if low.dtype.kind == "f":  # another dtype would round the bounds, perhaps outward
+        return np.clip(outputs.astype(low.dtype), low, high)
+    whole = np.rint(outputs)
+    # a bound such as 2**63 - 1 is no float: it is written as it is, and only what lies between is cast
+    inside = np.where((low < whole) & (whole < high), whole, 0).astype(low.dtype)
+    return np.where(whole >= high, high, np.where(whole <= low, low, inside))

@@ -1,0 +1,110 @@
+"""Short episodes that show whether an environment repeats: whether ``reset(seed)`` alone decides what happens in an episode.
+
+A run counts on that: which slot, rank or peer plays an episode, and what was played there before, depends on how many there are.
+Seed a, then b, then a again in one environment, then a in a new one, with the same actions: a function of the environment, so
+that all ranks and all peers choose alike.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement.actions import actions_of
+from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, reason
+
+log = logging.getLogger(__name__)
+
+ONE, OTHER = 1, 2  # seeds
+SHORT, LONG = 12, 60  # steps at most: of the episodes that are compared, and of the one between
+
+
+class Step(NamedTuple):
+    """What an environment gave for an action, as float64; the first of an episode, by its reset, has a reward of 0."""
+
+    observation: np.ndarray
+    reward: np.ndarray
+    over: bool
+
+
+def settled(maker: EnvironmentFactory, spaces: Spaces, asked: bool | None) -> bool:
+    """Whether every episode needs an environment of its own; ``asked``: ``task.anew``, None: where it helps.
+
+    The log says what was chosen and why; a warning, that a run will not repeat. Raises ConfigError for an environment that fails.
+    """
+    name = f"task.id={maker.identifier}"
+    outputs = np.random.default_rng(ONE).standard_normal((LONG, spaces.outputs)).astype(np.float32)
+    actions = list(actions_of(spaces, outputs)[0])
+
+    def afresh() -> list[Step]:
+        with closing(maker.make()) as new:
+            return episode(maker, new, spaces, ONE, actions[:SHORT])
+
+    with closing(maker.make()) as used:
+        first = episode(maker, used, spaces, ONE, actions[:SHORT])
+        episode(maker, used, spaces, OTHER, actions)
+        later = difference(first, episode(maker, used, spaces, ONE, actions[:SHORT]))
+        fresh = difference(first, afresh())
+    if fresh is not None:
+        source = global_source(afresh)
+        why = f"it draws from {source}, which no seed of an episode reaches" if source else "reset(seed=...) does not decide it"
+        log.warning("%s: the run will not repeat: two new environments with one seed differ in the %s: %s", name, fresh, why)
+    elif later is not None and asked is None:
+        log.info("%s: after another episode it differs in the %s: every episode has a new one, as by task.anew=true", name, later)
+        return True
+    elif later is not None and not asked:
+        log.warning(
+            "%s: task.anew=false: after another episode it differs in the %s, so scores depend on task.environments and on"
+            " ranks; task.anew=null makes every episode a new environment", name, later,
+        )  # fmt: skip
+    return bool(asked)
+
+
+def episode(maker: EnvironmentFactory, made: Any, spaces: Spaces, seed: int, actions: list[Any]) -> list[Step]:
+    """What ``made`` gives for ``seed`` and ``actions``, up to its end. Raises ConfigError where it fails."""
+    call = "reset(seed=...)"
+    try:
+        steps = [Step(np.array(made.reset(seed=seed)[0], np.float64), np.zeros(()), False)]
+        call = "step(action)"
+        while len(steps) <= len(actions) and not steps[-1].over:
+            observation, reward, terminated, truncated, _ = made.step(actions[len(steps) - 1])
+            over = bool(terminated or truncated)
+            steps.append(Step(np.array(observation, np.float64), np.array(reward, np.float64), over))
+    except Exception as error:  # an environment may fail in any way
+        raise ConfigError("task.id", maker.identifier, f"its {call} fails: {reason(error, maker.identifier)}") from error
+    for step in steps:
+        if step.observation.size != spaces.inputs:
+            allowed = f"an observation has the shape {step.observation.shape}, its observation_space {spaces.shape}"
+            raise ConfigError("task.id", maker.identifier, allowed)
+        if step.reward.ndim:
+            allowed = (
+                f"a reward has the shape {step.reward.shape}, and a return is a sum of single numbers; a wrapper can make one"
+            )
+            raise ConfigError("task.id", maker.identifier, allowed)
+    return steps
+
+
+def difference(one: list[Step], other: list[Step]) -> str | None:
+    """Where two episodes first differ, None where they are the same."""
+    for number, (a, b) in enumerate(zip(one, other, strict=False)):
+        for what in ("observation", "reward", "over"):
+            if not np.array_equal(getattr(a, what), getattr(b, what), equal_nan=True):
+                return f"{'end' if what == 'over' else what} at step {number}"
+    return None
+
+
+def global_source(afresh: Callable[[], list[Step]]) -> str | None:
+    """The generator of the whole process that an environment draws from: with it in one state, two episodes are the same."""
+    with ExitStack() as kept:
+        kept.callback(np.random.set_state, np.random.get_state())
+        kept.callback(random.setstate, random.getstate())
+        sources: dict[str, Callable[[int], Any]] = {"np.random": np.random.seed, "Python's random": random.seed}
+        for source, seed in sources.items():
+            episodes = [seed(0) or afresh() for _ in range(2)]
+            if difference(*episodes) is None:
+                return source
+    return None

@@ -27,7 +27,7 @@ from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
-from neuro_cli.factory.own_code import JOB_VARIABLE
+from neuro_cli.core.machine.current_folder import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
 from neuro_cli.run_folder.log import log_to

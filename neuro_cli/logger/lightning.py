@@ -12,6 +12,7 @@ from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import absent, install
+from neuro_cli.core.machine.current_folder import advice, trusted_by_user
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.groups import grouped
 
@@ -22,6 +23,8 @@ SERVICES = {
     "mlflow": ("MLFlowLogger", "mlflow"),
     "comet": ("CometLogger", "comet_ml"),
 }
+# files of the current folder that comet takes its server from, and a part of those that are meant for it
+COMET_FILES = {".comet.config": "", ".env": "COMET_"}
 
 
 class LightningLogger(Logger):
@@ -43,6 +46,8 @@ class LightningLogger(Logger):
         self._broken = False
 
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+        if self.service == "comet":
+            refuse_settings()
         made = getattr(importlib.import_module("lightning.pytorch.loggers"), SERVICES[self.service][0])
         try:
             self._logger = made(**{**self._place(run), **self.settings})
@@ -84,3 +89,17 @@ class LightningLogger(Logger):
         self._broken = True
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         log.warning("%s failed to %s (%s): nothing more goes there, the run goes on", self.service, what, reason)
+
+
+def refuse_settings() -> None:
+    """Raise UserError where comet would take its server from a file of the current folder, and send it the user's key."""
+    for name, part in COMET_FILES.items():
+        try:
+            refused = "comet" not in trusted_by_user() and part in Path(name).read_text(errors="replace")
+        except OSError:  # not there
+            continue
+        if refused:
+            raise UserError(
+                f"logger=comet: {name} of the current folder could choose who gets your key; set variables COMET_* or "
+                f"~/.comet.config in its place, or {advice('comet')}"
+            )

@@ -117,3 +117,25 @@ def test_mlflow_has_what_was_logged(tmp_path: Path) -> None:
     assert run.data.metrics["summary/test_accuracy"] == 0.75
     assert run.data.params["algo/sigma"] == "0.1"
     assert run.info.status == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [(".comet.config", "[comet]\n"), (".env", "A=1\nexport COMET_URL_OVERRIDE=http://127.0.0.1:9\n")]
+)
+def test_the_current_folder_does_not_choose_comets_server(
+    name: str, content: str, stand_ins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(
+        UserError, match=rf"^logger=comet: {name} of the current folder could choose who gets your key; .*NEURO_TRUST=comet$"
+    ):
+        LightningLogger("comet").start(tmp_path, {}, None)
+    assert Recorder.made == []
+    monkeypatch.setenv("NEURO_TRUST", "comet")
+    LightningLogger("comet").start(tmp_path, {}, None)
+    monkeypatch.delenv("NEURO_TRUST")
+    (tmp_path / name).rename(tmp_path / "away")
+    (tmp_path / ".env").write_text("HOME_OF=others\n")
+    LightningLogger("comet").start(tmp_path, {}, None)
+    assert len(Recorder.made) == 2

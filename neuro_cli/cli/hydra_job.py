@@ -200,7 +200,7 @@ def _fail_submitted(code: int) -> NoReturn:
 
 def take_back(run: Path) -> None:
     """Remove what was written for a run that never began, so that the mended command can have the folder."""
-    if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
+    if not lock.holds(run) or (run / "metrics.csv").exists() or (run / "checkpoints").exists():
         return
     for name in ("config", "hydra", "overrides"):
         (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)

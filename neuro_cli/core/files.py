@@ -1,6 +1,7 @@
 """Files: ``conf/``, and those of a run folder, written so that a kill leaves the old or the new one, and through no link."""
 
 import os
+import weakref
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
@@ -36,6 +37,25 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class HeldFolder:
+    """The folder ``path`` as it is now, however it is named later. Raises OSError where there is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._handle = path, os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # held, no other gets its number
+        weakref.finalize(self, os.close, self._handle)
+
+    def refuse_other(self) -> None:
+        """Raise UserError where it was moved or removed meanwhile, also when another folder has its name now."""
+        try:
+            same = os.path.samestat(os.fstat(self._handle), os.stat(self.path))
+        except OSError:
+            same = False
+        if not same:
+            raise UserError(
+                f"{self.path}: it was moved or removed while its run was at work; the run goes on from where it is now"
+            )
 
 
 def open_appending(path: Path) -> int:

@@ -81,6 +81,12 @@ def share(run: Path) -> None:
         raise UserError(f"{run}: another command works on this run; wait for it, or end it")
 
 
+def holds(run: Path) -> bool:
+    """Tell whether this process has the lock of ``run``, and the folder is still the one that it took."""
+    run = run.resolve()
+    return run in _held and _is_there(run, _held[run])
+
+
 def drop(run: Path | None = None, remove: bool = False) -> None:
     """Release the lock of ``run``, by default all locks of this process.
 
@@ -91,7 +97,8 @@ def drop(run: Path | None = None, remove: bool = False) -> None:
         if handle is None:
             continue
         with suppress(OSError):
-            if remove or (made and os.listdir(folder) == [LOCK]):
+            # one that was moved or removed may have left its name to another command's
+            if _is_there(folder, handle) and (remove or (made and os.listdir(folder) == [LOCK])):
                 (folder / LOCK).unlink(missing_ok=True)
                 for path in made:
                     path.rmdir()

@@ -72,6 +72,7 @@ class RunRecord:
         self._headline, self._config = work.metrics[0], config
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+        self._store.hold()
         self._loggers = with_csv(logger)
         for each in self._loggers:
             each.evaluated = tuple(metric.name for metric in work.metrics if metric.column)
@@ -107,11 +108,16 @@ class RunRecord:
         path = self._store.save(generation, tensors, scalars, shards, passing=scalars.pop("passing", False))
         log.info("checkpoint of generation %d: %s", generation, path.name)
 
+    def refuse_other(self) -> None:
+        """Raise UserError where the run folder was moved or removed."""
+        self._store.refuse_other()
+
     def stopped(self, generation: int, reason: str) -> None:
         log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
 
     def finish(self, work: Recorded, generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
         """Write network, plot and summary; return the summary. ``digest``: of the parameters."""
+        self.refuse_other()
         summary = {
             **metrics,
             "generations": generation,

@@ -49,6 +49,7 @@ class SearchRecord:
     def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
         self.run, self.config, self.name = run, config, name
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+        self._store.hold()
         self._weights = WeightsFolder(run)
         self._loggers = with_csv(make_logger(config))
         for logger in self._loggers:
@@ -132,6 +133,7 @@ class SearchRecord:
 
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
         """Write the best architectures, the plot and the summary; return the summary."""
+        self._store.refuse_other()
         best = engine.best(self.config["best"])
         self.candidates(engine, tested=True)
         self._export(engine, best)

@@ -86,6 +86,31 @@ def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("how", ["moved", pytest.param("replaced", marks=pytest.mark.slow), "removed"])
+def test_a_run_whose_folder_is_moved_ends_with_an_error(how, tmp_path):
+    """It ended with exit code 0 and half a run in a folder made anew; `replaced`: another folder has its name by then."""
+    run, away = tmp_path / "run", tmp_path / "away"
+    process = started("train", *ENDLESS, "hydra.run.dir=run", cwd=tmp_path)
+    try:
+        wait_for_rows(run, 6, process)
+        run.rename(away)
+        if how == "replaced":
+            run.mkdir()
+            (run / "own.txt").write_text("another's")
+        if how == "removed":
+            shutil.rmtree(away)
+        said = process.communicate(timeout=240)[1].decode()
+    finally:
+        process.kill()
+    assert process.returncode == 2, said
+    assert said.splitlines()[-1].startswith("neuro: error: run: it was moved or removed while its run was at work"), said
+    assert run.exists() == (how == "replaced")
+    assert [path.name for path in run.glob("*")] == ["own.txt"] * (how == "replaced")
+    if how != "removed":
+        done = neuro_inside("resume", "away", "generations=1000000", "time_limit=0.1", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow  # by default a second command meets the first
 def test_two_resumes_at_once(tmp_path):
     """D7: both were let in, doubled rows and swept each other's checkpoints."""

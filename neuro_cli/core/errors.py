@@ -46,6 +46,16 @@ def no_exit() -> Iterator[None]:
         raise RuntimeError(f"the code of a model or a task ended the process (SystemExit: {ended.code})") from ended
 
 
+@contextmanager
+def only_warned(what: str) -> Iterator[None]:
+    """Make a warning of any error of ``what`` is done beside the result, which is there: a plot, a tracker."""
+    try:
+        yield
+    except Exception as error:  # of a library, which has errors of its own
+        log.debug("", exc_info=error)
+        log.warning("%s: left out (%s: %s); the rest is complete", what, type(error).__name__, one_line(str(error))[:300])
+
+
 def headline(error: str) -> str:
     """The line of an error's text that says most: the last of a traceback, the first of any other."""
     lines = error.strip().splitlines() or [""]

@@ -75,10 +75,12 @@ class LightningLogger(Logger):
         if numbers:
             step = int(summary.get("generations") or 0)
             self._call("finish", lambda: self._logger.log_metrics(numbers, step=step))
-        self._call("finish", lambda: self._logger.finalize("success"))
+        if self._logger is not None:  # one that began ends, whatever failed meanwhile
+            self._call("finish", lambda: self._logger.finalize("success"), again=True)
 
-    def _call(self, what: str, action: Callable[[], Any]) -> None:
-        if self._broken:
+    def _call(self, what: str, action: Callable[[], Any], again: bool = False) -> None:
+        """Call ``action`` unless an earlier one failed; with ``again`` also then."""
+        if self._broken and not again:
             return
         try:
             action()
@@ -86,7 +88,9 @@ class LightningLogger(Logger):
             self._give_up(what, error)
 
     def _give_up(self, what: str, error: Exception) -> None:
-        self._broken = True
+        silent, self._broken = self._broken, True
+        if silent:
+            return
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         log.warning("%s failed to %s (%s): nothing more goes there, the run goes on", self.service, what, reason)
 

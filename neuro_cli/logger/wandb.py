@@ -151,10 +151,12 @@ class WandbLogger(Logger):
         say(f"neuro: wandb: {address}")
 
     def _close(self, summary: dict[str, Any]) -> None:
-        self._run.summary.update(summary)
-        if self.log_model:
-            self._log_model()
-        self._run.finish()
+        try:
+            self._run.summary.update(summary)
+            if self.log_model:
+                self._log_model()
+        finally:
+            self._run.finish()
 
     def _log_model(self) -> None:
         import wandb
@@ -167,12 +169,14 @@ class WandbLogger(Logger):
 
     def _serve(self) -> None:
         for what, action in iter(self._calls.get, None):
-            if self._broken:
+            if self._broken and (what != "finish" or self._run is None):  # a run that began ends, whatever failed
                 continue
             try:
                 action()
             except Exception as error:  # wandb raises errors of its own, of its service and of the network
-                self._broken = True
+                silent, self._broken = self._broken, True
+                if silent:
+                    continue
                 log.warning("wandb failed to %s (%s): nothing more goes to wandb, the run goes on", what, _reason(error))
 
 

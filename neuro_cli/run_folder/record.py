@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, only_warned
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.fabric.base import World
@@ -137,13 +137,17 @@ class RunRecord:
         facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics)
         write_model(self.run / MODEL, work.trained(generation), {**facts, "parameters_sha256": digest})
         write_summary(self.run / "summary.json", summary)
+        with only_warned("curves.png"):
+            self._plot()
+        for logger in self._loggers:
+            logger.finish(summary)
+        return summary
+
+    def _plot(self) -> None:
         if curves.wanted():
             from neuro_cli.run_folder.plot import plot_run, title_of  # here: matplotlib is for the rank that draws, at its end
 
             plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline, title_of(self._config))
-        for logger in self._loggers:
-            logger.finish(summary)
-        return summary
 
     def close(self) -> None:
         self._progress.__exit__(None, None, None)

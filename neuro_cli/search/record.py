@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from neuro_cli.core.errors import UserError, headline
+from neuro_cli.core.errors import UserError, headline, only_warned
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.logger.base import Row
 from neuro_cli.logger.several import with_csv
@@ -139,10 +139,11 @@ class SearchRecord:
         self._export(engine, best)
         summary = self._summary(engine, best, seconds, workers)
         write_summary(self.run / "summary.json", summary)
-        if curves.wanted():
-            from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
+        with only_warned("curves.png"):
+            if curves.wanted():
+                from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
 
-            plot_search(self.run / CANDIDATES, self.run / "curves.png")
+                plot_search(self.run / CANDIDATES, self.run / "curves.png")
         for logger in self._loggers:
             logger.finish(summary)
         return summary

@@ -174,6 +174,7 @@ class BrokenRun:
         self.steps.append(step)
 
     def finish(self) -> None:
+        self.steps.append(0)  # the end
         raise RuntimeError("the service is gone")
 
 
@@ -193,7 +194,7 @@ def test_breaks_on_the_way(
     run = BrokenRun(fails)
     monkeypatch.setitem(sys.modules, "wandb", broken_wandb(run))
     play(tmp_path / "run")
-    assert run.steps == [step for step in (1, 2, 3) if step < fails]
+    assert run.steps == [*(step for step in (1, 2, 3) if step < fails), 0]
     (warning,) = warnings(caplog)
     assert warning.startswith(f"wandb failed to {verb} (RuntimeError: the service is gone)")
 

@@ -29,9 +29,9 @@ WAIT = 180.0  # seconds in which a job that SLURM started again must get it: a l
 STARTED = "NEURO_WORLD_STARTED"
 # files of a run folder that commands write; other names are the user's own
 _FILES = re.compile(
-    r".*\.(csv|txt|json|png|html|bin|safetensors|tmp)|\.lock|secret|\.hydra|checkpoints|best|weights|peers|tensorboard|wandb"
+    r".*\.(csv|txt|json|png|html|bin|safetensors|tmp)|\.lock|secret|\.hydra|checkpoints|best|weights|peers|tensorboard|wandb|mlflow|comet"
 )
-_FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "weights", "peers")
+_FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "weights", "peers", "mlflow", "comet")
 
 _held: dict[Path, int] = {}
 _made: dict[Path, list[Path]] = {}  # folders that were made for a lock, inner ones first

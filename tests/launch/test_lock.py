@@ -203,7 +203,7 @@ def finished(tmp_path_factory) -> Path:
 WRITTEN = (
     "log.txt", "metrics.csv", "summary.json", "curves.png", ".lock", "summary.json.tmp", ".hydra", ".hydra/resumed.yaml",
     ".hydra/resumed.yaml.tmp", "checkpoints", "checkpoints/state.json", "checkpoints/state.json.tmp", "checkpoints/last_step",
-    "best", "weights",
+    "best", "weights", "mlflow", "mlflow/runs.db", "mlflow.json", "comet",
 )  # fmt: skip
 
 

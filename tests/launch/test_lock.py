@@ -211,6 +211,7 @@ WRITTEN = (
 def test_resume_writes_through_no_link(name, finished, tmp_path):
     run, outside = shutil.copytree(finished, tmp_path / "run"), tmp_path / "outside"
     place = run / name
+    place.parent.mkdir(exist_ok=True)
     if place.exists():
         place.rename(outside)
     else:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
-from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted
+from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
 from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.verbosity import say
 from neuro_cli.fabric.mpi import launched
@@ -102,7 +102,7 @@ def _ended(options: "Options", run: Path, code: int, before: int) -> int:
         cause = "it was stopped before it could write a checkpoint" if heard else "a rank was killed"
         left = CheckpointStore(run, keep=1).generations()
         then = f"go on with: neuro resume {run}" if left else f"it had not begun, and {run} can go"
-        print(f"neuro: error: {text}: {cause}; {then}", file=sys.stderr, flush=True)
+        print(printable(f"neuro: error: {text}: {cause}; {then}"), file=sys.stderr, flush=True)
         return FAILED
     return code
 

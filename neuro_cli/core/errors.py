@@ -68,9 +68,19 @@ def interrupted() -> int:
     return INTERRUPTED
 
 
+def printable(text: str) -> str:
+    """``text`` without what a terminal obeys: control characters, also of the direction of writing, and line ends are escaped."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def lines_apart(text: str) -> str:
+    """``text`` as :func:`printable` lines, all but the first indented: none poses as a line of the log."""
+    return "\n    ".join(printable(line.expandtabs()) for line in text.splitlines())
+
+
 def one_line(text: str) -> str:
-    """``text`` as one line that a terminal prints as it is: control characters are escaped, a very long word is cut."""
-    words = ["".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in word) for word in text.split()]
+    """``text`` as one :func:`printable` line; a very long word is cut."""
+    words = printable(" ".join(text.split())).split(" ")
     return " ".join(word if len(word) < LONGEST_WORD else f"{word[:SHOWN]}... ({len(word)} characters)" for word in words)
 
 

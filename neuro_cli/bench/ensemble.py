@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, only_warned
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
@@ -47,7 +47,8 @@ def bench_ensemble(config: dict[str, Any], run: Path) -> None:
         accuracy = {ACCURACY.name: result["metrics"][ACCURACY.name]}
         rows.append({"method": method, "ranks": count, "dtype": "float32"} | gaps | accuracy)
     rows = [{ACCURACY.name: None, **row} for row in rows]
-    _plot(curves, run / "ensemble")
+    with only_warned("plot"):
+        _plot(curves, run / "ensemble")
     write(run / "ensemble.csv", rows, config["threads"] or 1)
     columns = (
         "method",

@@ -28,7 +28,7 @@ from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
 from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError, UserError, only_warned
 from neuro_cli.core.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
@@ -84,7 +84,8 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
         row |= {"machine": machine(threads)}
         append_row(results, row, FIELDS)
         done[_key(row)] = row
-    plot([cell.identity for cell in planned], _looks(curves_of(results)), run / CURVES)
+    with only_warned("plot"):
+        plot([cell.identity for cell in planned], _looks(curves_of(results)), run / CURVES)
     rows = [done[_key(cell.identity)] for cell in planned]
     published = {task: settings["published"] for task, settings in node["tasks"].items()}
     title = (

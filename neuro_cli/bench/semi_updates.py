@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, only_warned
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, ORANGE, PURPLE, VERMILION
@@ -43,7 +43,8 @@ def bench_semi_updates(config: dict[str, Any], run: Path) -> None:
                 rows += [{"method": method, "ranks": count, "seed": seed, **look} for look in looks]
     write(run / "semi_updates.csv", rows, config["threads"] or 1)
     lines = curves(rows)
-    plot(lines, f"{node['population']} members, {len(node['seeds'])} seeds: median, least and most", run / "semi_updates")
+    with only_warned("plot"):
+        plot(lines, f"{node['population']} members, {len(node['seeds'])} seeds: median, least and most", run / "semi_updates")
     table = [(name, *map(ACCURACY.text, line[max(line)])) for name, line in lines.items()]
     title = f"test accuracy after {node['generations']} generations of {node['population']} members"
     show(title, ("method", "median", "least", "most"), table, config["threads"] or 1, run / "semi_updates.csv")

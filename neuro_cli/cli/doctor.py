@@ -158,7 +158,7 @@ def folder() -> Iterator[Finding]:
 
 
 def mpi() -> Iterator[Finding]:
-    answer, problem = _ask([sys.executable, "-c", LIBRARY])
+    answer, problem = _ask([sys.executable, "-P", "-c", LIBRARY])
     if problem:
         yield Finding("mpi", False, f"no MPI library that works ({problem}): one process only", MPI_FIX, needed=False)
         return
@@ -172,7 +172,7 @@ def mpi() -> Iterator[Finding]:
     if starts.kind == "openmpi" and refuses_root():
         yield Finding("mpi launcher", False, f"{mpiexec}: Open MPI's, refuses to run as root", ROOT_FIX, needed=False)
         return
-    answer, problem = _ask(starts.command(2, [sys.executable, "-c", MEETING]))
+    answer, problem = _ask(starts.command(2, [sys.executable, "-P", "-c", MEETING]))
     if not problem and answer.strip() != "2":
         alone = set(answer.split()) <= {"1", "11"}
         problem = "it belongs to another MPI: each rank is alone" if alone else f"2 ranks said {answer.split()}"

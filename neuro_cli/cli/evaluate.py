@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_cli.cli.arguments import names, run_arguments
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.checks import thread_count
-from neuro_cli.core.errors import ConfigError, no_exit
+from neuro_cli.core.errors import ConfigError, no_exit, printable
 from neuro_cli.run_folder.checkpoint import write_atomically
 
 if TYPE_CHECKING:
@@ -79,5 +79,5 @@ def _show(run: Path, found: "Evaluation") -> None:
         table.add_row(name, texts.get(name, f"{value:.4f}"))
     console = Console()
     # not the table's title, which would be broken at its width; a folder's brackets are no markup
-    console.print(f"{run}, generation {found.generation}", markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(f"{run}, generation {found.generation}"), markup=False, highlight=False, soft_wrap=True)
     console.print(table)

@@ -8,7 +8,7 @@ from neuro_cli.cli.arguments import RUN_HELP, Parser, names, run_arguments
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError, UserError, no_exit
+from neuro_cli.core.errors import ConfigError, UserError, no_exit, printable
 from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.names import folder_of
@@ -31,7 +31,7 @@ def export_verb(arguments: list[str]) -> int:
     with no_exit():
         network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
         size = write_network(file, network)
-    print(f"neuro: wrote {file}, {size / 1e6:.3g} MB")
+    print(printable(f"neuro: wrote {file}, {size / 1e6:.3g} MB"))
     return 0
 
 
@@ -65,7 +65,7 @@ def predict_verb(arguments: list[str]) -> int:
         network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
         found = predict(network, images, top)
     for each in found:
-        print("  ".join(f"{name} {chance:.4f}" for name, chance in each.classes), each.image, sep="  ")
+        print(printable("  ".join([*(f"{name} {chance:.4f}" for name, chance in each.classes), str(each.image)])))
     if output is not None:
         write_atomically(output, (json.dumps([each.plain() for each in found], indent=1) + "\n").encode())
     return 0

@@ -27,7 +27,7 @@ from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
-from neuro_cli.factory.own_code import JOB_VARIABLE
+from neuro_cli.core.machine.current_folder import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
 from neuro_cli.run_folder.log import log_to
@@ -200,7 +200,7 @@ def _fail_submitted(code: int) -> NoReturn:
 
 def take_back(run: Path) -> None:
     """Remove what was written for a run that never began, so that the mended command can have the folder."""
-    if (run / "metrics.csv").exists() or (run / "checkpoints").exists():
+    if not lock.holds(run) or (run / "metrics.csv").exists() or (run / "checkpoints").exists():
         return
     for name in ("config", "hydra", "overrides"):
         (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)

@@ -14,12 +14,12 @@ import sys
 from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
+from neuro_cli.core.machine.current_folder import JOB_VARIABLE, refuse_settings
 from neuro_cli.core.machine.process import die_with_parent
 from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.foreign import foreign_start
 from neuro_cli.fabric.mpi import launched, mpi_world
-from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
 from neuro_cli.runner import stop
 
@@ -105,18 +105,18 @@ def main() -> None:
         die_with_parent(signal.SIGKILL)  # a job of a sweep ends with its worker, which another one takes over
     if slurm.in_job():
         signal.signal(signal.SIGUSR2, stop.hear)  # it may come while a run is still loading
-    if launched():
-        try:
-            world = mpi_world()
-        except UserError as error:
-            sys.exit(report(error))
-        if world.rank > 0:
-            from neuro_cli.runner.session import follow
+    try:
+        refuse_settings()  # before torch, numba and MPI are loaded
+        world = mpi_world() if launched() else None
+    except UserError as error:
+        sys.exit(report(error))
+    if world is not None and world.rank > 0:
+        from neuro_cli.runner.session import follow
 
-            try:
-                sys.exit(follow(world))
-            except KeyboardInterrupt:  # rank 0 says so
-                sys.exit(INTERRUPTED)
+        try:
+            sys.exit(follow(world))
+        except KeyboardInterrupt:  # rank 0 says so
+            sys.exit(INTERRUPTED)
     try:
         code = dispatch(sys.argv[1:])
         sys.stdout.flush()

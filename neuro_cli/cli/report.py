@@ -7,7 +7,7 @@ from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError, UserError, printable
 from neuro_cli.core.install import absent, install
 from neuro_cli.run_folder.names import folder_of
 
@@ -55,4 +55,4 @@ def _page(jobs: "list[RunState]", folders: list[Path], file: Path | None) -> Non
     file = file or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))
     title = folders[0].resolve().name if len(folders) == 1 else f"{len(jobs)} runs of {len(folders)} folders"
     write_page(jobs, file, title)
-    print(f"neuro: wrote {file}, {file.stat().st_size / 1e6:.1f} MB")
+    print(printable(f"neuro: wrote {file}, {file.stat().st_size / 1e6:.1f} MB"))

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
-from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError
+from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
 from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.verbosity import say
 from neuro_cli.fabric.mpi import launched
@@ -57,6 +57,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         from neuro_cli.launch.lock import launched_by_us, share
         from neuro_cli.launch.requeue import checkpoint_left
         from neuro_cli.launch.room import check_room
+        from neuro_cli.run_folder.log import messages
         from neuro_cli.runner.session import lead
 
     ranks = options.config.ranks
@@ -64,8 +65,9 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         share(run)
         if not slurm.in_job():  # a job's nodes have the memory that was asked for, and may be other machines
             check_room(ranks, options)
+        before = len(messages(run))
         code = launch(ranks, again or ["start", str(run)], options.network)
-        return _ended(options, run, code) if code else 0
+        return _ended(options, run, code, before) if code else 0
     if checkpoint is None:
         checkpoint = checkpoint_left(run, options, goes_on or launched_by_us())
     world = options.world()
@@ -77,19 +79,31 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     return code
 
 
-def _ended(options: "Options", run: Path, code: int) -> int:
-    """Clean up after a world that ended with ``code``. Returns the command's exit code."""
+def _ended(options: "Options", run: Path, code: int, before: int) -> int:
+    """Clean up after a world that ended with ``code``, and say so where no rank did. Returns the command's exit code.
+
+    ``before``: messages in the log before it began; an earlier session's may end with a failure.
+    """
+    from neuro_cli.run_folder.checkpoint import CheckpointStore
     from neuro_cli.run_folder.log import messages
     from neuro_cli.runner.ensemble.recover import recover
 
     recover(run, options)
-    said = any(line.startswith("failed: ") for line in messages(run)[-1:])
-    if not said and not stop.heard():  # a rank that was killed, or one of those that write no log
-        text = f"the world of {options.config.ranks} ranks ended with exit code {code}"
-        log.info("failed: %s", text)
-        if code not in (FAILED, BAD_INPUT):  # no rank of ours: MPI gives the number of the signal, in one way or the other
-            print(f"neuro: error: {text}: a rank was killed; go on with: neuro resume {run}", file=sys.stderr, flush=True)
-            return FAILED
+    if any(line.startswith("failed: ") for line in messages(run)[before:]):
+        return code
+    text, heard = f"the world of {options.config.ranks} ranks ended with exit code {code}", stop.heard()
+    if heard:
+        text += f" after {heard[0]}"
+    log.info("failed: %s", text)
+    if "SIGINT" in heard:
+        return interrupted()
+    # else no rank of ours: MPI gives the number of the signal, in one way or the other
+    if heard or code not in (FAILED, BAD_INPUT):
+        cause = "it was stopped before it could write a checkpoint" if heard else "a rank was killed"
+        left = CheckpointStore(run, keep=1).generations()
+        then = f"go on with: neuro resume {run}" if left else f"it had not begun, and {run} can go"
+        print(printable(f"neuro: error: {text}: {cause}; {then}"), file=sys.stderr, flush=True)
+        return FAILED
     return code
 
 

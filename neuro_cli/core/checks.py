@@ -1,10 +1,10 @@
 """Checks of config values: each names the key, the value and what is allowed."""
 
 import math
-import os
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.cores import usable_cores
 
 THREADS, THREADS_A_CORE = 1024, 64  # of a process, at most: each takes memory, and many more end no sooner
 
@@ -19,7 +19,7 @@ def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
 
 def thread_count(key: str, value: Any) -> int:
     """``value`` as a number of threads that this machine can start. Raises ConfigError."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     most = min(THREADS, THREADS_A_CORE * cores)
     if isinstance(value, int) and value > most:
         raise ConfigError(key, value, f"must be an integer from 1 to {most} on a machine of {cores} cores")

@@ -46,6 +46,16 @@ def no_exit() -> Iterator[None]:
         raise RuntimeError(f"the code of a model or a task ended the process (SystemExit: {ended.code})") from ended
 
 
+@contextmanager
+def only_warned(what: str) -> Iterator[None]:
+    """Make a warning of any error of ``what`` is done beside the result, which is there: a plot, a tracker."""
+    try:
+        yield
+    except Exception as error:  # of a library, which has errors of its own
+        log.debug("", exc_info=error)
+        log.warning("%s: left out (%s: %s); the rest is complete", what, type(error).__name__, one_line(str(error))[:300])
+
+
 def headline(error: str) -> str:
     """The line of an error's text that says most: the last of a traceback, the first of any other."""
     lines = error.strip().splitlines() or [""]
@@ -58,9 +68,19 @@ def interrupted() -> int:
     return INTERRUPTED
 
 
+def printable(text: str) -> str:
+    """``text`` without what a terminal obeys: control characters, also of the direction of writing, and line ends are escaped."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def lines_apart(text: str) -> str:
+    """``text`` as :func:`printable` lines, all but the first indented: none poses as a line of the log."""
+    return "\n    ".join(printable(line.expandtabs()) for line in text.splitlines())
+
+
 def one_line(text: str) -> str:
-    """``text`` as one line that a terminal prints as it is: control characters are escaped, a very long word is cut."""
-    words = ["".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in word) for word in text.split()]
+    """``text`` as one :func:`printable` line; a very long word is cut."""
+    words = printable(" ".join(text.split())).split(" ")
     return " ".join(word if len(word) < LONGEST_WORD else f"{word[:SHOWN]}... ({len(word)} characters)" for word in words)
 
 

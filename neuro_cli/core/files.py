@@ -1,9 +1,18 @@
 """Files: ``conf/``, and those of a run folder, written so that a kill leaves the old or the new one, and through no link."""
 
+import errno
+import logging
 import os
+import weakref
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+# what a file system says that cannot sync a folder: FUSE, CIFS and others
+NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
+_warned: set[int] = set()  # file systems
 
 
 def config_folder() -> Path:
@@ -30,12 +39,39 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """See to it that the names in ``folder`` are on disk."""
+    """See to it that the names in ``folder`` are on disk; a file system that cannot is one warning, for the files are there."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NO_SYNC:
+            raise
+        device = os.fstat(handle).st_dev
+        if device not in _warned:
+            _warned.add(device)
+            text = "%s: its file system does not sync folders (%s): if the machine goes down, the last files may be lost"
+            log.warning(text, folder, error.strerror)
     finally:
         os.close(handle)
+
+
+class HeldFolder:
+    """The folder ``path`` as it is now, however it is named later. Raises OSError where there is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._handle = path, os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # held, no other gets its number
+        weakref.finalize(self, os.close, self._handle)
+
+    def refuse_other(self) -> None:
+        """Raise UserError where it was moved or removed meanwhile, also when another folder has its name now."""
+        try:
+            same = os.path.samestat(os.fstat(self._handle), os.stat(self.path))
+        except OSError:
+            same = False
+        if not same:
+            raise UserError(
+                f"{self.path}: it was moved or removed while its run was at work; the run goes on from where it is now"
+            )
 
 
 def open_appending(path: Path) -> int:

@@ -2,6 +2,8 @@
 
 import os
 
+from neuro_cli.core.errors import printable
+
 VARIABLE = "NEURO_VERBOSITY"
 QUIET, VERBOSE = "quiet", "verbose"
 FLAGS = {"-q": QUIET, "--quiet": QUIET, "-v": VERBOSE, "--verbose": VERBOSE}
@@ -26,4 +28,4 @@ def verbose() -> bool:
 def say(text: str) -> None:
     """Print a line, unless the command is quiet."""
     if not quiet():
-        print(text, flush=True)
+        print(printable(text), flush=True)

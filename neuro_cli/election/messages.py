@@ -60,8 +60,8 @@ def _bytes(value: Any, most: int) -> bytes:
 
 
 def name(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
-        raise InvalidMessageError(f"a name has at most {LONGEST_NAME} characters")
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
+        raise InvalidMessageError(f"a name has at most {LONGEST_NAME} characters, all of them printable")
     return value
 
 

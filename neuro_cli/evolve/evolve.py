@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
+from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.verbosity import say
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _shared(config: dict[str, Any]) -> dict[str, Any]:
     peers = integer("cluster.local_peers", config["cluster"]["local_peers"], 1, 256)
     if config["threads"] is not None:
         return config
-    return {**config, "threads": max(1, len(os.sched_getaffinity(0)) // peers)}
+    return {**config, "threads": max(1, usable_cores() // peers)}
 
 
 def _take_back(run: Path) -> None:

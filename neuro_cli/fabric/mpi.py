@@ -14,6 +14,7 @@ import numpy as np
 
 from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.core.install import install
+from neuro_cli.core.machine.cores import core_limit
 from neuro_cli.fabric.asleep import LocalBarrier, local_barrier, wait_asleep
 from neuro_cli.fabric.base import Arrived, Exchange, World
 
@@ -104,7 +105,7 @@ class MpiWorld(World):
         usable[[core for core in os.sched_getaffinity(0) if core < MOST_CORES]] = 1
         node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # a launcher may bind each rank to its own
         told = os.environ.get(SHARE_CORES)
-        sharing = np.array([told == "1" if told in ("0", "1") else node.size > usable.sum()], np.uint8)
+        sharing = np.array([told == "1" if told in ("0", "1") else node.size > min(usable.sum(), core_limit())], np.uint8)
         self._comm.Allreduce(self._mpi.IN_PLACE, sharing, op=self._mpi.MAX)
         return bool(sharing[0])
 

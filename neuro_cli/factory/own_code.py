@@ -13,9 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-# set for a sweep's job on a worker of a task cluster, JSON with the packages that the worker's owner trusts
-JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"
-USER_VARIABLE = "NEURO_TRUST"  # what the user would pass as trust= to every command
+from neuro_cli.core.machine.current_folder import JOB_VARIABLE, importable
 
 
 def let_import() -> None:
@@ -29,12 +27,6 @@ def let_import() -> None:
 def trusted_in_job() -> list[str]:
     """Packages that the owner of the worker trusts, in a job of a sweep."""
     return [str(name) for name in json.loads(os.environ[JOB_VARIABLE])["trust"]]
-
-
-def trusted_by_user() -> list[str]:
-    """Packages, separated by commas, that the user trusts in every run folder; none in a job that came over a network."""
-    given = "" if JOB_VARIABLE in os.environ else os.environ.get(USER_VARIABLE, "")
-    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def _append() -> None:
@@ -57,8 +49,3 @@ def import_path_put_back() -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
-
-
-def importable() -> bool:
-    """Whether packages in the current folder can be imported; rank 0 sends it to the other ranks."""
-    return str(Path.cwd()) in sys.path

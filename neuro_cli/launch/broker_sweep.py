@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from neuro_cli.core.errors import lines_apart
 from neuro_cli.launch.option_files import as_typed
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.pool.broker import BrokerPool
@@ -43,7 +44,7 @@ def run_jobs(jobs: Sequence[SweepJob], settings: Mapping[str, Any]) -> list[Swee
             for result in pool.results(WAIT_SECONDS):
                 errors[result.id] = SweepJobError(result.error) if result.error else None
                 if result.error:
-                    print(f"neuro: job {result.id}: {result.error}", file=sys.stderr, flush=True)
+                    print(lines_apart(f"neuro: job {result.id}: {result.error}"), file=sys.stderr, flush=True)
     finally:
         pool.close()
     return [errors[str(job.number)] for job in jobs]

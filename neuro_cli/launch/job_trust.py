@@ -4,7 +4,8 @@ import os
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.factory.own_code import JOB_VARIABLE, trusted_in_job
+from neuro_cli.core.machine.current_folder import JOB_VARIABLE
+from neuro_cli.factory.own_code import trusted_in_job
 
 
 def check_job(config: dict[str, Any]) -> None:

@@ -29,9 +29,9 @@ WAIT = 180.0  # seconds in which a job that SLURM started again must get it: a l
 STARTED = "NEURO_WORLD_STARTED"
 # files of a run folder that commands write; other names are the user's own
 _FILES = re.compile(
-    r".*\.(csv|txt|json|png|html|bin|safetensors|tmp)|\.lock|secret|\.hydra|checkpoints|best|weights|peers|tensorboard|wandb"
+    r".*\.(csv|txt|json|png|html|bin|safetensors|tmp)|\.lock|secret|\.hydra|checkpoints|best|weights|peers|tensorboard|wandb|mlflow|comet"
 )
-_FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "weights", "peers")
+_FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "weights", "peers", "mlflow", "comet")
 
 _held: dict[Path, int] = {}
 _made: dict[Path, list[Path]] = {}  # folders that were made for a lock, inner ones first
@@ -81,6 +81,12 @@ def share(run: Path) -> None:
         raise UserError(f"{run}: another command works on this run; wait for it, or end it")
 
 
+def holds(run: Path) -> bool:
+    """Tell whether this process has the lock of ``run``, and the folder is still the one that it took."""
+    run = run.resolve()
+    return run in _held and _is_there(run, _held[run])
+
+
 def drop(run: Path | None = None, remove: bool = False) -> None:
     """Release the lock of ``run``, by default all locks of this process.
 
@@ -91,7 +97,8 @@ def drop(run: Path | None = None, remove: bool = False) -> None:
         if handle is None:
             continue
         with suppress(OSError):
-            if remove or (made and os.listdir(folder) == [LOCK]):
+            # one that was moved or removed may have left its name to another command's
+            if _is_there(folder, handle) and (remove or (made and os.listdir(folder) == [LOCK])):
                 (folder / LOCK).unlink(missing_ok=True)
                 for path in made:
                     path.rmdir()

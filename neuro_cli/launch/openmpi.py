@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.cores import usable_cores
 
 # more ranks than cores are allowed: the user asked; and no rank is bound to one core, where its threads would share it
 OPTIONS = ("--oversubscribe", "--bind-to", "none")
@@ -41,5 +42,5 @@ def on_hosts(hosts: Sequence[str], interface: str, agent: Sequence[str]) -> list
 def variables(ranks: int) -> dict[str, str]:
     """Environment of a world of ``ranks`` ranks; with more ranks than cores, waiting ranks yield their core."""
     name = "OMPI_MCA_mpi_yield_when_idle"
-    crowded = ranks > len(os.sched_getaffinity(0))
+    crowded = ranks > usable_cores()
     return {name: "1"} if crowded and name not in os.environ else {}

@@ -1,9 +1,9 @@
 """Checks that this machine has cores and memory for the ranks that a command asks for."""
 
 import logging
-import os
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.machine.memory import free_memory
 from neuro_cli.runner.build import make_model
 from neuro_cli.runner.options import Options
@@ -16,7 +16,7 @@ MANY = 4  # ranks per core, beyond which a line warns that they wait for each ot
 
 def check_room(ranks: int, options: Options) -> None:
     """Warn of too many ranks for the cores. Raises ConfigError where memory cannot hold them."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     each = RANK_BYTES + _model_bytes(options)
     free = free_memory()
     if free is not None and ranks * each > free:

@@ -18,7 +18,7 @@ import yaml
 
 from neuro_cli.broker.worker.kinds import OWNER_VARIABLE, RESULT_VARIABLE
 from neuro_cli.core.errors import UserError
-from neuro_cli.factory.own_code import JOB_VARIABLE
+from neuro_cli.core.machine.current_folder import JOB_VARIABLE
 from neuro_cli.launch.lock import LOCK
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.run_folder.log import is_written

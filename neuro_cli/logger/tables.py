@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.core.errors import only_warned
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.several import beside_csv
 
@@ -24,15 +25,19 @@ Point = tuple[int, str, float]
 
 
 def log_points(logger: Logger, run: Path, config: dict[str, Any], points: Iterable[Point]) -> None:
-    """Log ``points``, (step, metric, value) each, to loggers that have not started: a row per step, ascending."""
+    """Log ``points``, (step, metric, value) each, to loggers that have not started: a row per step, ascending.
+
+    A logger that fails is a warning, for the table is written.
+    """
     rows: defaultdict[int, Row] = defaultdict(dict)
     for step, name, value in points:
         rows[step][name] = value
     for each in beside_csv(logger):
-        each.start(run, config, None)
-        for step in sorted(rows):
-            each.log({"generation": step, **rows[step]})
-        each.finish({})
+        with only_warned(f"figures for {type(each.logger).__name__}"):
+            each.start(run, config, None)
+            for step in sorted(rows):
+                each.log({"generation": step, **rows[step]})
+            each.finish({})
 
 
 def points_of(rows: Sequence[Mapping[str, str]]) -> list[Point]:

@@ -3,7 +3,7 @@
 import importlib.util
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,9 @@ class TensorBoardLogger(Logger):
                 self._writer.add_scalar(name, value, row["generation"])
 
     def finish(self, summary: dict[str, Any]) -> None:
-        with self._writing():
+        with self._writing(), closing(self._writer):
             self._add(self._end)
             self._add_text("summary", summary, int(summary.get("generations", 0)))
-            self._writer.close()
 
     def _add(self, summary: Any) -> None:
         writer: Any = self._writer.file_writer

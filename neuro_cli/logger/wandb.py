@@ -3,6 +3,7 @@
 A tracker must not end or hold up a run: whatever goes wrong with it is told once, then this logger is silent.
 """
 
+import configparser
 import logging
 import netrc
 import os
@@ -15,7 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from neuro_cli.core.checks import boolean, one_of
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.machine.current_folder import advice, importable, trusted_by_user
 from neuro_cli.core.verbosity import say
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.groups import grouped
@@ -27,6 +29,8 @@ UPLOAD_SECONDS = 300.0  # what an artifact may take at the end
 MODES = ("online", "offline", "disabled")
 _FOLDER = re.compile(r"(?:offline-)?run-\d+_\d+-(\w+)")
 MOST = 120  # characters of a name
+# what `wandb init` writes to them; any other setting could choose who gets the user's key
+SETTINGS, HARMLESS = ("wandb/settings", ".wandb/settings"), {"entity", "project", "mode"}
 
 
 class WandbLogger(Logger):
@@ -34,7 +38,8 @@ class WandbLogger(Logger):
 
     ``entity``: user or team; ``group``: by default the folder of the sweep; ``name``: by default what was typed; ``tags``: list;
     ``mode``: online | offline | disabled, by default WANDB_MODE; ``log_model``: network and config become an artifact at the end.
-    A run that goes on keeps its identifier at wandb. A thread of its own talks to wandb, so that a server that does not answer
+    Settings files of the current folder may name entity, project and mode only: start raises UserError for others. A run that
+    goes on keeps its identifier at wandb. A thread of its own talks to wandb, so that a server that does not answer
     costs a run no time before its end.
     """
 
@@ -66,6 +71,7 @@ class WandbLogger(Logger):
         self._broken = False
 
     def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+        refuse_settings()
         known = previous_identifier(run / "wandb") if resumed_at is not None else None
         self._folder = run
         self._calls: SimpleQueue[tuple[str, Callable[[], Any]] | None] = SimpleQueue()
@@ -109,6 +115,7 @@ class WandbLogger(Logger):
         settings = wandb.Settings(
             silent=True,  # the terminal is the runner's
             console="off",
+            disable_git=not importable(),  # git runs what the config of a repository names; a saved run's folder may be one
             init_timeout=START_SECONDS,
             finish_timeout=FINISH_SECONDS + UPLOAD_SECONDS * self.log_model,
         )
@@ -144,10 +151,12 @@ class WandbLogger(Logger):
         say(f"neuro: wandb: {address}")
 
     def _close(self, summary: dict[str, Any]) -> None:
-        self._run.summary.update(summary)
-        if self.log_model:
-            self._log_model()
-        self._run.finish()
+        try:
+            self._run.summary.update(summary)
+            if self.log_model:
+                self._log_model()
+        finally:
+            self._run.finish()
 
     def _log_model(self) -> None:
         import wandb
@@ -160,13 +169,33 @@ class WandbLogger(Logger):
 
     def _serve(self) -> None:
         for what, action in iter(self._calls.get, None):
-            if self._broken:
+            if self._broken and (what != "finish" or self._run is None):  # a run that began ends, whatever failed
                 continue
             try:
                 action()
             except Exception as error:  # wandb raises errors of its own, of its service and of the network
-                self._broken = True
+                silent, self._broken = self._broken, True
+                if silent:
+                    continue
                 log.warning("wandb failed to %s (%s): nothing more goes to wandb, the run goes on", what, _reason(error))
+
+
+def refuse_settings() -> None:
+    """Raise UserError where wandb would take its server, proxies or headers from a file of the current folder."""
+    if "wandb" in trusted_by_user():
+        return
+    for name in SETTINGS:
+        parser = configparser.ConfigParser(interpolation=None)
+        try:
+            parser.read(name)
+            others = {key for section in (parser.defaults(), *parser.values()) for key in section} - HARMLESS
+        except (configparser.Error, ValueError, OSError):
+            others = {"what is no setting"}
+        if others:
+            raise UserError(
+                f"logger=wandb: {name} of the current folder sets {', '.join(sorted(others))}, by which it could choose who gets "
+                f"your key; set variables WANDB_* in its place, or {advice('wandb')}"
+            )
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,5 @@
 """Pool of a search on one machine: a cluster of its own, by the same processes as one of many machines."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.worker.kinds import KINDS, SEARCHING
 from neuro_cli.core.checks import integer, number
+from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.pool.broker import BrokerPool
 
@@ -34,7 +34,7 @@ class EmbeddedPool(BrokerPool):
     ) -> None:
         super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, and certificates, once it has begun
         self._ranks = integer("pool.ranks", ranks, 1, 1024)
-        cores = max(1, len(os.sched_getaffinity(0)) // self._ranks)
+        cores = max(1, usable_cores() // self._ranks)
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
         self._memory = None if memory is None else max(1, round(number("pool.memory", memory, above=0.0) * 1e9 / 2**20))
         self._kinds = dict(kinds) if kinds is not None else {name: KINDS[name] for name in SEARCHING}

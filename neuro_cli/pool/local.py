@@ -7,7 +7,6 @@ that is tried once more, in a new process, and then has an error for a result.
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from neuro_cli.broker.worker.kinds import KINDS, SEARCHING
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import headline
+from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.pool.base import Pool, WorkResult, WorkUnit, payload_of
 from neuro_cli.pool.loop import LoopThread
 
@@ -50,7 +50,7 @@ class LocalPool(Pool):
     """``workers``: child processes (None: the usable cores). ``memory``: GB that each may take (None: no limit)."""
 
     def __init__(self, workers: int | None, memory: float | None) -> None:
-        self.workers = len(os.sched_getaffinity(0)) if workers is None else integer("pool.workers", workers, 1, 1024)
+        self.workers = usable_cores() if workers is None else integer("pool.workers", workers, 1, 1024)
         self.memory = None if memory is None else number("pool.memory", memory, above=0.0)
         limit = None if self.memory is None else MemoryLimit(int(self.memory * 1e9), f"pool.memory={self.memory:g} GB")
         kinds = {name: KINDS[name] for name in SEARCHING}

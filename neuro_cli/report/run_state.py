@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, printable
 from neuro_cli.core.metric import Metric
 from neuro_cli.run_folder import saved_yaml
 from neuro_cli.run_folder.config import config_of
@@ -45,6 +45,10 @@ class RunState:
     reason: str = ""
     path: Path | None = None
     study: bool = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Keep texts as a terminal prints them: names of folders, overrides and log lines are anybody's."""
+        object.__setattr__(self, name, printable(value) if isinstance(value, str) else value)
 
 
 def read_job(run: Path, name: str) -> RunState:
@@ -98,7 +102,7 @@ def _overrides(run: Path) -> dict[str, str]:
     if not isinstance(texts, list):
         raise UserError(f"{path}: not a list of overrides")
     pairs = (str(text).lstrip("+").partition("=") for text in texts)
-    return {key: value for key, _, value in pairs}
+    return {printable(key): printable(value) for key, _, value in pairs}
 
 
 def read_summary(run: Path) -> dict[str, Any] | None:

@@ -1,13 +1,13 @@
 """Requirements of a run on the machine; each check returns in words what is missing, or nothing."""
 
 import importlib.util
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.install import install
+from neuro_cli.core.machine.cores import usable_cores
 
 
 def missing(needs: Mapping[str, Any], root: Path) -> str:
@@ -24,7 +24,7 @@ def has_gpu() -> bool:
 
 
 def _cores(count: int, root: Path) -> str:
-    here = len(os.sched_getaffinity(0))
+    here = usable_cores()
     return f"{count} ranks need {count} cores, this machine has {here}" if here < count else ""
 
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from neuro_cli.algo.base import State
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.files import sync_folder
+from neuro_cli.core.files import HeldFolder, sync_folder
 from neuro_cli.core.files import write_atomically as write_atomically
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
     shard = Shard(name, f"{generation:08d}.{name}.{digest[:16]}.safetensors", len(content), digest)
     folder = run / "checkpoints"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         write_atomically(folder / shard.file, content)
     except OSError as error:
         raise UserError(
@@ -110,6 +110,19 @@ class CheckpointStore:
             raise ValueError(f"keep={keep}: must be >= 1")
         self.run, self.keep = run, keep
         self.folder = run / "checkpoints"
+        self._held: HeldFolder | None = None
+
+    def hold(self) -> None:
+        """Let this be the folder of all later saves, wherever it is moved to. Raises UserError where it is none."""
+        try:
+            self._held = HeldFolder(self.run)
+        except OSError as error:
+            raise UserError(f"{self.run}: {error.strerror}") from error
+
+    def refuse_other(self) -> None:
+        """Raise UserError where the folder that is held was moved or removed."""
+        if self._held is not None:
+            self._held.refuse_other()
 
     def save(
         self,
@@ -124,8 +137,10 @@ class CheckpointStore:
         Tensors of any layout and device; scalars are what JSON holds, floats exactly: with ``best`` = {generation, ...} among
         them that one is kept beside the last, until another is. ``shards``: parts of it that lie in the folder already
         (:func:`write_shard`). ``passing``: it goes when it is the best no longer. Returns the tensor file.
-        Raises UserError when it cannot be written (the earlier checkpoints stay), TypeError on other scalars.
+        Raises UserError when it cannot be written (the earlier checkpoints stay) or the folder is not the one that is held,
+        TypeError on other scalars.
         """
+        self.refuse_other()
         content = serialised(tensors)
         old = self._entries()
         name = f"{generation:08d}.safetensors"
@@ -148,7 +163,7 @@ class CheckpointStore:
         coming = {shard.file for shard in shards}
         entries = self._kept([*(entry for entry in old if entry["generation"] < generation), entry], scalars.get("best"))
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)  # not the run folder itself, which was made for the run
             sync_folder(self.run)
             self._sweep(coming)
             write_atomically(self.folder / name, content)

@@ -24,7 +24,7 @@ def resumed_config(run: Path, config: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        if _content(state) == state_before:
+        if _content(state) == state_before and path.exists():  # it is gone with a folder that was moved
             if config_before is None:
                 path.unlink()
             else:

@@ -15,6 +15,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
+from neuro_cli.core.errors import lines_apart
 from neuro_cli.core.files import open_appending
 from neuro_cli.core.verbosity import verbose
 from neuro_cli.run_folder.own_log import also_to
@@ -23,6 +24,13 @@ LOG = "log.txt"
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OURS = re.compile(r"\S+ \S+ [A-Z]+ neuro_cli[\w.]*: (.*)")
 _ROOT = logging.getLogger("neuro_cli")
+
+
+class Clean(logging.Formatter):
+    """Formatter whose lines a terminal prints as they are: a name, a message of a peer or a file may hold anything."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return lines_apart(super().format(record))
 
 
 class _OwnFile(logging.FileHandler):
@@ -52,7 +60,7 @@ def log_to(run: Path | None, rank: int) -> None:
     _ROOT.propagate = False
     terminal = _Terminal()
     terminal.setLevel(logging.INFO if verbose() else logging.WARNING)
-    terminal.setFormatter(logging.Formatter("neuro: %(message)s" if rank == 0 else f"neuro: rank {rank}: %(message)s"))
+    terminal.setFormatter(Clean("neuro: %(message)s" if rank == 0 else f"neuro: rank {rank}: %(message)s"))
     if rank == 0:
         _ROOT.addHandler(terminal)
     else:
@@ -61,7 +69,7 @@ def log_to(run: Path | None, rank: int) -> None:
     also_to(file, rank)
     if file is not None:
         assert file.stream is not None  # opened at once
-        file.setFormatter(logging.Formatter(FORMAT))
+        file.setFormatter(Clean(FORMAT))
         _ROOT.addHandler(file)
         try:
             fcntl.flock(file.stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

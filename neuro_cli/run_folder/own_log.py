@@ -7,6 +7,7 @@ at the root logger stays, and then prints to the terminal in place of this.
 import logging
 import sys
 
+from neuro_cli.core.errors import lines_apart
 from neuro_cli.core.verbosity import verbose
 
 # packages that neuro needs or works with: of theirs warnings alone, as logging has it by default
@@ -28,7 +29,7 @@ class _Foreign(logging.Handler):
         return package != "neuro_cli" and (package not in LIBRARIES or record.levelno >= logging.WARNING)
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n    ".join(super().format(record).splitlines()) + "\n"
+        return lines_apart(super().format(record)) + "\n"
 
 
 class _ToFile(_Foreign):

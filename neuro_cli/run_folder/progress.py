@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from neuro_cli.core.errors import printable
 from neuro_cli.core.verbosity import quiet
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Progress:
         """Print a line of its own, above the bar."""
         if quiet():
             return
+        text = printable(text)
         if self._console is not None:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, only_warned
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.fabric.base import World
@@ -72,6 +72,7 @@ class RunRecord:
         self._headline, self._config = work.metrics[0], config
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+        self._store.hold()
         self._loggers = with_csv(logger)
         for each in self._loggers:
             each.evaluated = tuple(metric.name for metric in work.metrics if metric.column)
@@ -107,11 +108,16 @@ class RunRecord:
         path = self._store.save(generation, tensors, scalars, shards, passing=scalars.pop("passing", False))
         log.info("checkpoint of generation %d: %s", generation, path.name)
 
+    def refuse_other(self) -> None:
+        """Raise UserError where the run folder was moved or removed."""
+        self._store.refuse_other()
+
     def stopped(self, generation: int, reason: str) -> None:
         log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
 
     def finish(self, work: Recorded, generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
         """Write network, plot and summary; return the summary. ``digest``: of the parameters."""
+        self.refuse_other()
         summary = {
             **metrics,
             "generations": generation,
@@ -131,13 +137,17 @@ class RunRecord:
         facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics)
         write_model(self.run / MODEL, work.trained(generation), {**facts, "parameters_sha256": digest})
         write_summary(self.run / "summary.json", summary)
+        with only_warned("curves.png"):
+            self._plot()
+        for logger in self._loggers:
+            logger.finish(summary)
+        return summary
+
+    def _plot(self) -> None:
         if curves.wanted():
             from neuro_cli.run_folder.plot import plot_run, title_of  # here: matplotlib is for the rank that draws, at its end
 
             plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline, title_of(self._config))
-        for logger in self._loggers:
-            logger.finish(summary)
-        return summary
 
     def close(self) -> None:
         self._progress.__exit__(None, None, None)

@@ -110,7 +110,7 @@ def bind(
     layout.release_storage(model)
     settings = ScoringSettings(
         model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example or own,
-        numbers.graphs, getattr(algo, "non_finite", RAISE) == WORST,
+        numbers.graphs, tolerant=getattr(algo, "non_finite", RAISE) == WORST,
     )  # fmt: skip
     if numbers.graphs and device.type == "cuda":
         sampler.graphs = Graphs("sums over directions")

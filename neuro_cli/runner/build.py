@@ -10,6 +10,7 @@ from torch import nn
 
 from neuro_cli.algo.base import CentreAlgorithm
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.seeds import model_seed, seeded
@@ -69,7 +70,7 @@ def threads_of(configured: int | None, world: World, device: torch.device) -> in
         return int(configured)
     if device.type != "cpu":
         return 1
-    return max(1, len(os.sched_getaffinity(0)) // world.local_size)
+    return max(1, usable_cores() // world.local_size)
 
 
 def make_model(config: dict[str, Any]) -> nn.Module:

@@ -10,6 +10,7 @@ from torch import nn
 from neuro_cli.core.copies import own_memory
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.made import placed, refuse_made
 from neuro_cli.factory.own_code import let_import
@@ -45,6 +46,7 @@ def read_config(
     if trust is None:
         let_import()
     else:
+        refuse_settings(trust)
         refuse_untrusted(config, trust)
     return config
 

@@ -16,8 +16,9 @@ from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 
 from neuro_cli.core.errors import BAD_INPUT, FAILED, CandidateError, report
+from neuro_cli.core.machine.current_folder import importable
 from neuro_cli.fabric.base import World
-from neuro_cli.factory.own_code import importable, let_import
+from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.checkpoint import Checkpoint, Shard
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.consensus import AgreedError

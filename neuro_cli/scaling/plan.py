@@ -5,13 +5,13 @@ population), and many points serve both.
 """
 
 import copy
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core.checks import boolean, integer, thread_count
 from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.fabric.network import Network
@@ -56,7 +56,7 @@ class Study:
 
     @property
     def cores(self) -> int:
-        return len(os.sched_getaffinity(0))
+        return usable_cores()
 
     def crowded(self, ranks: int) -> bool:
         """Tell whether ``ranks`` ranks share cores on this machine."""

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.table import wide_console
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, only_warned
 from neuro_cli.logger.tables import Point, log_points
 from neuro_cli.runner.options import make_logger
 from neuro_cli.scaling.plan import study_of
-from neuro_cli.scaling.plot import plot_scaling
 from neuro_cli.scaling.results import MEASURED, STRONG, WEAK, ScalingRow, rows_of
 from neuro_cli.scaling.table import show
 from neuro_cli.scaling.worlds import measure
@@ -27,8 +26,11 @@ def scale(config: dict[str, Any], run: Path) -> None:
     found = measure(study, run / "worlds")
     rows = rows_of(study, found)
     show(study, found, rows, run)
-    for scaling in (WEAK, STRONG):
-        plot_scaling(rows, scaling, run / scaling)
+    with only_warned("plots"):
+        from neuro_cli.scaling.plot import plot_scaling  # here: a matplotlib that cannot be loaded costs its plots alone
+
+        for scaling in (WEAK, STRONG):
+            plot_scaling(rows, scaling, run / scaling)
     log_points(logger, run, config, points(rows))
     wide_console().print(f"neuro: results in {run}")
 

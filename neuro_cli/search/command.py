@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError, UserError, printable
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.core.verbosity import say
 from neuro_cli.factory.instantiate import make
@@ -66,9 +66,8 @@ def _told(summary: dict[str, Any], run: Path) -> int:
             f"validation accuracy {summary['validation_accuracy']:.4f}, {ACCURACY.label} {ACCURACY.text(summary[ACCURACY.name])}"
         )
         found = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
-        Console().print(found, markup=False, highlight=False, soft_wrap=True)
-        Console().print(
-            f"neuro train model={run / 'best' / 'best_1.yaml'} trains it", markup=False, highlight=False, soft_wrap=True
-        )
+        Console().print(printable(found), markup=False, highlight=False, soft_wrap=True)
+        then = printable(f"neuro train model={run / 'best' / 'best_1.yaml'} trains it")
+        Console().print(then, markup=False, highlight=False, soft_wrap=True)
     say(f"neuro: results in {run}")
     return 0

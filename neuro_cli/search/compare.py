@@ -7,9 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, printable
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.config import is_search, saved_config
 from neuro_cli.run_folder.rows import read_rows
@@ -74,7 +75,8 @@ def _show(runs: Sequence[SearchCurve]) -> None:
         each = " ".join(f"{test:.4f}" for test in tests)
         candidates = "-".join(str(count) for count in sorted({len(run.accuracies) for run in here}))
         first = " ".join(f"{run.first_median:.4f}" for run in here)
-        table.add_row(task, strategy, str(len(here)), candidates, *(f"{number:.4f}" for number in numbers), each, first)
+        names = (escape(printable(name)) for name in (task, strategy))
+        table.add_row(*names, str(len(here)), candidates, *(f"{number:.4f}" for number in numbers), each, first)
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, WIDTH)

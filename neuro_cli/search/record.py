@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from neuro_cli.core.errors import UserError, headline
+from neuro_cli.core.errors import UserError, headline, only_warned
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.logger.base import Row
 from neuro_cli.logger.several import with_csv
@@ -49,6 +49,7 @@ class SearchRecord:
     def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
         self.run, self.config, self.name = run, config, name
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+        self._store.hold()
         self._weights = WeightsFolder(run)
         self._loggers = with_csv(make_logger(config))
         for logger in self._loggers:
@@ -132,15 +133,17 @@ class SearchRecord:
 
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
         """Write the best architectures, the plot and the summary; return the summary."""
+        self._store.refuse_other()
         best = engine.best(self.config["best"])
         self.candidates(engine, tested=True)
         self._export(engine, best)
         summary = self._summary(engine, best, seconds, workers)
         write_summary(self.run / "summary.json", summary)
-        if curves.wanted():
-            from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
+        with only_warned("curves.png"):
+            if curves.wanted():
+                from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
 
-            plot_search(self.run / CANDIDATES, self.run / "curves.png")
+                plot_search(self.run / CANDIDATES, self.run / "curves.png")
         for logger in self._loggers:
             logger.finish(summary)
         return summary

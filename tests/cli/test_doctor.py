@@ -40,6 +40,14 @@ def test_whole_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert os.environ["PMI_RANK"] == "1"
 
 
+@needs_mpi
+def test_the_current_folder_stands_in_for_no_package(tmp_path: Path) -> None:
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").write_text("open('ran.txt', 'w')\n")
+    assert all(finding.good for finding in module.mpi())
+    assert not (tmp_path / "ran.txt").exists()
+
+
 def test_exit_code_counts_what_training_needs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("packages", "devices", "numba_kernels", "extras", "data_sets"):
         monkeypatch.setattr(module, name, lambda: iter(()))

@@ -1,7 +1,9 @@
 """What lies in the current folder is imported where the user says so, and never in place of what is installed."""
 
 import json
+import re
 import shutil
+import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +13,7 @@ from inside import Done, neuro_inside, one_line
 from omegaconf import OmegaConf
 from worlds import clean_environment, needs_mpi, neuro
 
+import neuro_cli
 from neuro_cli import load
 from neuro_cli.core.errors import UserError
 
@@ -164,6 +167,66 @@ def test_an_installed_package_comes_before_one_in_the_current_folder(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / TRACE).exists()
+
+
+# files that libraries read in the current folder when they are loaded, and by which name a user trusts the library
+SETTINGS = {
+    ".numba_config.yaml": ("numba", "cache_dir: kept\n"),
+    "ucx.conf": ("ucx", "UCX_LOG_LEVEL=warn\n"),
+    "libcuda.so.1": ("cuda", ""),
+    "tls/x86_64/libcuda.so.1": ("cuda", ""),
+    "glibc-hwcaps/x86-64-v3/libcuda.so.1": ("cuda", ""),
+}
+
+
+@pytest.mark.parametrize("file", SETTINGS)
+def test_libraries_take_no_settings_from_the_current_folder(file, runs, tmp_path):
+    run, (library, content) = shutil.copytree(runs / "plain", tmp_path / "run"), SETTINGS[file]
+    (run / file).parent.mkdir(parents=True, exist_ok=True)
+    (run / file).write_text(content)
+    for verb in (("evaluate", "."), ("resume", ".", "generations=3"), ("train", *SMALL, "hydra.run.dir=new"), ("doctor",)):
+        said = one_line(neuro_inside(*verb, cwd=run))
+        assert said.startswith(f"{file}: {library} would take "), said
+        assert said.endswith(f"set NEURO_TRUST={library}")
+    assert not (run / "new").exists()
+    assert not (run / "kept").exists()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(run)
+        with pytest.raises(UserError, match="from the current folder"):
+            load(".")
+
+
+def test_a_user_trusts_a_library_of_their_folder(runs):
+    (runs / ".numba_config.yaml").write_text("show_help: 0\n")
+    try:
+        assert neuro_inside("evaluate", "plain", cwd=runs, NEURO_TRUST="numba").returncode == 0
+        assert "numba would take" in one_line(neuro_inside("evaluate", "plain", cwd=runs, NEURO_TRUST="other"))
+    finally:
+        (runs / ".numba_config.yaml").unlink()
+
+
+# what commands look for in the current folder: files of a run, what is refused above, what is read and has no say
+LOOKED_FOR = re.compile(
+    r"(?:\./)?(\.|\.hydra(/.*)?|\.lock|checkpoints(/.*)?|log\.txt|metrics\.csv|curves\.png|(model\.safetensors|summary\.json)(\.tmp)?"
+    r"|sweep\.json|multirun\.yaml|report\.html|best|weights|peers|tls|x86_64|aarch64|haswell|avx512_1|xeon_phi|glibc-hwcaps"
+    r"|([\w-]+/)*libcuda\.so\.1|ucx\.conf|\.numba_config\.yaml|matplotlibrc|_classes\.py|_ops\.py)"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
+def test_nothing_else_is_looked_for_in_the_current_folder(runs, tmp_path):
+    """By what the system is asked for: libraries of C and C++ have their own ways to open a file."""
+    run, calls = shutil.copytree(runs / "plain", tmp_path / "run"), tmp_path / "calls"
+    trace = ["strace", "-f", "-qq", "-e", "trace=open,openat,openat2,stat,newfstatat,access,readlink,statx", "-o", str(calls)]
+    for verb in (["resume", ".", "generations=400"], ["evaluate", "."], ["doctor"]):
+        command = [*trace, sys.executable, "-P", "-m", "neuro_cli", *verb]
+        subprocess.run(command, cwd=run, env=clean_environment() | {"NEURO_CURVES": "1"}, check=True, capture_output=True)
+        names = re.findall(r'\w+\((?:AT_FDCWD, )?"([^"]+)"', calls.read_text(errors="replace"))
+        own = {name.removeprefix(f"{run}/") for name in names if not name.startswith("/") or name.startswith(f"{run}/")}
+        checkout = Path(neuro_cli.__file__).parents[1]  # whose revision git is asked for, in that folder
+        other = {name for name in own if not LOOKED_FOR.fullmatch(name) and not (checkout / name).exists()}
+        assert other <= {"outputs", *(name for name in other if name.startswith("data/"))}, verb
 
 
 BENCH = ("population=4", "batch_size=8", "repeats=1", "threads=1", "reference=none", "roof=false")

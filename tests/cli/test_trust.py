@@ -10,9 +10,9 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.current_folder import JOB_VARIABLE
 from neuro_cli.factory.construct import ConstructionError, construct, located
 from neuro_cli.factory.instantiate import is_ours, make
-from neuro_cli.factory.own_code import JOB_VARIABLE
 from neuro_cli.factory.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.runner.load import read_config
 from neuro_cli.search.command import OURS

@@ -121,4 +121,4 @@ def test_what_others_send_is_shown_short_and_printable(value):
     text = shown(value)
     assert len(text) < 80
     assert text.isprintable()
-    assert printable("a\nb", 10) == "a?b"
+    assert printable("a\nb", 10) == r"a\nb"

@@ -19,6 +19,7 @@ from neuro_cli.fabric.mpi import library_name
 from neuro_cli.launch import launcher as launch
 from neuro_cli.launch import openmpi
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.runner import stop
 
 SETTING = ("population=8", "batch_size=16", "threads=1", "distribution=replicated", "generations=100000", "hydra.run.dir=run")
 NO_ROOT = dict.fromkeys(AS_ROOT, "0")
@@ -106,6 +107,53 @@ def test_a_killed_rank_ends_the_world(folder, start):
         time.sleep(0.05)
     assert alive(world) == []
     assert left_in(folder / "tmp") == []
+
+
+def failed_to_load(folder: Path, code: int, monkeypatch: pytest.MonkeyPatch, number: int = 0) -> tuple[int, list[str]]:
+    """Exit code and lines of a resume whose world ends with ``code`` before it says anything, after signal ``number``."""
+
+    def world(*_: object) -> int:
+        if number:
+            stop.hear(number)
+        return code
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "launch", world)
+        done = neuro_inside("resume", "run", "generations=3", "ranks=2", cwd=folder)
+    return done.returncode, done.stderr.splitlines()
+
+
+def test_a_world_that_ends_while_it_loads_says_so(tmp_path, monkeypatch):
+    """Its log ends with an earlier session's failure, which it took for this one's; a signal took its line as well."""
+    setting = [text for text in SETTING if not text.startswith("generations")]
+    assert neuro_inside("train", *setting, "generations=2", cwd=tmp_path).returncode == 0
+    with (tmp_path / "run" / "log.txt").open("a") as file:
+        file.write("2026-11-27 10:00:00,000 INFO neuro_cli.cli.train: failed: an earlier one\n")
+    text = "neuro: error: the world of 2 ranks ended with exit code"
+    for code in (9, 137, 15):
+        killed = f"{text} {code}: a rank was killed; go on with: neuro resume run"
+        assert failed_to_load(tmp_path, code, monkeypatch) == (1, [killed])
+    for code in (138, 15, 2, 1):
+        stopped = f"{text} {code} after SIGTERM: it was stopped before it could write a checkpoint; go on with: neuro resume run"
+        assert failed_to_load(tmp_path, code, monkeypatch, signal.SIGTERM) == (1, [stopped])
+    assert failed_to_load(tmp_path, 2, monkeypatch, signal.SIGINT) == (130, ["neuro: interrupted"])
+    assert failed_to_load(tmp_path, 1, monkeypatch) == (1, [])  # a rank said why
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("mpi", ["own", "openmpi"], indirect=True)
+def test_a_signal_while_a_world_loads_is_one_line(folder, start, number):
+    process = start()
+    deadline = time.monotonic() + 240
+    while len(ranks := ranks_of(descendants(process.pid))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(ranks[1] if number == signal.SIGKILL else process.pid, number)
+    assert process.wait(240) == 1
+    own = [line for line in (folder / "output").read_text().splitlines() if line.startswith("neuro: ")]
+    assert len(own) == 1, own
+    assert own[0].startswith("neuro: error: the world of 2 ranks ended with exit code ")
+    assert own[0].endswith("; it had not begun, and run can go")
 
 
 @pytest.mark.slow

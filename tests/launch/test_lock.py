@@ -86,6 +86,31 @@ def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("how", ["moved", pytest.param("replaced", marks=pytest.mark.slow), "removed"])
+def test_a_run_whose_folder_is_moved_ends_with_an_error(how, tmp_path):
+    """It ended with exit code 0 and half a run in a folder made anew; `replaced`: another folder has its name by then."""
+    run, away = tmp_path / "run", tmp_path / "away"
+    process = started("train", *ENDLESS, "hydra.run.dir=run", cwd=tmp_path)
+    try:
+        wait_for_rows(run, 6, process)
+        run.rename(away)
+        if how == "replaced":
+            run.mkdir()
+            (run / "own.txt").write_text("another's")
+        if how == "removed":
+            shutil.rmtree(away)
+        said = process.communicate(timeout=240)[1].decode()
+    finally:
+        process.kill()
+    assert process.returncode == 2, said
+    assert said.splitlines()[-1].startswith("neuro: error: run: it was moved or removed while its run was at work"), said
+    assert run.exists() == (how == "replaced")
+    assert [path.name for path in run.glob("*")] == ["own.txt"] * (how == "replaced")
+    if how != "removed":
+        done = neuro_inside("resume", "away", "generations=1000000", "time_limit=0.1", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow  # by default a second command meets the first
 def test_two_resumes_at_once(tmp_path):
     """D7: both were let in, doubled rows and swept each other's checkpoints."""
@@ -178,7 +203,7 @@ def finished(tmp_path_factory) -> Path:
 WRITTEN = (
     "log.txt", "metrics.csv", "summary.json", "curves.png", ".lock", "summary.json.tmp", ".hydra", ".hydra/resumed.yaml",
     ".hydra/resumed.yaml.tmp", "checkpoints", "checkpoints/state.json", "checkpoints/state.json.tmp", "checkpoints/last_step",
-    "best", "weights",
+    "best", "weights", "mlflow", "mlflow/runs.db", "mlflow.json", "comet",
 )  # fmt: skip
 
 
@@ -186,6 +211,7 @@ WRITTEN = (
 def test_resume_writes_through_no_link(name, finished, tmp_path):
     run, outside = shutil.copytree(finished, tmp_path / "run"), tmp_path / "outside"
     place = run / name
+    place.parent.mkdir(exist_ok=True)
     if place.exists():
         place.rename(outside)
     else:

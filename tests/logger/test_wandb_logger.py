@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger import wandb as module
 from neuro_cli.logger.wandb import WandbLogger, has_key, previous_identifier
 
@@ -98,6 +98,31 @@ def test_names_of_the_environment_count(tmp_path: Path, monkeypatch: pytest.Monk
     assert asked["name"] is None  # wandb takes the variable
 
 
+@pytest.mark.parametrize("name", ["wandb/settings", ".wandb/settings"])
+def test_the_current_folder_does_not_choose_who_gets_the_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `wandb init` writes stays; a server, a proxy, headers or what cannot be read are refused."""
+    made = []
+    fake = broken_wandb(BrokenRun(9))
+    fake.init = lambda **arguments: made.append(arguments["settings"]) or BrokenRun(9)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / name
+    file.parent.mkdir()
+    for text in ("[default]\nbase_url = http://127.0.0.1:9\n", "[DEFAULT]\nhttps_proxy = http://127.0.0.1:9\n", "base_url\n"):
+        file.write_text(text)
+        with pytest.raises(UserError, match=rf"^logger=wandb: {name} of the current folder sets .*NEURO_TRUST=wandb$"):
+            play(tmp_path / "run")
+    assert made == []
+    monkeypatch.setenv("NEURO_TRUST", "wandb")
+    play(tmp_path / "run")
+    monkeypatch.delenv("NEURO_TRUST")
+    file.write_text("[default]\nentity = team\nproject = apples\n")
+    play(tmp_path / "run")
+    monkeypatch.syspath_prepend(str(tmp_path))  # a user's own script or command
+    play(tmp_path / "run")
+    assert [settings["disable_git"] for settings in made] == [True, True, False]
+
+
 def test_an_offline_run_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     fake = broken_wandb(BrokenRun(9))
@@ -149,6 +174,7 @@ class BrokenRun:
         self.steps.append(step)
 
     def finish(self) -> None:
+        self.steps.append(0)  # the end
         raise RuntimeError("the service is gone")
 
 
@@ -168,7 +194,7 @@ def test_breaks_on_the_way(
     run = BrokenRun(fails)
     monkeypatch.setitem(sys.modules, "wandb", broken_wandb(run))
     play(tmp_path / "run")
-    assert run.steps == [step for step in (1, 2, 3) if step < fails]
+    assert run.steps == [*(step for step in (1, 2, 3) if step < fails), 0]
     (warning,) = warnings(caplog)
     assert warning.startswith(f"wandb failed to {verb} (RuntimeError: the service is gone)")
 

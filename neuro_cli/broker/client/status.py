@@ -15,6 +15,7 @@ from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import open_channel, reason
+from neuro_cli.core.errors import lines_apart, printable
 
 COUNTS = ("waiting", "helping", "running", "undelivered", "dead", "finished")
 Answer = tuple[messages.StatusReply, list[messages.DeadLetter]]
@@ -27,15 +28,15 @@ def status(nameserver: str, security: Security, dead: int) -> None:
     table = Table("broker", "address", "workers", *COUNTS, box=None, header_style="bold", pad_edge=False)
     for info, answer in known:
         if isinstance(answer, str):
-            table.add_row(str(info.broker_id), info.address, escape(answer))
+            table.add_row(str(info.broker_id), printable(info.address), escape(printable(answer)))
             continue
         reply = answer[0]
         workers = f"{sum(not one.peer for one in reply.workers)}, {sum(one.peer for one in reply.workers)} helping"
-        table.add_row(str(info.broker_id), info.address, workers, *(str(getattr(reply, name)) for name in COUNTS))
+        table.add_row(str(info.broker_id), printable(info.address), workers, *(str(getattr(reply, name)) for name in COUNTS))
     console.print(table)
     for info, answer in known:
         for line in [] if isinstance(answer, str) else answer[0].damage:
-            console.print(f"broker {info.broker_id}: {line}", markup=False, highlight=False, soft_wrap=True)
+            console.print(printable(f"broker {info.broker_id}: {line}"), markup=False, highlight=False, soft_wrap=True)
         for letter in [] if isinstance(answer, str) else answer[1]:
             _show(console, info, letter)
 
@@ -44,7 +45,7 @@ def _show(console: Console, info: nameserver_pb2.BrokerInfo, letter: messages.De
     when = datetime.fromtimestamp(letter.when).isoformat(" ", "seconds")
     named = f"task {letter.task.id} ({letter.task.kind}) of run {letter.task.run} at broker {info.broker_id}"
     text = f"{when} {named}: {messages.Outcome.Name(letter.outcome)} after {letter.attempts} attempts\n{letter.error.rstrip()}"
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(lines_apart(text), markup=False, highlight=False, soft_wrap=True)
 
 
 async def _asked(nameserver: str, security: Security, dead: int) -> list[tuple[nameserver_pb2.BrokerInfo, Answer | str]]:

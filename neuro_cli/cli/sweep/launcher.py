@@ -20,7 +20,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from neuro_cli.cli.sweep.jobs import Left, clear, headline_of, left_in, refuse_other_job
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import UserError, printable
 
 HYDRAS_OWN = "hydra._internal.core_plugins."
 NUMBERED = "${hydra.job.num}"
@@ -135,7 +135,7 @@ class SweepLauncher(Launcher):
         own = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
         total = f"/{self.total}" if self.total is not None else ""
         left = f": {job.left.value}" if job.left.value else ""
-        return f"[{job.number + 1}{total}] {own}{left}"
+        return printable(f"[{job.number + 1}{total}] {own}{left}")
 
     def _job(self, number: int, overrides: list[str]) -> Job:
         """The job with what an earlier command left of it. Raises UserError where that is another job, or at work elsewhere."""

@@ -7,12 +7,14 @@ pages, which the system clears one by one; that can be a third of the time of a 
 import ctypes
 import gc
 import logging
+import math
 import sys
 from pathlib import Path
 
+from neuro_cli.core.machine.control_groups import ROOT, groups, numbers
+
 log = logging.getLogger(__name__)
 
-CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, from glibc's malloc.h
@@ -33,7 +35,7 @@ def give_back_memory() -> None:
         trim(0)
 
 
-def free_memory(cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> float | None:
+def free_memory(cgroup: Path = ROOT, meminfo: Path = MEMINFO) -> float | None:
     """Free bytes of the system, or fewer where this process's control groups limit them; None: unknown."""
     found = [*_of_system(meminfo), *_of_groups(cgroup)]
     return min(found, default=None)
@@ -45,16 +47,11 @@ def _of_system(meminfo: Path) -> list[float]:
 
 
 def _of_groups(root: Path) -> list[float]:
-    """Free bytes of control groups: version 2, from this process's group up to the root, then version 1 as in a container."""
-    own = Path("/proc/self/cgroup")
-    names = [line.partition("::")[2] for line in own.read_text().splitlines() if line.startswith("0::")] if own.exists() else []
-    folders = [root / part for name in names for part in (Path(name.strip("/")), *Path(name.strip("/")).parents)]
-    pairs = [(folder / "memory.max", folder / "memory.current") for folder in folders or [root]]
-    pairs.append((root / "memory/memory.limit_in_bytes", root / "memory/memory.usage_in_bytes"))
+    """Free bytes of the control groups that limit this process; of those without a limit none."""
     left = []
-    for limit, used in pairs:
-        try:
-            left.append(max(0.0, float(limit.read_text()) - float(used.read_text())))
-        except (OSError, ValueError):  # not there, or no limit: the word max
-            continue
+    for folder in groups("memory", root):
+        for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            both = numbers(folder / limit) + numbers(folder / used)
+            if len(both) == 2 and math.isfinite(both[0]):
+                left.append(max(0.0, both[0] - both[1]))
     return left

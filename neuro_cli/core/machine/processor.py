@@ -1,10 +1,11 @@
 """The processor in words: figures of one kind are no figures of another."""
 
-import os
 import platform
 from pathlib import Path
 
 import torch
+
+from neuro_cli.core.machine.cores import usable_cores
 
 
 def processor() -> str:
@@ -17,10 +18,9 @@ def processor() -> str:
 
 def cores() -> str:
     """Number of cores that this process may use, and the vector instructions that torch finds: 2 cores, AVX512 bf16 VNNI."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     names = {"avx512_bf16": "bf16", "vnni": "VNNI", "amx_tile": "AMX"}
     more = [name for instructions, name in names.items() if supported(instructions)]
-    return f"{count} cores, {' '.join([torch.backends.cpu.get_cpu_capability(), *more])}"
+    return f"{usable_cores()} cores, {' '.join([torch.backends.cpu.get_cpu_capability(), *more])}"
 
 
 def supported(instructions: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from neuro_cli.core import errors as core
 from neuro_cli.evolve.ledger.record import MEMBERS, MOST_ITERATIONS
 from neuro_cli.evolve.network.names import is_name
 
@@ -77,7 +78,19 @@ def _is_plain(value: Any, depth: int = 4) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
+def _names_peers(message: dict[Any, Any]) -> bool:
+    """Whether all texts of an election's message but its type are names of peers, down to members in Raft's log."""
+
+    def holds(value: Any, depth: int) -> bool:
+        if isinstance(value, list | tuple):
+            return depth > 0 and all(holds(item, depth - 1) for item in value)
+        return not isinstance(value, str) or is_name(value)
+
+    return all(key == "type" or holds(value, 3) for key, value in message.items())
+
+
 _NAME = Field(is_name, "a name (identifier@host:port)")
+_ELECTION = Field(lambda value: type(value) is dict and _names_peers(value), "a message of the election, its texts names")
 _FLAG = Field(lambda value: type(value) is bool, "true or false")
 _ITERATION = _whole(0, MOST_ITERATIONS)  # or a number of iterations
 _TERM = _whole(0, 2**63 - 1)
@@ -103,7 +116,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "ok": {},
     "cluster": {"cluster": _CLUSTER},
     "leader": {"leader": _or_none(_NAME)},
-    "word": {"peer": _NAME, "m": Field(lambda value: type(value) is dict, "a message of the election")},
+    "word": {"peer": _NAME, "m": _ELECTION},
     "members": {"members": _several(_NAME, 1, MOST_MEMBERS), "term": _TERM},
     "status": {
         "me": _NAME, "members": _several(_NAME, 1, MOST_MEMBERS), "leader": _or_none(_NAME), "term": _TERM,
@@ -125,7 +138,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "ping": {"next": _ITERATION, "at": _whole(-1, MOST_ITERATIONS)},
     "report": _REPORT,
     "sequence": _REPORT | {"p": _several(_whole(0, MEMBERS - 1), 1, MOST_LOCAL - 1)},  # of several local iterations
-    "election": {"m": Field(lambda value: type(value) is dict, "a message of the election")},
+    "election": {"m": _ELECTION},
 }  # fmt: skip
 PURPOSES = tuple(kind for kind in FIELDS if kind.startswith("hello for "))
 ON_A_LINK = ("ping", "report", "sequence", "election")
@@ -163,8 +176,8 @@ def shown(value: Any) -> str:
 
 
 def printable(text: str, most: int) -> str:
-    """Clean another peer's text for our log: no control characters, nothing that a terminal obeys."""
-    clean = "".join(one if one.isprintable() else "?" for one in text[: most + 1])
+    """Clean another peer's text for our log: nothing that a terminal obeys, and not longer than ``most``."""
+    clean = core.printable(text[: most + 1])
     return clean if len(clean) <= most else f"{clean[:most]}..."
 
 

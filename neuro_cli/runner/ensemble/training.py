@@ -103,6 +103,8 @@ class EnsembleTraining(Trainable):
             self._compare(generation)
         shards: list[Shard] = []
         with collectively(self.world):
+            if record is not None:
+                record.refuse_other()
             for number, member in self._share.items():
                 shards.append(write_shard(self._run, generation, f"member-{number}", shard_bytes(member.state())))
         lists = self._gathered(json.dumps([asdict(shard) for shard in shards]).encode())

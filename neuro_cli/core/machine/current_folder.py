@@ -1,0 +1,51 @@
+"""Files of the current folder that libraries read when they are loaded, without being asked: whoever made the folder would choose
+settings of theirs, and by them the code that runs.
+
+No library of neuro's has a switch against it, so a folder with such a file is refused before they are loaded.
+"""
+
+import os
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+from neuro_cli.core.errors import UserError
+
+# set for a sweep's job on a worker of a task cluster, JSON with the packages that the worker's owner trusts
+JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"
+USER_VARIABLE = "NEURO_TRUST"  # what the user would pass as trust= to every command
+
+# folders below a library's search path in which the system's loader looks as well
+_VARIANTS = ("", "tls/**/", "x86_64/**/", "aarch64/**/", "glibc-hwcaps/**/", "haswell/**/", "avx512_1/**/", "xeon_phi/**/")
+# pattern of the files; the library, by the name under which a user trusts it; what it takes from there
+READ = {
+    ".numba_config.yaml": ("numba", "settings, and the place of its cache, which it unpickles,"),
+    "ucx.conf": ("ucx", "settings of MPI's network, and the place of its modules,"),  # of MPICH's and Open MPI's UCX
+    # libcusparseLt of torch's CUDA packages searches the current folder: its run path ends in an empty part
+    **{f"{folder}libcuda.so.1": ("cuda", "code in place of the driver's") for folder in _VARIANTS},
+}
+
+
+def refuse_settings(trust: Collection[str] = ()) -> None:
+    """Raise UserError where the current folder has a file of ``READ`` of a library that neither ``trust`` nor the user names."""
+    trusted = {*trust, *trusted_by_user()}
+    for pattern, (library, what) in READ.items():
+        found = None if library in trusted else next(Path().glob(pattern), None)
+        if found is not None:
+            raise UserError(f"{found}: {library} would take {what} from the current folder; {advice(library)}")
+
+
+def advice(library: str) -> str:
+    """Clause that says what to do about a file of the current folder that ``library`` would read."""
+    return f"move the file away, work in another folder, or, if it is yours, set {USER_VARIABLE}={library}"
+
+
+def trusted_by_user() -> list[str]:
+    """Packages, separated by commas, that the user trusts in every folder; none in a job that came over a network."""
+    given = "" if JOB_VARIABLE in os.environ else os.environ.get(USER_VARIABLE, "")
+    return [name.strip() for name in given.split(",") if name.strip()]
+
+
+def importable() -> bool:
+    """Whether packages in the current folder can be imported: its user has named it, or works there; rank 0 tells other ranks."""
+    return str(Path.cwd()) in sys.path

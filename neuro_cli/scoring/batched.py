@@ -57,6 +57,7 @@ class BatchedScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._single: MemberScorer | None = None
+        self._alone = call is not None  # scores of single members are others: whoever takes this falls back by itself
         self._way, largest, self.slower = chosen_way(settings, centre, call)
         self._length = self._chunk_length(largest)
         self._graphs = Graphs("forward passes") if settings.graphs and settings.device.type == "cuda" else None
@@ -126,6 +127,8 @@ class BatchedScorer(Scorer):
             try:
                 return self._chunk(generation, *bounds(chunk), proposal, shared)
             except Exception as error:  # of any kind: the module's own, or the fitness's, which single members raise again
+                if self._alone:
+                    raise
                 failed[chunk] = f"{type(self.module).__name__}: {brief(error)}"
                 return None
 

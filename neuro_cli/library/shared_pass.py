@@ -54,9 +54,9 @@ def _call(inputs: tuple[Any, ...], named: dict[str, Any]) -> Call | None:
 
 
 def rows(outputs: Any, start: int, stop: int) -> Any:
-    """Rows [start, stop) of outputs, those of one member: what is read of them is read of no other's."""
+    """Rows [start, stop) of outputs, those of one member, in memory of their own: what is read there is read of no other's."""
     with torch._C.DisableTorchFunction():
-        return by_tensor(outputs, lambda x: x[start:stop])
+        return by_tensor(outputs, lambda x: x[start:stop].clone())
 
 
 @contextmanager

@@ -18,8 +18,9 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import REST, Modes
 from neuro_cli.core.metric import Metric
-from neuro_cli.library.shared_pass import answering, captured
+from neuro_cli.library.shared_pass import Call, answering, captured, rows
 from neuro_cli.library.watch import Watch, checksum
+from neuro_cli.scoring.isolation import InputCopies, drawing
 from neuro_cli.scoring.members import TRIED
 from neuro_cli.task.base import Batch, Task
 
@@ -41,6 +42,7 @@ class FitnessTask(Task):
         self._fitness: Fitness | None = None
         self._modes = REST
         self._batch: Batch | None = None
+        self._call: Call
         self._captured: Batch | None = None  # what the present closure gives the module, where members share a pass
         self.batch_size = 1
         self.probe: Tensor | None = None  # what a closure gave the module first
@@ -86,7 +88,8 @@ class FitnessTask(Task):
         """Find what the closure gives the module, by calling it up to there. Raises Unsupported where that is no one batch."""
         assert self._fitness is not None
         with self._called():
-            inputs = captured(self._fitness, module)
+            self._call = captured(self._fitness, module)
+        inputs = self._call.inputs
         self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device, dtype=torch.float32))
         self.batch_size = len(inputs)
 
@@ -116,8 +119,10 @@ class FitnessTask(Task):
             layout = ParameterLayout(module, self.memory_format is torch.channels_last)
             trial = copied(module).eval()
             layout.attach(trial, layout.flatten(module))
+            InputCopies(None, trial)  # the script's data are not the module's to write to
             try:
-                self.score(trial.to(self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))
+                with drawing(0):
+                    self.score(trial.to(self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))
             except Exception:
                 if self.memory_format is torch.contiguous_format:
                     raise
@@ -146,10 +151,10 @@ class FitnessTask(Task):
         if self._captured is not None:
             length = len(self._captured.targets)
             with self._called():
-                outputs = module(batch.inputs)
-            values = torch.zeros(len(outputs), 1, dtype=torch.float64)
-            for row in range(0, len(outputs), length):
-                with self._called(), answering(module, self._captured.inputs, outputs[row : row + length]):
+                outputs = self.outputs(module, batch)
+            values = torch.zeros(len(batch.targets), 1, dtype=torch.float64)
+            for row in range(0, len(values), length):
+                with self._called(), answering(module, self._call, rows(outputs, row, row + length)):
                     values[row] = mean_of(self._fitness(module)) * length
             return values
         with self._called():
@@ -160,6 +165,10 @@ class FitnessTask(Task):
                 f"fitness: it gave {_shape(values)} for {count} examples; with inputs and targets it gives each a value"
             )
         return (values if values.dtype == torch.float64 else values.float())[:, None]
+
+    def outputs(self, module: nn.Module, batch: Batch) -> Any:
+        """What ``module`` gives where it is called as the present closure calls it."""
+        return self._call.outputs(module, batch.inputs)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         if self._batch is not None:

@@ -136,9 +136,9 @@ def _plain(state: Any) -> Any:
 
 
 class InputCopies:
-    """Hooks of a member's module that give it copies of its input, and tell ``isolation`` where it writes to them."""
+    """Hooks of a member's module that give it copies of its input, and tell an ``isolation`` where it writes to them."""
 
-    def __init__(self, isolation: Isolation, module: nn.Module) -> None:
+    def __init__(self, isolation: Isolation | None, module: nn.Module) -> None:
         self._isolation, self._given = isolation, list[Tensor]()
         self._handles: list[RemovableHandle] = []
         if not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
@@ -151,7 +151,8 @@ class InputCopies:
         return args, kwargs
 
     def _after(self, *_: Any) -> None:
-        self._isolation.see_inputs(self._given)
+        if self._isolation is not None:
+            self._isolation.see_inputs(self._given)
         self._given = []
 
     def remove(self) -> None:

@@ -21,6 +21,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
+from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import Generators, InputCopies, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.pooled import pooled_alike
@@ -63,6 +64,7 @@ class MemberScorer(Scorer):
     def _candidate(self, shared: Candidate | None = None) -> Candidate:
         return self.settings.candidate(self._blocked, shared, self._pooled)
 
+    @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         def score(some: range, slots: list[_Slot]) -> np.ndarray:
             return self._scores(proposal, generation, some, part, slots)

@@ -24,7 +24,10 @@ from neuro_cli.scoring.activation.marks import with_mark
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.hidden import unfused
+from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.members import MemberScorer
+from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.traces import traces
 from neuro_cli.scoring.trial import chosen_way, repeated
 from neuro_cli.task.base import Batch
 
@@ -57,6 +60,10 @@ class BatchedScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._single: MemberScorer | None = None
+        self._looked, self._leaves = False, ""  # what passes were seen to change in spite of their trial
+        draws = traces(settings, centre).draws
+        if draws:
+            raise Unsupported(f"{type(settings.module).__name__} draws random numbers ({', '.join(draws)}) in a forward pass")
         self._alone = call is not None  # scores of single members are others: whoever takes this falls back by itself
         self._way, largest, self.slower = chosen_way(settings, centre, call)
         self._length = self._chunk_length(largest)
@@ -95,9 +102,30 @@ class BatchedScorer(Scorer):
 
     @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        refused = self.refuses(proposal)
+        refused = self._leaves or self.refuses(proposal)
         if part is not None or refused is not None:
             return self._one_by_one(proposal, generation, members, part, refused)
+        before = Generators()
+        scores = self._in_chunks(proposal, generation, members)
+        self._leaves = self._trace(before)
+        return self.scores(proposal, generation, members) if self._leaves else scores
+
+    def _trace(self, before: Generators) -> str:
+        """Reason why chunks were not kept apart, empty where they were: passes put back what they can."""
+        draws = before.moved()
+        if draws:
+            before.restore()
+            return f"{type(self.module).__name__} draws random numbers ({', '.join(draws)}) in a forward pass"
+        if self._looked and self.settings.device.type != "cpu":  # to compare buffers there is to wait for the device
+            return ""
+        self._looked = True
+        modules = [self._modules.get() for _ in range(self.settings.threads.count)]
+        for module in modules:
+            self._modules.put(module)
+        name = next(filter(None, (difference(self._centre.module, module) for module in modules)), None)
+        return "" if name is None else f"{name} changes in a forward pass"
+
+    def _in_chunks(self, proposal: Proposal, generation: int, members: range) -> np.ndarray:
         settings, sampler = self.settings, self.settings.parameter_sampler
         out = np.empty((len(members), len(self.task.score_names)))
         first, last = (sampler.side(member)[0] for member in (members[0], members[-1]))
@@ -175,7 +203,8 @@ class BatchedScorer(Scorer):
         times = rows.count // len(batch.targets)
         # without repetition the sides share their input, and the first layers work on it once
         inputs = repeated(batch.inputs, times if self._way.repeats_sides else times // self._sides)
-        sums = self._passed(perturbation, Batch(inputs, repeated(batch.targets, times)))
+        # a module may write to its input, and a fitness to its targets: those of a chunk alone
+        sums = self._passed(perturbation, Batch(own(inputs, batch.inputs), own(repeated(batch.targets, times), batch.targets)))
         settings.clock.add("sample", drawn - start, settings.threads.count)
         settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
         return sums
@@ -205,6 +234,11 @@ class BatchedScorer(Scorer):
         finally:
             self._modules.put(module)
         return scores.view(len(rows.scales), rows.directions, rows.examples, -1).sum(2, dtype=torch.float64)
+
+
+def own(made: Tensor, of: Tensor) -> Tensor:
+    """``made``, in memory of its own where it is ``of`` itself."""
+    return made.clone() if made is of else made
 
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:

@@ -1,4 +1,6 @@
-"""What one pass of a module leaves behind: state, writes to its input, draws from random generators."""
+"""What passes of a module leave behind: state, writes to their input, draws from random generators."""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -7,27 +9,36 @@ from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.isolation import Generators, difference
 
 EXAMPLES = 4
-OTHER = 1.5  # times the centre: another member, for whom a cache of weights is another one
+OTHER = 1.5  # times the centre: another member, whose cache of weights is another one
 
 
-def traces(settings: ScoringSettings, centre: Tensor) -> str | None:
-    """Name what a forward pass of the module changes, None where it changes nothing that another pass would meet."""
+class Traces(NamedTuple):
+    """``draws``: names of random generators; ``state``: name of what moved, unless it is the same for all members."""
+
+    draws: list[str]
+    writes: bool
+    state: str | None
+
+    @property
+    def reason(self) -> str | None:
+        """The first trace in words, None where there is none."""
+        if self.draws:
+            return f"draws random numbers ({', '.join(self.draws)})"
+        return "changes its input in place" if self.writes else self.state and f"changes {self.state}"
+
+
+def traces(settings: ScoringSettings, centre: Tensor) -> Traces:
+    """Find the traces of a few forward passes of two members."""
     batch = settings.task.batch(0, 0, min(EXAMPLES, settings.batch_size)).to(settings.precision)
-    before, fresh, used = Generators(), settings.candidate(), [settings.candidate() for _ in range(2)]
+    before, fresh, used, writes = Generators(), settings.candidate(), [settings.candidate() for _ in range(2)], False
     for candidate, factor, passes in zip(used, (1.0, OTHER), (1, 2), strict=True):
         candidate.flat.copy_(centre * factor)
         for _ in range(passes):
             given = batch.clone()
             with torch.no_grad():
                 settings.task.score(candidate.ready(), given)
-            if any(tensor._version for tensor in given):
-                return "changes its input in place"
-    names = before.moved()
-    if names:
-        before.restore()
-        return f"draws random numbers ({', '.join(names)})"
-    # what is the same after passes of two members is a cache that any pass may meet
-    if difference(fresh.module, used[0].module) is None:
-        return None
-    name = difference(used[0].module, used[1].module)
-    return None if name is None else f"changes {name}"
+            writes |= any(tensor._version for tensor in given)
+    draws = before.moved()
+    before.restore()
+    moved = difference(fresh.module, used[0].module) is not None
+    return Traces(draws, writes, difference(used[0].module, used[1].module) if moved else None)

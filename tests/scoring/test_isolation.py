@@ -408,3 +408,44 @@ def test_random_numbers_and_shares_of_a_batch_do_not_go_together():
     es = evolution(Dropout, distribution="data_parallel")
     with pytest.raises(UserError, match=r"^distribution=data_parallel: scoring draws random numbers"):
         step(es, "batch")
+
+
+class KeptDeeply(Net):
+    """Keeps what a pass for many members does not put back."""
+
+    def start(self) -> None:
+        self.tape = Tape()
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x) * (1 + self.tape.steps[-1])
+        self.tape.steps.append(self.tape.steps[-1] + 1.0)
+        return made
+
+
+@pytest.mark.parametrize("kind", [InPlace, Membrane, CachedWeight, KeptDeeply, Dropout])
+def test_members_of_one_pass_are_kept_apart(kind):
+    """With a sampler that scores many members in one pass, where the module allows it."""
+    options = {"sampler": "low_rank", "layout": "per_example"}
+    inputs, targets = INPUTS.repeat(2, 1), TARGETS.repeat(2)
+    means = []
+    for threads in (1, 2, 3):
+        given = inputs.clone()
+        es = evolution(kind, threads, **options)
+        for _ in range(2):
+            report = es.step(lambda member, x, y: losses(member(x), y), given, targets)
+            means.append(report.fitness_mean)
+        assert torch.equal(given, inputs)
+    assert means[0::2] == [means[0]] * 3
+    assert means[1::2] == [means[1]] * 3
+
+
+@pytest.mark.parametrize("kind", [InPlace, Membrane, CachedWeight, KeptDeeply])
+def test_a_member_of_one_pass_has_the_score_of_a_module_of_its_own(kind):
+    options = {"sampler": "low_rank", "layout": "per_example"}
+    inputs, targets = INPUTS.repeat(2, 1), TARGETS.repeat(2)
+    candidates = evolution(kind, sampler="low_rank").ask()
+    own = [losses(candidates[i](inputs[i // 2 * 2 : i // 2 * 2 + 2].clone()), targets[i // 2 * 2 : i // 2 * 2 + 2])
+           for i in range(POPULATION)]  # fmt: skip
+    wanted = torch.stack(own).double().mean(1)
+    report = evolution(kind, 2, **options).step(lambda member, x, y: losses(member(x), y), inputs.clone(), targets)
+    assert (report.fitness_mean, report.fitness_best) == pytest.approx((wanted.mean(), wanted.max()), rel=1e-5)

@@ -350,7 +350,7 @@ def activation_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
     if settings.task.scored_by != "examples":
         allowed = f"it needs a task with examples; {type(settings.task).__name__} scores episodes"
         raise ConfigError("sampler", "activation", allowed)
-    trace = traces(settings, centre)
+    trace = traces(settings, centre).reason
     if trace is not None:
         allowed = f"all passes of a generation must be alike, and one of {type(settings.module).__name__} {trace}"
         raise ConfigError("sampler", "activation", allowed)

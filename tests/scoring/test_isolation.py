@@ -448,4 +448,4 @@ def test_a_member_of_one_pass_has_the_score_of_a_module_of_its_own(kind):
            for i in range(POPULATION)]  # fmt: skip
     wanted = torch.stack(own).double().mean(1)
     report = evolution(kind, 2, **options).step(lambda member, x, y: losses(member(x), y), inputs.clone(), targets)
-    assert (report.fitness_mean, report.fitness_best) == pytest.approx((wanted.mean(), wanted.max()), rel=1e-5)
+    assert (report.fitness_mean, report.fitness_best) == pytest.approx((float(wanted.mean()), float(wanted.max())), rel=1e-5)

@@ -51,6 +51,7 @@ class Task(ABC):
     own_examples = False  # True: every direction is scored on examples of its own, whatever the layout
     scored_by = "examples"  # "episodes": by episodes that are played together (neuro_cli.scoring.choice)
     has_loss = True  # False: no loss, so ``-fitness`` is none either
+    fitness_is = "fitness"  # its name in errors, where it is no negative loss
 
     @property
     @abstractmethod

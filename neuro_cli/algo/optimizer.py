@@ -1,6 +1,6 @@
 """Optimizers of ``torch.optim`` over the flat centre, which they see as tensors of the model's shapes.
 
-Any class of ``torch.optim`` works if its step needs no closure, also those for matrices.
+Any class of ``torch.optim`` works if its step needs no closure and takes dense gradients, also those for matrices.
 """
 
 import copy
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.checks import number
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
 
@@ -48,6 +48,13 @@ def _leave_compiler_out() -> None:
             inner.__dynamo_disable = inner  # torch._compile checks this attribute before it imports
 
 
+def _small(parameter: nn.Parameter) -> nn.Parameter:
+    """A parameter of one number in as many dimensions, with a gradient."""
+    made = nn.Parameter(torch.ones([1] * parameter.dim(), dtype=parameter.dtype, device=parameter.device))
+    made.grad = torch.ones_like(made)
+    return made
+
+
 class ScheduledOptimizer:
     """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
 
@@ -74,8 +81,20 @@ class ScheduledOptimizer:
         except (TypeError, ValueError) as error:
             raise UserError(f"{key}: {error}") from error
         self._step = inspect.unwrap(type(self._optimizer).step)
+        self._try(factory, [[_small(parameter) for parameter in group] for group in groups.values()], key)
         self._rate = float(self._optimizer.param_groups[0]["lr"])
         self._rates = [float(group["lr"]) * factor for group, factor in zip(self._optimizer.param_groups, groups, strict=True)]
+
+    def _try(self, factory: OptimizerFactory, groups: list[list[nn.Parameter]], key: str) -> None:
+        """Take a step of small parameters by gradients alone, which is all there will be. Raises ConfigError where that fails."""
+        try:
+            with torch.no_grad():
+                self._step(_fused(factory)([{"params": group} for group in groups]))
+        except Exception as error:  # an optimizer may be the user's own
+            reason = " ".join(str(error).split())
+            raise ConfigError(
+                key, type(self._optimizer).__name__, f"takes no step from dense gradients alone ({reason})"
+            ) from error
 
     def rate_at(self, generation: int) -> float:
         """Learning rate of a generation, of parameters with factor 1."""

@@ -13,7 +13,8 @@ def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
     """``value`` as an int in [low, high]. Raises ConfigError."""
     allowed = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
     if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
-        raise ConfigError(key, value, allowed)
+        whole = isinstance(value, float) and value.is_integer() and value >= low and (high is None or value <= high)
+        raise ConfigError(key, value, f"{allowed}: write {int(value)}" if whole else allowed)
     return value
 
 

@@ -37,4 +37,15 @@ class Schedule:
                 return 1.0
 
 
+def ended(algo: object, generations: int) -> list[str]:
+    """A line for each schedule of an algorithm's config that ends before ``generations`` do, as in a run that is continued."""
+    nodes = algo if isinstance(algo, dict) else {}
+    ends = {key: node["generations"] for key, node in nodes.items() if key.endswith("_schedule") and node["kind"] != "constant"}
+    return [
+        f"algo.{key} ended at generation {end}: its last factor holds from there on"
+        for key, end in ends.items()
+        if end < generations
+    ]
+
+
 CONSTANT = Schedule("schedule", "constant", 1.0, 1)

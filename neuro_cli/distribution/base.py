@@ -136,7 +136,7 @@ class Distribution(Method):
         """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
         algo = self.job.algo
         assert isinstance(algo, PopulationAlgorithm)
-        finite = finite_members(scores, generation, algo.non_finite)
+        finite = finite_members(scores, generation, algo.non_finite, self.job.scorer.task)
         known = scores if finite.all() else scores[finite]
         fitness = ranked_last(scores[:, 0], finite, known[:, 0].min())
         with self.job.clock.phase("update"):

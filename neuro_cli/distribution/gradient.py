@@ -5,7 +5,7 @@ import torch
 
 from neuro_cli.algo.base import GradientAlgorithm
 from neuro_cli.distribution.base import PopulationContext, StepReport
-from neuro_cli.distribution.finite import refuse_nan
+from neuro_cli.distribution.finite import candidate_error
 from neuro_cli.fabric.base import shares
 
 
@@ -20,7 +20,8 @@ def gradient_step(job: PopulationContext, generation: int, algo: GradientAlgorit
     with job.clock.phase("communicate"):
         job.world.all_reduce(message)
     mean_loss = float(message[-1])
-    refuse_nan(np.array([[-mean_loss]]), generation)
+    if not np.isfinite(mean_loss):
+        raise candidate_error(job.scorer.task, "the batch", generation, 0, -mean_loss)
     with job.clock.phase("update"):
         algo.tell_gradient(generation, torch.from_numpy(message[:-1]).to(gradient.device))
     return StepReport(-mean_loss, -mean_loss, mean_loss)

@@ -141,17 +141,17 @@ class SemiUpdates(Distribution):
         """Agree on the scores over all ranks; all of them raise for a fitness that is not finite, or where none is."""
         job = self.job
         bad, known = first_bad(scores), scores[np.isfinite(scores).all(axis=1)]
-        number, fitness = (self.members.start + bad[0] + 1, bad[1]) if bad else (0, 0.0)  # 0: none, as of a simulated rank
+        first = (self.members.start + bad[0] + 1, *bad[1:]) if bad else (0, 0, 0.0)  # 0: none, as of a simulated rank
         best, least = (known[:, 0].max(), known[:, 0].min()) if len(known) else (-np.inf, np.inf)
-        own = np.concatenate([known.sum(axis=0), [best, least, len(scores) - len(known), number, fitness]])
+        own = np.concatenate([known.sum(axis=0), [best, least, len(scores) - len(known), *first]])
         with job.clock.phase("communicate"):
             table = job.world.all_gather(own, [len(own)] * job.world.size).reshape(job.world.size, -1)
-        members = job.population - int(table[:, -3].sum())
-        for bad_number, bad_fitness in table[:, -2:]:
-            if bad_number and (non_finite != WORST or not members):
-                raise candidate_error(int(bad_number) - 1, generation, float(bad_fitness))
-        best, least = table[:, -5].max(), table[:, -4].min()
-        return _Agreed(float(best), float(least), table[:, :-5].sum(axis=0) / members, members)
+        members = job.population - int(table[:, -4].sum())
+        for number, column, value in table[:, -3:]:
+            if number and (non_finite != WORST or not members):
+                raise candidate_error(job.scorer.task, f"member {int(number) - 1}", generation, int(column), float(value))
+        best, least = table[:, -6].max(), table[:, -5].min()
+        return _Agreed(float(best), float(least), table[:, :-6].sum(axis=0) / members, members)
 
 
 class _Agreed(NamedTuple):

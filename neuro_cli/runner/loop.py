@@ -1,5 +1,6 @@
 """Generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
 
+import logging
 import math
 import time
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 from neuro_cli.core.errors import CandidateError
 from neuro_cli.core.metric import Metric
+from neuro_cli.core.schedule import ended
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
@@ -17,6 +19,8 @@ from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import StopRequest
 from neuro_cli.runner.target import Target
 from neuro_cli.runner.trainable import Row, Trainable
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -52,6 +56,8 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
             work.restore(checkpoint)
             scalars = checkpoint.scalars
             at = Progression(checkpoint.generation, scalars["seconds"], scalars["metrics"], scalars.get("best"))
+            for line in ended(options.plain.get("algo"), options.config.generations) if world.rank == 0 else ():
+                log.warning("%s", line)
     record = None
     with collectively(world):
         if world.rank == 0:

@@ -61,6 +61,7 @@ class Task(ABC):
     own_noise = False  # True: a score may have noise of its own, so that a member scored twice may have two
     hands_batch = True  # False: a score gives the module something else than the inputs of its batch
     has_loss = True  # False: no loss, so ``-fitness`` is none either
+    fitness_is = "fitness"  # its name in errors, where it is no negative loss
 
     @property
     @abstractmethod

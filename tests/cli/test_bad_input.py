@@ -165,7 +165,7 @@ def test_nan_fitness_names_member_and_generation_and_leaves_a_checkpoint(folder,
     else:
         done = neuro(*FRAGILE, *ON_RANKS, f"hydra.run.dir={name}", cwd=folder, ranks=ranks, mpi=mpi)
     line = refused(done)
-    found = re.search(r"fitness of member (\d+) in generation (\d+) is (nan|inf|-inf): ", line)
+    found = re.search(r"loss of member (\d+) in generation (\d+) is (nan|inf|-inf): ", line)
     assert found, line
     generation = int(found[2])
     assert CheckpointStore(folder / name, 1).generations()[-1] == generation - 1 > 0

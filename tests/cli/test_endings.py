@@ -47,9 +47,9 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def test_a_model_of_nan_is_told_by_its_fitness(folder):
+def test_a_model_of_nan_is_told_by_its_loss(folder):
     text = one_line(neuro_inside("train", *SMALL, "model._target_=nets_that_end.NaN", cwd=folder))
-    assert text.startswith("fitness of member 0 in generation 1 is nan: ")
+    assert text.startswith("loss of member 0 in generation 1 is nan: ")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.schedule import KINDS, Schedule
+from neuro_cli.core.schedule import KINDS, Schedule, ended
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -32,3 +32,10 @@ def test_bad_values_name_the_key(change, key):
     values = {"kind": "linear", "final": 0.5, "generations": 10, "warmup": 0} | change
     with pytest.raises(ConfigError, match=key):
         Schedule("algo.lr_schedule", **values)
+
+
+def test_schedules_that_a_longer_run_outlives_are_told():
+    node = {"kind": "cosine", "final": 0.1, "generations": 20, "warmup": 0}
+    algo = {"sigma": 0.1, "lr_schedule": node, "sigma_schedule": node | {"kind": "constant"}}
+    assert ended(algo, 80) == ["algo.lr_schedule ended at generation 20: its last factor holds from there on"]
+    assert ended(algo, 20) == ended(object(), 80) == []

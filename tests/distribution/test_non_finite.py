@@ -1,6 +1,7 @@
 """Members without a finite fitness: an error, or the last of their generation, the same on any number of ranks."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,10 +9,11 @@ import torch
 from inside import neuro_inside, one_line
 from thread_ranks import on_ranks
 
+import neuro_cli as neuro
 from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.core.errors import CandidateError, ConfigError
-from neuro_cli.distribution.finite import ranked_last
+from neuro_cli.distribution.finite import finite_members, ranked_last
 from neuro_cli.distribution.semi_updates import SemiUpdates
 from neuro_cli.library.named import option
 from neuro_cli.run_folder.metrics import read_metrics
@@ -116,7 +118,7 @@ def test_a_run_that_ended_so_is_resumed_with_such_members_last(tmp_path):
     )
     words = ("model._target_=steep.Steep", "population=16", "batch_size=16", "generations=4", "algo.sigma=0.5")
     refused = one_line(neuro_inside("train", *words, "hydra.run.dir=run", cwd=tmp_path))
-    assert refused.startswith("fitness of member")
+    assert refused.startswith("loss of member")
     done = neuro_inside("resume", "run", "algo.non_finite=worst", "trust=steep", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     done = neuro_inside("train", *words, "algo.non_finite=worst", "hydra.run.dir=other", cwd=tmp_path)
@@ -124,3 +126,32 @@ def test_a_run_that_ended_so_is_resumed_with_such_members_last(tmp_path):
     counts = read_metrics(tmp_path / "other" / "metrics.csv")["non_finite"]
     assert len(counts) == 4
     assert 0 < counts.max() < 16
+
+
+def named(names: tuple[str, ...], column: int, has_loss: bool, fitness_is: str = "fitness") -> str:
+    task = SimpleNamespace(score_names=names, has_loss=has_loss, fitness_is=fitness_is)
+    scores = np.ones((4, len(names)))
+    scores[2, column] = -np.inf
+    with pytest.raises(CandidateError) as error:
+        finite_members(scores, 4, "raise", task)
+    return str(error.value)
+
+
+def test_a_score_is_named_as_what_it_is():
+    step = "lower algo.sigma or the learning rate, or look at the model's output"
+    assert named(("fitness",), 0, False) == f"fitness of member 2 in generation 5 is -inf: {step}"
+    assert named(("fitness",), 0, True).startswith(f"loss of member 2 in generation 5 is inf: {step} and the targets")
+    assert named(("fitness", "loss"), 1, True).startswith(f"loss of member 2 in generation 5 is -inf: {step} and the targets")
+    assert named(("fitness", "steps"), 0, False, "return").startswith("return of member 2 in generation 5 is -inf")
+    assert named(("fitness", "z_0"), 1, False, "return").startswith(
+        "z_0 of member 2 in generation 5 is -inf: look at what the task"
+    )
+
+
+def test_the_loss_of_a_batch_is_named(tmp_path):
+    inputs, targets = torch.ones(4, 2), torch.tensor([-100, -100, -100, 0])
+    task = neuro.task.Dataset(train=(inputs[:3], targets[:3]), test=(inputs, targets), loss=torch.nn.CrossEntropyLoss())
+    options = {"model": torch.nn.Linear(2, 2), "task": task, "batch_size": 3, "generations": 1, "population": 4}
+    for algo, whose in (("sgd", "the batch"), ("openai_es", "member 0")):
+        with pytest.raises(CandidateError, match=rf"^loss of {whose} in generation 1 is nan: .*where no target counts"):
+            neuro.train(folder=tmp_path / algo, algo=algo, **options)

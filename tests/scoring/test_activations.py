@@ -451,5 +451,5 @@ def test_noise_that_is_no_number_ends_the_generation():
     task = Made((5,), 3, 6)
     parts = bound(mlp, task)
     task.rewards = lambda module, batch: Made.rewards(task, module, batch) * np.nan
-    with pytest.raises(UserError, match="fitness of member 0 in generation 1 is nan"):
+    with pytest.raises(UserError, match="loss of member 0 in generation 1 is nan"):
         parts.distribution.step(0)

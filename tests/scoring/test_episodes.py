@@ -145,7 +145,7 @@ def test_data_parallel_splits_episodes_that_all_members_share(override, line):
 def test_a_policy_that_gives_no_number_ends_the_run(monkeypatch):
     parts = parts_of()
     parts.algo.centre[:] = torch.nan
-    with pytest.raises(CandidateError, match="fitness of member 0 in generation 1 is nan"):
+    with pytest.raises(CandidateError, match="return of member 0 in generation 1 is nan"):
         parts.distribution.step(0)
     assert parts.task.statistics.count == 0
 

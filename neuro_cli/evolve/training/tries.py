@@ -23,7 +23,7 @@ def tries(parts: Parts, selection: Selection, me: str, iteration: int) -> ScoreR
         members = range(first, first + population)
         sums = scorer.scores(Proposal.around(centre, sigma), iteration, members)
         scores = parts.task.means(sums, scorer.examples)
-        refuse_nan(scores, iteration)
+        refuse_nan(scores, iteration, parts.task)
         means.append(scores.mean(axis=0))
         chosen = selection.report(Scores(iteration, first, scores[:, 0].astype(np.float32), path))
         if len(means) == rounds:

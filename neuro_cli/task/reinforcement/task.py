@@ -49,6 +49,7 @@ class Reinforcement(Task):
 
     scored_by = "episodes"
     has_loss = False
+    fitness_is = "return"
     batch_key = "task.episodes"
     metrics = (RETURN, DEVIATION, LENGTH)
     imports = ("id", "options")  # arguments in which a text may name a module that gymnasium or the environment imports

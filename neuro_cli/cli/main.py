@@ -61,7 +61,7 @@ def dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(help_text())
         return 0
-    if "--version" in arguments[:2]:
+    if "--version" in arguments:
         print(f"neuro {__version__}")
         return 0
     name, rest = arguments[0], taken_from(arguments[1:])

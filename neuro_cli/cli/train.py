@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +66,9 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         share(run)
         if not slurm.in_job():  # a job's nodes have the memory that was asked for, and may be other machines
             check_room(ranks, options)
-        before = len(messages(run))
+        before, begun = len(messages(run)), time.time()
         code = launch(ranks, again or ["start", str(run)], options.network)
-        return _ended(options, run, code, before) if code else 0
+        return _ended(options, run, code, before, begun) if code else 0
     if checkpoint is None:
         checkpoint = checkpoint_left(run, options, goes_on or launched_by_us())
     world = options.world()
@@ -79,11 +80,12 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     return code
 
 
-def _ended(options: "Options", run: Path, code: int, before: int) -> int:
+def _ended(options: "Options", run: Path, code: int, before: int, begun: float) -> int:
     """Clean up after a world that ended with ``code``, and say so where no rank did. Returns the command's exit code.
 
-    ``before``: messages in the log before it began; an earlier session's may end with a failure.
+    ``before``: messages in the log before it began, at the time ``begun``; an earlier session's may end with a failure.
     """
+    from neuro_cli.launch.segments import left_since
     from neuro_cli.run_folder.checkpoint import CheckpointStore
     from neuro_cli.run_folder.log import messages
     from neuro_cli.runner.ensemble.recover import recover
@@ -99,6 +101,8 @@ def _ended(options: "Options", run: Path, code: int, before: int) -> int:
         return interrupted()
     # else no rank of ours: MPI gives the number of the signal, in one way or the other
     if heard or code not in (FAILED, BAD_INPUT):
+        if segments := left_since(begun):
+            log.info("shared memory that no process uses any more is left: rm %s", " ".join(map(str, segments)))
         cause = "it was stopped before it could write a checkpoint" if heard else "a rank was killed"
         left = CheckpointStore(run, keep=1).generations()
         then = f"go on with: neuro resume {run}" if left else f"it had not begun, and {run} can go"

@@ -73,6 +73,18 @@ def take(run: Path) -> None:
     _held[run] = handle
 
 
+def is_taken(run: Path) -> bool:
+    """Tell whether another command holds the lock of ``run``; nothing is written."""
+    try:
+        handle = os.open(run / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return not _locked(run, handle, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
 def share(run: Path) -> None:
     """Share the lock with the ranks that this process starts. Raises UserError when another command was faster."""
     run = run.resolve()

@@ -110,7 +110,7 @@ def _rows(path: Path, lines: list[bytes], columns: list[str], generation: int) -
     found: dict[int, int] = {}
     for number, line in enumerate(lines[1:], 1):
         cells = _cells(line)
-        whole = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal()
+        whole = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal() and all(map(_is_number, cells))
         if not whole or not 0 < int(cells[0]) <= generation:
             continue
         first = found.setdefault(int(cells[0]), number)
@@ -126,6 +126,14 @@ def _rows(path: Path, lines: list[bytes], columns: list[str], generation: int) -
 
 def _cells(line: bytes) -> list[str]:
     return next(csv.reader([line.decode("utf-8", "replace").replace("\0", "")]), [""])
+
+
+def _is_number(cell: str) -> bool:
+    """Tell whether a cell is as :func:`_text` writes it; any other is damage."""
+    try:
+        return cell == "" or float(cell) is not None
+    except ValueError:
+        return False
 
 
 def _of_the_machine(column: str) -> bool:

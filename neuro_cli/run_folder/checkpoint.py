@@ -28,6 +28,7 @@ from neuro_cli.algo.base import State
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import HeldFolder, sync_folder
 from neuro_cli.core.files import write_atomically as write_atomically
+from neuro_cli.run_folder.names import refuse_unbegun
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +197,7 @@ class CheckpointStore:
         """
         entries = self._entries()
         if not entries:
+            refuse_unbegun(self.run)
             raise UserError(f"{self.run}: not a neuro run with a checkpoint (no checkpoints/{STATE})")
         if generation is None:
             generation = entries[-1]["generation"]

@@ -11,6 +11,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder import saved_yaml
 from neuro_cli.run_folder.identity import leaves, renamed
+from neuro_cli.run_folder.names import refuse_unbegun
 
 
 @contextmanager
@@ -41,13 +42,14 @@ def saved_config(run: Path) -> dict[str, Any]:
     for key, value in leaves(config):
         # it would read what the environment has, and a run saves its config resolved: this one never began, or was edited
         if isinstance(value, str) and "${" in value:
-            raise UserError(f"{_file(run)}: {key}={value}: an interpolation is not resolved here")
+            refuse_unbegun(run)
+            raise UserError(f"{config_file(run)}: {key}={value}: an interpolation is not resolved here")
     return config
 
 
 def is_run(folder: Path) -> bool:
     """Tell whether a run of any verb is in ``folder``."""
-    return _file(folder).exists()
+    return config_file(folder).exists()
 
 
 def config_of(run: Path) -> dict[str, Any]:
@@ -57,11 +59,12 @@ def config_of(run: Path) -> dict[str, Any]:
     """
     if not is_run(run):
         raise UserError(f"{run}: not a neuro run (no .hydra/config.yaml there)")
-    config = saved_yaml.read(_file(run))
+    config = saved_yaml.read(config_file(run))
     return {str(key): renamed(value) for key, value in config.items()} if isinstance(config, dict) else {}
 
 
-def _file(run: Path) -> Path:
+def config_file(run: Path) -> Path:
+    """The file of a run's config, as of its last session."""
     resumed = run / ".hydra" / "resumed.yaml"
     return resumed if resumed.exists() else run / ".hydra" / "config.yaml"
 

@@ -19,6 +19,18 @@ STAMP = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,6})?")  # as conf/comm
 PART = re.compile(r"[\d_-]{3,30}")
 
 
+def never_began(run: Path) -> bool:
+    """Tell whether a command was ended in the folder before its run could leave anything: config and log alone are there."""
+    there = {path.name for path in run.iterdir()} if run.is_dir() else set()
+    return (run / ".hydra" / "hydra.yaml").is_file() and there <= {".hydra", ".lock", "log.txt"}
+
+
+def refuse_unbegun(run: Path) -> None:
+    """Raise UserError for a folder whose run :func:`never_began`."""
+    if never_began(run):
+        raise UserError(f"{run}: its run never began: its command was ended before the first checkpoint; the folder can go")
+
+
 def remember(run: Path) -> None:
     """Let ``latest`` lead to the folder of ``run``, or of its sweep, where neuro has named that. Errors are left to the log."""
     run = run.absolute()

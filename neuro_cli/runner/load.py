@@ -16,7 +16,7 @@ from neuro_cli.factory.made import placed, refuse_made
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
-from neuro_cli.run_folder.config import saved_config
+from neuro_cli.run_folder.config import config_file, saved_config
 from neuro_cli.run_folder.declaration import declared_inputs
 from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.run_folder.names import folder_of
@@ -25,6 +25,9 @@ from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import ImageHook
 
+# root keys of a config that every command reads, and others that a run needs to go on
+NEEDED = {"distribution", "sampler", "population", "batch_size", "layout", "precision", "device", "threads"}
+RESUMED = {"fabric", "logger", "generations", "ranks", "time_limit", "checkpoint", "evaluate"}
 MODULE = ("model", "task", "algo")  # groups that a trained network is loaded by
 
 
@@ -42,6 +45,9 @@ def read_config(
     ``verb`` needs all of them, or those of ``groups``.
     """
     config = placed(training_config(run), objects or {})
+    lacking = sorted((NEEDED | (RESUMED if verb == "resume" else set())) - config.keys())
+    if lacking:
+        raise UserError(f"{config_file(run)}: it has no {', '.join(lacking)}: it was cut, or edited")
     refuse_made(run, config, config if groups is None else groups, verb)
     if trust is None:
         let_import()

@@ -105,7 +105,7 @@ def test_the_value_that_a_group_has_by_default(verb, tmp_path):
         verb, ("experiment=null", "+experiment=null")
     )
     for override in groups:
-        done = neuro_inside(verb, override, "--cfg", "job", cwd=tmp_path)
+        done = neuro_inside(verb, override, "seed=4", "--cfg", "job", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     if groups:
         text = one_line(neuro_inside(verb, "-m", "experiment=null,mnist_fast", cwd=tmp_path))

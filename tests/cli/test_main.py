@@ -212,7 +212,7 @@ def test_help_of_a_verb_and_the_version_wherever_it_is_asked_for(tmp_path):
     assert asked.returncode == 0
     assert asked.stdout.startswith("neuro search: choose options of groups (strategy=random")
     assert asked.stdout == neuro_inside("search", "--help", cwd=tmp_path).stdout
-    for arguments in (("--version",), ("train", "--version"), ("report", "--version")):
+    for arguments in (("--version",), ("train", "--version"), ("report", "--version"), ("evolve", "generations=1", "--version")):
         assert neuro_inside(*arguments, cwd=tmp_path).stdout == f"neuro {__version__}\n"
     assert "did you mean train?" in one_line(neuro_inside("help", "trian", cwd=tmp_path))
 

@@ -169,6 +169,18 @@ def test_an_installed_package_comes_before_one_in_the_current_folder(tmp_path):
     assert not (tmp_path / TRACE).exists()
 
 
+@pytest.mark.parametrize("key", ["population", "sampler", "threads", "checkpoint"])
+def test_a_config_without_a_key_is_named(key, runs, tmp_path):
+    """Cut or edited, it was a KeyError without a file."""
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    config = OmegaConf.load(run / ".hydra" / "config.yaml")
+    del config[key]
+    OmegaConf.save(config, run / ".hydra" / "config.yaml")
+    for verb in (("evaluate",), ("export",), ("resume",)) if key != "checkpoint" else (("resume",),):
+        said = one_line(neuro_inside(*verb, "run", cwd=tmp_path))
+        assert said == f"run/.hydra/config.yaml: it has no {key}: it was cut, or edited"
+
+
 # files that libraries read in the current folder when they are loaded, and by which name a user trusts the library
 SETTINGS = {
     ".numba_config.yaml": ("numba", "cache_dir: kept\n"),

@@ -52,6 +52,20 @@ def with_secret(secret):
     return client
 
 
+async def leaves(address, message):
+    host, _, port = address.rpartition(":")
+    client = TLS["the secret of this cluster"].client
+    _, writer = await asyncio.open_connection(host, int(port), ssl=client, server_hostname="")
+    writer.close()
+
+
+def test_who_leaves_at_once_leaves_no_warning(caplog):
+    """asyncio's own, a line in the log for each such connection."""
+    met, _ = asyncio.run(visited(leaves))
+    assert isinstance(met, ConnectionError)
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_who_knows_the_secret_is_heard_and_counted():
     message = {"k": "x", "data": b"\0" * 30, "pair": [1, 2], "more": b"\0" * 70}
     found, (answer, traffic) = asyncio.run(visited(with_secret("the secret of this cluster"), message))

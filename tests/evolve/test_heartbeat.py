@@ -1,5 +1,6 @@
 """Removal of silent members: a peer that was suspended itself does not take others for dead."""
 
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -51,3 +52,16 @@ def test_a_leader_that_slept_removes_nobody(heartbeat):
     assert heartbeat._node.dropped == []
     pass_time(heartbeat, 12, "b")
     assert heartbeat._node.removed == ["c"], "who is silent after that is removed all the same"
+
+
+@pytest.mark.parametrize(("needed", "advice"), [(1, False), (2, False), (3, True)])
+def test_force_new_is_advised_where_members_are_too_few(needed, advice, heartbeat, caplog, monkeypatch):
+    """Beside a leader that sleeps on its port, the others of a takeover were told to give it up."""
+    monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)
+    node = heartbeat._node
+    node.election.can_commit, node.election.leader, node.election.needed, node.run = False, "c", needed, "run"
+    node.connections.connected = {"b"}
+    pass_time(heartbeat, 14, "b")
+    (line,) = {record.getMessage() for record in caplog.records if "no leader" in record.getMessage()}
+    assert line.startswith("no leader: 2 of 3 members answer, ")
+    assert ("force_new" in line) == advice

@@ -244,3 +244,23 @@ def test_links_that_are_the_users_own_are_left_alone(finished, tmp_path):
     (tmp_path / "linked").symlink_to(run)  # nor does the folder's own name matter
     done = neuro_inside("resume", "linked", "generations=7", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("config", ["seed: 1\nsteps: ${generations}\n", "seed: 1\nmodel: {}\ntask: {}\nalgo: {}\n"])
+def test_a_run_that_never_began_says_so(config, tmp_path):
+    """train said to resume it, resume that an interpolation is not resolved."""
+    run = tmp_path / "run"
+    (run / ".hydra").mkdir(parents=True)
+    (run / ".hydra" / "config.yaml").write_text(config)
+    (run / ".hydra" / "hydra.yaml").touch()
+    (run / "log.txt").touch()
+    (run / lock.LOCK).touch()
+    said = "its run never began: its command was ended before the first checkpoint; the folder can go"
+    assert one_line(neuro_inside("train", "hydra.run.dir=run", cwd=tmp_path)) == f"run: {said}"
+    if "${" in config:
+        for verb in ("resume", "evaluate", "export"):
+            assert one_line(neuro_inside(verb, "run", cwd=tmp_path)) == f"run: {said}"
+    with _holding(run):  # a command that still loads
+        assert "already contains a run" in one_line(neuro_inside("train", "hydra.run.dir=run", cwd=tmp_path))
+    (run / "metrics.csv").touch()
+    assert "already contains a run" in one_line(neuro_inside("train", "hydra.run.dir=run", cwd=tmp_path))

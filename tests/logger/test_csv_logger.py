@@ -177,6 +177,18 @@ def test_a_damaged_row_in_the_middle_costs_that_row_only(tmp_path: Path, caplog)
     assert "rows of generations 3 to 4 are missing" in caplog.text
 
 
+def test_a_cell_that_is_no_number_is_damage(tmp_path: Path, caplog) -> None:
+    """Such a row was kept without a word, and no plot or report took it."""
+    write(tmp_path, range(1, 6))
+    content = (tmp_path / "metrics.csv").read_bytes()
+    (tmp_path / "metrics.csv").write_bytes(content.replace(b"2,-0.2", b"2,-0x2").replace(b"4,-0.4", b"4,-0\xff4"))
+    with caplog.at_level(logging.WARNING):
+        write(tmp_path, range(6, 7), resumed_at=5)
+    assert [line["generation"] for line in lines(tmp_path)] == ["1", "3", "5", "6"]
+    assert "rows were doubled, damaged or out of order" in caplog.text
+    assert "rows of generations 2 to 2 and 1 more are missing" in caplog.text
+
+
 def test_rows_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     content = (
         ",".join(METRIC_COLUMNS) + "\n" + ROW.format(1, 0) + ROW.format(2, 0) + ROW.format(1, 0).replace("-0.1,", "-0.2,", 1)

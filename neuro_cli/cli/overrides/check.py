@@ -29,7 +29,8 @@ from neuro_cli.cli.overrides.words import (
     without_plus,
 )
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.launch import lock, slurm, slurm_sweep
+from neuro_cli.run_folder.names import refuse_unbegun
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep
@@ -69,7 +70,7 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
     known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
     arguments = [with_stored_files(text, known) for text in arguments]
     parsed = parsed_arguments(arguments)
-    for text, override in zip(list(parsed.overrides), map(override_of, parsed.overrides), strict=True):
+    for text, override in [(text, override_of(text)) for text in parsed.overrides]:
         if is_default_null(verb, override, known):  # Hydra takes null in a defaults list, and not for an override
             arguments.remove(text)
             parsed.overrides.remove(text)
@@ -157,4 +158,6 @@ def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path
     if multirun:
         return
     if there & RUN_FILES:
+        if not lock.is_taken(folder):  # else a command that still loads there
+            refuse_unbegun(folder)
         raise ConfigError("hydra.run.dir", folder, f"already contains a run; continue it with: neuro resume {folder}")

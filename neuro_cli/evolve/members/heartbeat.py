@@ -92,10 +92,15 @@ class Heartbeat:
             self._leader_lost = now
         elif not self._warned and now - self._leader_lost > max(node.settings.grace, LEADERLESS):
             self._warned = True
+            answer = len(node.connections.connected & set(election.members)) + 1
+            if answer >= election.needed:
+                text = "no leader: %d of %d members answer, which is enough: one is awaited (a stopped process may hold its port)"
+                log.warning(text, answer, len(election.members))
+                return
             log.warning(
                 "no leader: %d of %d members answer, %d are needed. When the others are lost for good: "
                 "neuro evolve cluster.from_run=%s cluster.force_new=true",
-                len(node.connections.connected & set(election.members)) + 1,
+                answer,
                 len(election.members),
                 election.needed,
                 node.run,

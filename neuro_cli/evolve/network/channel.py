@@ -56,6 +56,8 @@ class Channel:
     async def secure(self, tls: ssl.SSLContext) -> None:
         """Begin TLS, as the server. Raises ssl.SSLError, or ConnectionError when the connection is lost meanwhile."""
         before = self._writer.transport
+        # asyncio notes that only after the handshake, and warns when the connection has ended by then
+        self._writer.transport.get_protocol()._over_ssl = True  # type: ignore[attr-defined]
         try:
             await self._writer.start_tls(tls)
         except AttributeError as error:

@@ -380,3 +380,25 @@ def test_rounding(loops, size, seed):
     made = values.clone()
     loops(rounding).to_bfloat16(made.numpy().view(np.uint32))
     assert torch.equal(made, values.bfloat16().float())
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        (row_kernels, "add_vectors", (numbers(4, 1, 5), numbers(2, 4), 1, numbers(2))),
+        (row_kernels, "add_vectors", (numbers(5, 1, 5), numbers(2, 5), 1, numbers(2))),  # more rows than sides have
+        (row_kernels, "projected", (numbers(2, 1, 0), numbers(2, 1, 0), 1, numbers(2, 1, 1))),
+        (blas, "product", (numbers(3, 4), numbers(5, 4), numbers(3, 4))),
+        (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # by address, but not in a row
+        (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
+        (blocks, "table_sums", (numbers(9), np.array([4]), np.ones((1, 1)), np.array([1]), 2, numbers(1, 4))),
+        (policy_kernels, "bound", (numbers(2, 3), numbers(2), numbers(3), numbers(2, 3))),
+    ],
+)
+def test_a_shape_that_does_not_fit_is_an_error(module, name, arguments):
+    with pytest.raises(AssertionError):
+        getattr(module, name)(*arguments)

@@ -220,7 +220,7 @@ def test_a_user_trusts_a_library_of_their_folder(runs):
 # what commands look for in the current folder: files of a run, what is refused above, what is read and has no say
 LOOKED_FOR = re.compile(
     r"(?:\./)?(\.|\.hydra(/.*)?|\.lock|checkpoints(/.*)?|log\.txt|metrics\.csv|curves\.png|(model\.safetensors|summary\.json)(\.tmp)?"
-    r"|sweep\.json|multirun\.yaml|report\.html|best|weights|peers|tls|x86_64|aarch64|haswell|avx512_1|xeon_phi|glibc-hwcaps"
+    r"|sweep\.json|multirun\.yaml|report\.html|best|weights|peers|mlflow|comet|tls|x86_64|aarch64|haswell|avx512_1|xeon_phi|glibc-hwcaps"
     r"|([\w-]+/)*libcuda\.so\.1|ucx\.conf|\.numba_config\.yaml|matplotlibrc|_classes\.py|_ops\.py)"
 )
 

@@ -84,7 +84,7 @@ def test_a_server_that_is_named_is_taken(stand_ins: None, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_run_that_goes_on_is_one_run(service: str, stand_ins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """05: a killed run stayed open for ever, and its resume was a second one."""
+    """A killed run stayed open for ever, and its resume was a second one."""
     argument, server = SERVICES[service].argument, SERVICES[service].server
     monkeypatch.delenv(server, raising=False)
     for resumed_at in (None, 20, 30):

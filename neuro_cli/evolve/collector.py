@@ -123,7 +123,7 @@ def message_of(report: ScoreReport) -> dict[str, Any]:
         "k": "report",
         "i": scores.iteration,
         "m": scores.first,
-        "f": scores.fitness.astype("<f4").tobytes(),
+        "f": scores.fitness.astype("<f8").tobytes(),
         "n": report.members,
         "a": report.means.astype("<f4").tobytes(),
     }
@@ -133,7 +133,7 @@ def message_of(report: ScoreReport) -> dict[str, Any]:
 def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport:
     """Decode a checked :func:`message_of`, if ``peer`` can have made it. Raises MalformedError."""
     try:
-        fitness, means = finite(message["f"]), finite(message["a"])
+        fitness, means = finite(message["f"], "<f8"), finite(message["a"])
     except InvalidRecordError as error:
         raise MalformedError(f"a report without scores: {error}") from error
     scores = Scores(message["i"], message["m"], fitness, tuple(message.get("p", ())))

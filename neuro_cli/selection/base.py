@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Scores:
-    """Fitnesses (k,) float32 of members ``first`` to ``first`` + k - 1 of ``iteration``.
+    """Fitnesses (k,) float64 of members ``first`` to ``first`` + k - 1 of ``iteration``.
 
     ``path``: members chosen in the local iterations before, in their order; the scored ones are perturbations on top of them.
     """

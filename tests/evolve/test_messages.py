@@ -37,11 +37,11 @@ def test_a_report_comes_back_as_it_was():
         ({"i": 2**32}, "i=4294967296 is not"),
         ({"i": -1}, "i=-1 is not"),
         ({"i": 6}, "which are not its own"),
-        ({"f": b""}, "f=.* is not float32 numbers"),
-        ({"f": b"abc"}, "is not float32 numbers"),
-        ({"f": "abcd"}, "is not float32 numbers"),
-        ({"f": np.full(4, np.nan, "<f4").tobytes()}, "not finite"),
-        ({"f": np.full(5, 1, "<f4").tobytes()}, "which are not its own"),
+        ({"f": b""}, "f=.* is not float64 numbers"),
+        ({"f": b"abcd"}, "is not float64 numbers"),
+        ({"f": "abcdefgh"}, "is not float64 numbers"),
+        ({"f": np.full(4, np.nan, "<f8").tobytes()}, "not finite"),
+        ({"f": np.full(5, 1, "<f8").tobytes()}, "which are not its own"),
         ({"a": np.full(3, 1, "<f4").tobytes()}, "with 3 score columns, this task has 2"),
         ({"a": np.array([1, np.inf], "<f4").tobytes()}, "not finite"),
         ({"more": 1}, "report with the fields"),
@@ -122,3 +122,9 @@ def test_what_others_send_is_shown_short_and_printable(value):
     assert len(text) < 80
     assert text.isprintable()
     assert printable("a\nb", 10) == r"a\nb"
+
+
+def test_fitnesses_far_from_0_arrive_as_they_are():
+    fitness = 1e8 + np.arange(POPULATION) / 8
+    sent = ScoreReport(Scores(5, own_first(ME, 5), fitness), POPULATION, np.ones(COLUMNS, np.float32))
+    assert report_of(ME, checked(message_of(sent), "report"), LIMITS).scores.fitness.tolist() == fitness.tolist()

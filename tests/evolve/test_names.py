@@ -111,7 +111,7 @@ class TestOtherVersions:
     def test_an_earlier_peer_is_told_what_this_cluster_speaks(self, two):
         first, _ = two
         old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
-        with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 2', the newcomer 'neuro evolve 1'"):
+        with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 3', the newcomer 'neuro evolve 1'"):
             # its certificate is that of the cluster itself
             asyncio.run(dial(first.address, AUTHORITY.own.client, ChannelTraffic(), old, ("cluster",), 10.0))
 

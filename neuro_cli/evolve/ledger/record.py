@@ -72,9 +72,9 @@ def _step(now: int, iteration: int, first: int, coefficients: bytes) -> Step:
     return Step(iteration, first, values)
 
 
-def finite(content: bytes) -> np.ndarray:
-    """Decode float32 numbers, at least one, all of them finite. Raises InvalidRecordError."""
-    values = np.frombuffer(content, "<f4")
+def finite(content: bytes, kind: str = "<f4") -> np.ndarray:
+    """Decode numbers of a ``kind``, float32 by default, at least one, all of them finite. Raises InvalidRecordError."""
+    values = np.frombuffer(content, kind)
     if not len(values) or not np.isfinite(values).all():
         raise InvalidRecordError("numbers are missing or not finite")
     return values

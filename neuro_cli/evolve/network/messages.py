@@ -96,11 +96,12 @@ _ITERATION = _whole(0, MOST_ITERATIONS)  # or a number of iterations
 _TERM = _whole(0, 2**63 - 1)
 _CLUSTER = _text(64)
 _FLOATS = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 and len(value) % 4 == 0, "float32 numbers")
+_DOUBLES = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 and len(value) % 8 == 0, "float64 numbers")
 _CONFIG = Field(lambda value: type(value) is dict and _is_plain(value), "the keys and values of a config")
 _HELLO = {"format": _text(64), "cluster": _CLUSTER}
 
 _REPORT = {
-    "i": _whole(0, MOST_ITERATIONS - 1), "m": _whole(0, MEMBERS - 1), "f": _FLOATS, "n": _whole(1, MEMBERS), "a": _FLOATS,
+    "i": _whole(0, MOST_ITERATIONS - 1), "m": _whole(0, MEMBERS - 1), "f": _DOUBLES, "n": _whole(1, MEMBERS), "a": _FLOATS,
 }  # fmt: skip
 
 FIELDS: Mapping[str, Mapping[str, Field]] = {

@@ -25,7 +25,7 @@ def tries(parts: Parts, selection: Selection, me: str, iteration: int) -> ScoreR
         scores = parts.task.means(sums, scorer.examples)
         refuse_nan(scores, iteration, parts.task)
         means.append(scores.mean(axis=0))
-        chosen = selection.report(Scores(iteration, first, scores[:, 0].astype(np.float32), path))
+        chosen = selection.report(Scores(iteration, first, scores[:, 0], path))
         if len(means) == rounds:
             break
         steps = selection.choose([chosen], sigma)

@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
 
@@ -13,7 +14,7 @@ def copied(module: nn.Module) -> nn.Module:
     # ``nn.utils.weight_norm`` and ``prune`` keep a computed tensor as an attribute, which deepcopy refuses
     memo: dict[int, Any] = {}
     for part in module.modules():
-        for value in (*vars(part).values(), *part._buffers.values()):
+        for value in tree_leaves([*vars(part).values(), *part._buffers.values()]):  # in containers too: caches of weights
             if isinstance(value, Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
     try:

@@ -22,7 +22,8 @@ _Saved = list[tuple[dict[str, Any], dict[str, Any], list[tuple[Any, Any]]]]
 def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
     """Context after which ``module`` has the attributes and the numbers of its buffers that it had before.
 
-    ``statistics``: those of norms too, which passes for many members never change.
+    Dictionaries that are called caches are empty at first: what they hold was made of other parameters. ``statistics``: those of
+    norms too, which passes for many members never change.
     """
     saved = _saved(module)
     buffers = [
@@ -31,6 +32,10 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
         for buffer in part.buffers(recurse=False)
         if statistics or not isinstance(part, _NormBase) or not buffer.dim()  # the count of batches
     ]
+    for _, before, _ in saved:
+        for name, value in before.items():
+            if "cache" in name and isinstance(value, dict):
+                value.clear()
     try:
         yield
     finally:

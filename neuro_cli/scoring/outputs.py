@@ -72,6 +72,8 @@ def by_tensor(made: Any, function: Callable[[Tensor], Any]) -> Any:
 
     Raises Unsupported where there is no tensor.
     """
+    if isinstance(made, Tensor):  # torch's trees take tens of microseconds
+        return function(made)
     leaves, rebuilt = flat(made)
     _demand_tensor(leaves, made)
     return rebuilt([function(leaf) if isinstance(leaf, Tensor) else plain(leaf) for leaf in leaves])

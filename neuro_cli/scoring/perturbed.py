@@ -52,7 +52,8 @@ class PerturbedForward(ManyForward):
             return given[id(x)]
 
         with torch._C.DisableTorchFunction():
-            args, kwargs = tree_map(mark, (args, kwargs))
+            one = len(args) == 1 and not kwargs and isinstance(args[0], Tensor)
+            args, kwargs = ((mark(args[0]),), {}) if one else tree_map(mark, (args, kwargs))
         return by_tensor(self._forward(*args, **kwargs), self._output)
 
     def _output(self, x: Tensor) -> Tensor:

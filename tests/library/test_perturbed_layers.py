@@ -195,3 +195,25 @@ def test_modes_and_shapes_are_tried_anew(caplog):
         rows = slice(2 * member, 2 * member + 2)
         torch.testing.assert_close(outputs[rows], torch.func.functional_call(net, own, (x[rows],)), rtol=1e-4, atol=1e-5)
     assert not caplog.records
+
+
+def test_a_cache_that_the_user_filled_serves_no_member_and_stays():
+    class Caches(nn.Linear):
+        def __init__(self):
+            super().__init__(4, 3)
+            self.bias_cache = {}
+
+        def forward(self, x):
+            if "table" not in self.bias_cache:
+                self.bias_cache["table"] = self.bias * 2
+            return x @ self.weight.T + self.bias_cache["table"]
+
+    net, x = Caches(), torch.randn(MEMBERS, 4)
+    net(x)
+    table = net.bias_cache["table"]
+    with neuro.perturbed(net, "low_rank", MEMBERS, sigma=SIGMA) as noise:
+        outputs = net(x)
+    assert net.bias_cache["table"] is table
+    for member, row in enumerate(np.eye(MEMBERS)):
+        weight, bias = (value + SIGMA * noise.combine(row)[name] for name, value in net.named_parameters())
+        torch.testing.assert_close(outputs[member], x[member] @ weight.T + 2 * bias, rtol=1e-4, atol=1e-5)

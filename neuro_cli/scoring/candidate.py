@@ -101,6 +101,7 @@ def scoring_mode(module: nn.Module) -> nn.Module:
     Running statistics stay as they are: none are kept of members.
     """
     norms = moving_norms(module)
+    module.train()  # where modules drop what they computed from weights in evaluation mode
     module.eval()  # dropout too
     for part in norms:
         part.train()

@@ -449,3 +449,25 @@ def test_a_member_of_one_pass_has_the_score_of_a_module_of_its_own(kind):
     wanted = torch.stack(own).double().mean(1)
     report = evolution(kind, 2, **options).step(lambda member, x, y: losses(member(x), y), inputs.clone(), targets)
     assert (report.fitness_mean, report.fitness_best) == pytest.approx((float(wanted.mean()), float(wanted.max())), rel=1e-5)
+
+
+class CachedInEvaluation(Net):
+    """Keeps a computed weight in evaluation mode and drops it in training mode, as timm's LeViT does."""
+
+    def start(self) -> None:
+        self.cache: dict[str, Tensor] = {}
+
+    def train(self, mode: bool = True) -> nn.Module:
+        if mode:
+            self.cache = {}
+        return super().train(mode)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.cache.setdefault("weight", self.layer.weight * 2.0))
+
+
+def test_a_cache_of_the_scripts_own_calls_is_no_members():
+    own = own_scores(CachedInEvaluation)
+    es = evolution(CachedInEvaluation)
+    es.module.eval()(INPUTS)
+    assert step(es, "closure") == pytest.approx((own.mean(), own.max()), rel=1e-6)

@@ -37,7 +37,7 @@ class LinearLayer:
         """True where the loops serve: float32 or bfloat16 on a CPU without gaps in memory, and a BLAS for it to call."""
         x, weight = self.x, self.weight
         plain = x.dtype == weight.dtype and x.device.type == "cpu" and x.is_contiguous() and weight.is_contiguous()
-        if not plain or not x.numel() or x.dtype not in (torch.float32, torch.bfloat16):
+        if not plain or not x.numel() or not weight.numel() or x.dtype not in (torch.float32, torch.bfloat16):
             return False
         return bool(blas_kernels.SERVES if x.dtype == torch.float32 else blas_kernels.SERVES_HALF)
 
@@ -88,7 +88,7 @@ def _block(inputs: int, outputs: int) -> int:
 
 
 def _array(vector: Tensor | None) -> np.ndarray:
-    return _NONE if vector is None else vector.float().numpy()
+    return _NONE if vector is None else vector.float().contiguous().numpy()  # an expanded bias has one number in memory
 
 
 def _words(x: Tensor) -> np.ndarray:

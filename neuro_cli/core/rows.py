@@ -171,9 +171,8 @@ class MemberBatch:
         shape[channel] = index.shape[1]
         if source is None:
             return torch.gather(x, channel, self._spread(index, x.dim(), channel).expand(shape))
-        out = x.new_empty(shape)
-        if channel == 1:  # what follows is a convolution, which wants channels last
-            out = out.contiguous(memory_format=torch.channels_last)
+        # channels last in memory as those of x, which the convolution that follows wants, too
+        out = x.new_empty(*x.movedim(channel, -1).shape[:-1], index.shape[1]).movedim(-1, channel)
         row_kernels.gather(source, index.numpy(), self.examples, _pixels(out, channel))
         return out
 
@@ -226,16 +225,16 @@ class MemberBatch:
 
     def projected(self, x: Tensor, filters: Tensor) -> Tensor:
         """Features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""
-        flat = x.reshape(self.count, -1, x.shape[-1])
+        flat = x.reshape(self.count, x.shape[1:-1].numel(), x.shape[-1])
         kernels = gpu.row_kernels(x)
         if kernels is not None:
             out = kernels.projected(flat, filters, self._rows())
-        elif x.dtype in COMPILED and x.device.type == "cpu":
+        elif x.dtype in COMPILED and x.device.type == "cpu" and x.numel():
             out = x.new_empty(self.count, flat.shape[1], filters.shape[1])
             row_kernels.projected(flat.contiguous().numpy(), filters.contiguous().numpy(), self.examples, out.numpy())
         else:
             out = torch.bmm(flat, self.repeated(filters).transpose(1, 2))
-        return out.view(*x.shape[:-1], -1)
+        return out.view(*x.shape[:-1], filters.shape[1])
 
     def add_outer(self, y: Tensor, maps: Tensor, factors: Tensor, channel: int, groups: int = 1) -> Tensor:
         """y + scale * sum over q of maps[group(c), q] * factors[direction, q, c]; may write to ``y``.
@@ -306,7 +305,7 @@ class MemberBatch:
 
 def _channels_last(x: Tensor, channel: int) -> np.ndarray | None:
     """View (n, pixels, C) for the compiled loops, or None where they cannot serve."""
-    if x.device.type != "cpu" or x.dtype not in COMPILED:
+    if x.device.type != "cpu" or x.dtype not in COMPILED or not x.numel():
         return None
     moved = x if channel == -1 else x.movedim(channel, -1)
     return _flattened(moved) if moved.is_contiguous() else None
@@ -325,13 +324,14 @@ def _images(x: Tensor) -> np.ndarray | None:
     if x.dim() != 4:
         return None
     moved = x.permute(0, 2, 3, 1)
-    return moved.numpy() if x.device.type == "cpu" and x.dtype in COMPILED and moved.is_contiguous() else None
+    served = x.device.type == "cpu" and x.dtype in COMPILED and x.numel() > 0
+    return moved.numpy() if served and moved.is_contiguous() else None
 
 
 def layer_norm(x: Tensor, size: int, weights: Tensor, biases: Tensor, eps: float) -> Tensor:
     """Layer norm of rows (n, ..) over their last ``size`` values, with ``weights`` and ``biases`` (n, size) of each row."""
     flat = x.reshape(len(x), -1, size)
-    if x.device.type == "cpu" and x.dtype in COMPILED:
+    if x.device.type == "cpu" and x.dtype in COMPILED and x.numel():
         out = torch.empty_like(flat)
         numbers = torch.tensor([1 / size, eps, 1], dtype=x.dtype)
         given = (part.contiguous().numpy() for part in (flat, weights, biases, numbers))

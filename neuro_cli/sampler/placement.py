@@ -40,7 +40,7 @@ class PlacementPlan:
             rows = random_orders(words[:, first : first + self.all_groups], self.groups)
             first += self.all_groups
             # E's k-th group lands on group rows[k] of the layer, and reads that group's inputs
-            channels = _inside(rows, torch.arange(block.inner, dtype=rows.dtype, device=rows.device)[None], block.inner)
+            channels = _inside(rows, torch.arange(block.inner, dtype=torch.int32, device=rows.device)[None], block.inner)
         if self.outputs:
             inside = random_orders(words[:, first : first + each], self.outputs)
             first += each

@@ -205,6 +205,7 @@ def own_convolutions(
     places = out.shape[2] * (weights.shape[1] + weights.shape[2])
     options = geometry.stride, geometry.padding, geometry.dilation, tuple(kernel)
     lines = max(1, min(out.shape[1], LINES // places))
+    weights = weights.contiguous()  # what other operations gave keeps their order of memory
     convolution_kernels.own_convolutions(x.numpy(), weights.numpy(), shifts, examples, *options, lines, out.numpy())
 
 

@@ -104,6 +104,22 @@ def test_low_rank(shape, rank):
     case.check(made, 0.7 * case.x @ b.transpose(1, 2) @ a, shifts)
 
 
+def test_a_bias_of_one_number_in_memory_is_that_of_all_outputs():
+    rows, x, weight, shift = MemberBatch(SCALES, 2, 1), normal(4, 5, seed=1), normal(17, 5, seed=2), normal(1, seed=3)
+    noise, drawn = normal(17, 5, seed=4), words(2, 3)
+    made, wanted = (
+        LinearLayer(rows, x, weight, one).flipped(noise, one, drawn, (0, 1, 2))
+        for one in (shift.expand(17), shift.expand(17).contiguous())
+    )
+    assert torch.equal(made, wanted)
+
+
+def test_no_inputs_and_no_outputs_are_not_for_the_loops():
+    rows = MemberBatch(SCALES, 2, 1)
+    for inputs, outputs in ((0, 3), (3, 0)):
+        assert not LinearLayer(rows, torch.ones(4, inputs), torch.ones(outputs, inputs), None).served
+
+
 def test_many_blocks_and_the_last_one_short():
     """More rows than a block has, a border of sides inside of one, and a block's bits do not depend on what follows."""
     case = Case(700, 1, 1, 33, 20, True)

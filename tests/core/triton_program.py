@@ -1,19 +1,25 @@
 """Runs every Triton kernel and its definition on the CPU; prints {case: largest difference} as JSON.
 
 python triton_program.py cpu|cuda [few]       (cpu: with TRITON_INTERPRET=1; few: two of the layouts of rows, one convolution)
+
+In the interpreter every load and store has to lie in a tensor that the kernel was given; drawn shapes, sizes 0 and 1 among them,
+kernels wider than the map and places of 64 bits come after the cases.
 """
 
 import json
 import sys
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from neuro_cli.core import philox
 from neuro_cli.core.kernels import triton_layers, triton_noise, triton_rows, triton_sums
-from neuro_cli.core.rows import Geometry, MemberBatch, random_signs
+from neuro_cli.core.rows import Geometry, MemberBatch, out_sizes, random_signs
 
 SCALES, DIRECTIONS, EXAMPLES = (0.5, -0.25), 2, 2
 COUNT = len(SCALES) * DIRECTIONS * EXAMPLES
@@ -181,6 +187,152 @@ def layers(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
     yield "spread", made, rows.add_vectors(wanted, shift.double(), -1)
 
 
+def watch() -> None:
+    """Let the interpreter refuse what lies outside of a kernel's tensors."""
+    from triton.runtime import interpreter
+
+    spans: list[tuple[int, int]] = []
+    take, builder = interpreter.GridExecutor._init_args_hst, interpreter.InterpreterBuilder
+    load, store = builder.create_masked_load, builder.create_masked_store
+
+    def taken(self, args, kwargs):
+        found = take(self, args, kwargs)
+        tensors = [part for part in (*found[0], *found[1].values()) if isinstance(part, Tensor) and part.numel()]
+        reach = [sum((size - 1) * step for size, step in zip(part.shape, part.stride(), strict=True)) + 1 for part in tensors]
+        spans[:] = [
+            (part.data_ptr(), part.data_ptr() + part.itemsize * count) for part, count in zip(tensors, reach, strict=True)
+        ]
+        return found
+
+    def inside(pointers, mask) -> None:
+        places, size = pointers.data[mask.data], pointers.get_element_ty().primitive_bitwidth // 8
+        known = np.zeros(places.shape, bool)
+        for low, high in spans:
+            known |= (places >= low) & (places + size <= high)
+        assert known.all(), "a place outside of all tensors"
+
+    def loaded(self, pointers, mask, *rest):
+        inside(pointers, mask)
+        return load(self, pointers, mask, *rest)
+
+    def stored(self, pointers, value, mask, *rest):
+        inside(pointers, mask)
+        return store(self, pointers, value, mask, *rest)
+
+    interpreter.GridExecutor._init_args_hst = taken
+    builder.create_masked_load, builder.create_masked_store = loaded, stored
+
+
+def close(made: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(made.double(), wanted.double(), rtol=1e-4, atol=1e-4)
+
+
+FEW = st.integers(1, 3)
+MEMBERS = {"sides": st.integers(1, 2), "directions": st.integers(1, 3), "examples": st.integers(1, 2), "last": st.booleans()}
+
+
+@given(
+    channels=st.sampled_from([1, 2, 3, 33]), groups=FEW, size=st.tuples(st.integers(0, 3), FEW), rank=st.integers(1, 2), **MEMBERS
+)
+def drawn_rows(channels, groups, size, rank, sides, directions, examples, last) -> None:
+    members, given_rows = MemberBatch(SCALES[:sides], directions, examples), (directions, examples)
+    kind, scales, channels = "channels_last" if last else "images", members.scales, channels * groups
+    x, y = normal(members.count, channels, *size), normal(members.count, channels, *size)
+    maps, factors = normal(members.count, groups * rank, *size), normal(directions, rank, channels)
+    words = torch.randint(0, 2**32, (directions, -(-channels // 32))).to(torch.uint32)
+    order = torch.stack([torch.randperm(channels)[: -(-channels // 2)] for _ in range(directions)]).to(torch.int32)
+    there, part = laid(kind, x, "cpu"), members.gather(x, order, 1)
+    close(triton_rows.flip(there, words, given_rows, 1), members.flip(x, words, 1))
+    close(triton_rows.gather(there, order, given_rows, 1), part)
+    for made, wanted in (
+        (
+            lambda y: triton_rows.add_flipped(y, there, words, scales, given_rows, 1),
+            lambda y: members.add_flipped(y, x, words, 1),
+        ),
+        (
+            lambda y: triton_rows.add_scattered(y, laid(kind, part, "cpu"), order, scales, given_rows, 1),
+            lambda y: members.add_scattered(y, part, order, 1),
+        ),
+        (
+            lambda y: triton_rows.add_outer(y, laid(kind, maps, "cpu"), factors, scales, given_rows, 1, groups),
+            lambda y: members.add_outer(y, maps, factors, 1, groups),
+        ),
+    ):
+        close(made(laid(kind, y.clone(), "cpu")), wanted(y.clone()))
+    flat, filters = normal(members.count, size[0], channels), normal(directions, rank, channels)
+    close(triton_rows.projected(flat, filters, given_rows), members.projected(flat.double(), filters.double()))
+
+
+@given(
+    inner=FEW, groups=FEW, rank=st.integers(1, 2), size=st.tuples(FEW, FEW), kernel=st.tuples(FEW, st.integers(1, 5)),
+    stride=st.tuples(FEW, FEW), padding=st.tuples(st.integers(0, 3), st.integers(0, 6)), gap=st.tuples(FEW, FEW), **MEMBERS,
+)  # fmt: skip
+def drawn_filters(inner, groups, rank, size, kernel, stride, padding, gap, sides, directions, examples, last) -> None:
+    members, geometry = MemberBatch(SCALES[:sides], directions, examples), Geometry(stride, padding, gap, groups)
+    assume(min(out_sizes(size, kernel, geometry)) > 0)
+    x, filters = normal(members.count, inner * groups, *size), normal(directions, rank, inner, *kernel)
+    there = laid("channels_last" if last else "images", x, "cpu")
+    wanted = members._filtered_by_torch(x.double(), filters.double(), geometry)
+    close(triton_rows.filtered(there, filters, (directions, examples), geometry), wanted)
+    if groups == 1 and sides == 2:  # the members' own weights
+        outputs = 2 + rank
+        weight, bias, shift = normal(sides * directions, outputs, inner, *kernel), normal(outputs), normal(directions, outputs)
+        made = triton_layers.layer(there, weight, None, bias, shift, SCALES, (directions, examples), geometry)
+        for member, part in enumerate(x.split(examples)):
+            own = bias + SCALES[member // directions] * shift[member % directions]
+            plain = F.conv2d(part, weight[member], own, stride, padding, gap)
+            close(made[member * examples : (member + 1) * examples], plain)
+    window = (min(kernel[0], size[0]), min(kernel[1], size[1]))
+    close(triton_layers.pooled(there, window, stride), F.max_pool2d(x, window, stride))
+    maps, factors = normal(members.count, size[0], rank), normal(directions, rank, inner)
+    wanted = members.add_outer(torch.zeros(members.count, size[0], inner), maps, factors, -1)
+    close(triton_layers.spread(maps, factors, None, None, members.scales, (directions, examples)), wanted)
+
+
+@given(
+    directions=st.integers(0, 3),
+    things=FEW,
+    places=st.sampled_from([1, 2, 33]),
+    first=st.integers(0, 1),
+    start=st.integers(0, 1030),
+)
+def drawn_sums(directions, things, places, first, start) -> None:
+    things = min(things, places)
+    index = torch.stack([torch.randperm(places)[:things] for _ in range(directions + 1)]).to(torch.int32)[:directions]
+    weights, into = normal(directions), normal(things, places)
+    wanted = into.double()
+    wanted.index_put_(
+        (torch.arange(things).expand_as(index), index.long()), weights.double()[:, None].expand_as(index), accumulate=True
+    )
+    triton_sums.count_places(index, weights, into)
+    close(into, wanted)
+    words = torch.randint(0, 2**32, (directions, 1 + -(-places // 32))).to(torch.uint32)[:, 1:]
+    close(triton_sums.weighted_signs(words, places, weights), random_signs(words, places, torch.float32) * weights[:, None])
+    shared, wanted = normal(things, places), torch.zeros(things + 1, places, dtype=torch.float64)
+    rows = torch.stack([torch.randperm(things + 1)[:things] for _ in range(directions + 1)]).to(torch.int32)[:directions]
+    columns = torch.stack([torch.randperm(places) for _ in range(directions + 1)]).to(torch.int32)[:directions]
+    for order, column, weight in zip(rows.long(), columns.long(), weights.double(), strict=True):
+        wanted[order[:, None], column] += weight * shared.double()
+    if directions:
+        target = (first, things + 1, things + 1, places)
+        close(triton_sums.placed_sum(shared, rows, columns, weights.double(), target, False), wanted[first:])
+        which = torch.arange(directions)
+        words = philox.words((1, 0), 2, which, 3, start, start + places)
+        assert torch.equal(triton_noise.draw((1, 0), 2, which, 3, start, start + places, law=True), philox.normals(words))
+        made = triton_noise.combine((1, 0), 2, which, 3, start, start + places, weights.double(), False)
+        close(made, weights.double() @ philox.normals(words).double())
+
+
+def draw_shapes(count: int) -> None:
+    """Run the drawn cases with places of 32 bits, and of 64."""
+    few = settings(max_examples=count, deadline=None, database=None, derandomize=True)
+    drawn = [few(case) for case in (drawn_rows, drawn_filters, drawn_sums)]
+    for narrow in (triton_noise.NARROW, 0):
+        triton_rows.NARROW = triton_noise.NARROW = narrow
+        for case in drawn:
+            case()
+
+
 def main(device: str) -> None:
     found = {}
     for family in (noise, row_operations, projections, placed, of_words, layers):
@@ -196,4 +348,8 @@ if __name__ == "__main__":
     if sys.argv[2:] == ["few"]:
         FILTERED.pop(0)
         del CONVOLUTIONS[:-1]
+    if sys.argv[1] == "cpu":
+        watch()
     main(sys.argv[1])
+    if sys.argv[1] == "cpu":
+        draw_shapes(4 if sys.argv[2:] == ["few"] else 60)

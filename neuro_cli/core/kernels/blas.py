@@ -1,6 +1,8 @@
 """Matrix products inside compiled loops, by the BLAS that torch itself calls: the same bits, and no second library.
 
-numba's own products take SciPy's OpenBLAS, whose threads would meet torch's on the same cores.
+numba's own products take SciPy's OpenBLAS, whose threads would meet torch's on the same cores. A product goes by addresses alone:
+so shapes, sizes of numbers and contiguity are asserted before it, and that no matrix is without columns, for which BLAS returns
+without a product.
 """
 
 import ctypes
@@ -103,6 +105,9 @@ _ROWS_FIRST, _AS_IT_IS, _TRANSPOSED = nb.int32(101), nb.int32(111), nb.int32(112
 @_compiled
 def half_product(x, weight, out):
     """``out`` (n, O) float32 = x (n, I) weight (O, I)^T, words of bfloat16, all contiguous; what lies in ``out`` is not read."""
+    assert x.shape[1] == weight.shape[1] > 0 and out.shape == (x.shape[0], weight.shape[0]) and out.shape[1] > 0
+    assert x.itemsize == weight.itemsize == 2 and out.itemsize == 4
+    assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
     inner, width = nb.int32(x.shape[1]), nb.int32(out.shape[1])
     _product_of_halves(
         _ROWS_FIRST, _AS_IT_IS, _TRANSPOSED, nb.int32(x.shape[0]), width, inner, nb.float32(1), nb.uintp(x.ctypes.data), inner,
@@ -113,6 +118,9 @@ def half_product(x, weight, out):
 @_compiled
 def product(x, weight, out):
     """``out`` (n, O) = x (n, I) weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    assert x.shape[1] == weight.shape[1] > 0 and out.shape == (x.shape[0], weight.shape[0]) and out.shape[1] > 0
+    assert x.itemsize == weight.itemsize == out.itemsize == 4
+    assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
     # rows here are Fortran's columns, and so every matrix is its transpose there: out^T = weight x^T
     inner, width = nb.uintp(x.shape[1]), nb.uintp(out.shape[1])
     sgemm(
@@ -124,6 +132,9 @@ def product(x, weight, out):
 @_compiled
 def add_outer(x, y, first, out):
     """``out`` (O, I) += x (n, O)^T times columns [first, first + I) of y (n, W), float32 and contiguous."""
+    assert x.shape[0] <= y.shape[0] and x.shape[1] == out.shape[0] > 0 and 0 <= first < first + out.shape[1] <= y.shape[1]
+    assert x.itemsize == y.itemsize == out.itemsize == 4
+    assert x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
     inner, width = nb.uintp(out.shape[1]), nb.uintp(out.shape[0])
     read = nb.uintp(y.ctypes.data) + nb.uintp(4) * nb.uintp(first)
     sgemm(
@@ -135,6 +146,9 @@ def add_outer(x, y, first, out):
 @_compiled
 def own_product(x, weight, out):
     """``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    assert weight.shape == (out.shape[1], x.shape[0]) and 0 < out.shape[0] <= x.shape[1] and weight.size > 0
+    assert x.itemsize == weight.itemsize == out.itemsize == 4
+    assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
     inner, width = nb.uintp(x.shape[0]), nb.uintp(out.shape[1])
     sgemm(
         (_T, _T), (nb.int32(width), nb.int32(out.shape[0]), nb.int32(inner)), (nb.uintp(weight.ctypes.data), inner),

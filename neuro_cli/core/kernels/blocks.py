@@ -2,6 +2,9 @@
 
 Each fills a row of noise and then writes base + scale * noise to ``plus`` and base - scale * noise to ``minus``; an empty
 one is left out. ``scale`` has the length of ``base``, or 1 for one scale everywhere. No lock of Python is held.
+
+No index is checked inside of a loop: shapes are asserted before it, and places are of :func:`neuro_cli.core.rows.random_orders`,
+below what they are places of.
 """
 
 import numba as nb
@@ -15,8 +18,15 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
 @_compiled
+def _fit(count, base, scale, plus, minus):
+    """Assert that a block has ``count`` numbers, as far as it is there."""
+    assert base.size == count and (scale.size == 1 or scale.size == count)
+    assert (plus.size == 0 or plus.size == count) and (minus.size == 0 or minus.size == count)
+
+
+@_compiled
 def _write(base, scale, start, noise, plus, minus):
-    """Write one row, which begins at column ``start``; ``noise`` is scratch afterwards."""
+    """Write one row, which begins at column ``start``; ``noise`` is scratch afterwards; start + width is in the block."""
     width = noise.size
     if scale.size == 1:
         for j in range(width):
@@ -39,6 +49,8 @@ def _write(base, scale, start, noise, plus, minus):
 def perturb_flipped(base, scale, shared, rows, columns, plus, minus):
     """noise[k, j] = shared[k, j] * rows[k] * columns[j], signs of rows (n,) and columns (width,)."""
     width = columns.size
+    _fit(rows.size * width, base, scale, plus, minus)
+    assert shared.size == rows.size * width
     noise = np.empty(width, np.float32)
     for k in range(rows.size):
         source, sign = shared[k * width : (k + 1) * width], rows[k]
@@ -51,6 +63,8 @@ def perturb_flipped(base, scale, shared, rows, columns, plus, minus):
 def perturb_outer(base, scale, rows, columns, plus, minus):
     """noise[k, j] = sum over q of rows[q, k] * columns[q, j]; rows (R, n), columns (R, width)."""
     rank, width = columns.shape
+    _fit(rows.shape[1] * width, base, scale, plus, minus)
+    assert rows.shape[0] == rank > 0
     noise = np.empty(width, np.float32)
     for k in range(rows.shape[1]):
         for j in range(width):
@@ -64,6 +78,8 @@ def perturb_outer(base, scale, rows, columns, plus, minus):
 @_compiled
 def perturb_placed(base, scale, shared, factor, from_row, columns, width, plus, minus):
     """noise[k, columns[j]] = factor * shared[from_row[k], j], else zero; shared (r, c), columns (c,); -1: an empty row."""
+    _fit(from_row.size * width, base, scale, plus, minus)
+    assert shared.shape[1] == columns.size <= width
     noise = np.empty(width, np.float32)
     for k in range(from_row.size):
         noise[:] = 0
@@ -81,6 +97,8 @@ def add_placed(shared, rows, columns, weights, low, high, square, out):
     shared (r, w) float32, rows (D, r), columns (D, w), out (high - low, width) float64. Some rows of ``out`` at a time, which
     stay in the cache while all directions pass.
     """
+    assert rows.shape == (weights.size, shared.shape[0]) and columns.shape == (weights.size, shared.shape[1])
+    assert out.shape[0] == high - low and columns.shape[1] <= out.shape[1]
     block = 8
     source_of = np.full((rows.shape[0], high - low), -1, np.int32)
     for d in range(rows.shape[0]):
@@ -108,6 +126,9 @@ def add_placed_taps(shared, rows, inputs, taps, taps_first, weights, low, high, 
     noise of some inputs at a time stays in a cache while all directions and some rows of ``out`` pass.
     """
     kept, inner, padded = inputs.shape[1], out.shape[1] // taps, -(-taps // LANES) * LANES
+    assert rows.shape == (weights.size, shared.shape[0]) and inputs.shape == (weights.size, shared.shape[1] // taps)
+    assert out.shape == (high - low, taps * inner) and 0 < kept <= inner
+    # by address: of a piece of near at most ``length`` lines of ``padded`` numbers, and lines inputs[d] < inner of sums[k]
     near = _by_input(shared, taps, taps_first, square, padded)
     pieces, count, length, _ = near.shape
     row_of = np.full((high - low, rows.shape[0]), -1, np.int32)
@@ -149,7 +170,7 @@ def add_placed_taps(shared, rows, inputs, taps, taps_first, weights, low, high, 
 def _by_input(shared, taps, taps_first, square, padded):
     """Shared noise (r, taps c), squared where asked, as (pieces, r, inputs of a piece, ``padded``): a piece stays in a cache."""
     count, kept = shared.shape[0], shared.shape[1] // taps
-    length = max(8, NEAR // (count * padded))
+    length = max(8, NEAR // (count * padded))  # k // length < pieces for k < kept
     near = np.zeros((-(-kept // length), count, length, padded), np.float32)
     for m in range(count):
         for k in range(kept):
@@ -165,6 +186,9 @@ def table_sums(table, offsets, weights, moments, start, out):
 
     ``moments``: 1 for the value, 2 for its square - 1.
     """
+    assert weights.shape == (moments.size, offsets.size) and out.shape[0] == moments.size and start >= 0
+    for d in range(offsets.size):
+        assert 0 <= offsets[d] <= table.size - start - out.shape[1]
     piece = 2048  # columns at once: their sums stay in the cache
     total = np.empty((weights.shape[0], piece), np.float64)
     for low in range(0, out.shape[1], piece):

@@ -14,6 +14,8 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 @_compiled
 def own_weights(base, noise, rows, columns, scale, out):
     """``out``[d] = base + scale * noise with the signs rows[d] and columns[d]; base, noise (O, k), signs (D, O), (D, k)."""
+    assert base.shape == noise.shape and out.shape == (rows.shape[0], base.shape[0], base.shape[1])
+    assert rows.shape == (out.shape[0], base.shape[0]) and columns.shape == (out.shape[0], base.shape[1])
     for d in range(out.shape[0]):
         for row in range(base.shape[0]):
             step = scale * rows[d, row]
@@ -29,6 +31,11 @@ def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kern
     """
     count, channels, height, width = x.shape
     pixels, outputs = out.shape[2], out.shape[3]
+    assert out.shape[0] == count and weights.shape[1:] == (outputs, channels * kernel[0] * kernel[1]) and lines > 0
+    # the last line and column that an outcome reads are in the padded image
+    assert (out.shape[1] - 1) * stride[0] + (kernel[0] - 1) * dilation[0] < height + 2 * padding[0]
+    assert (pixels - 1) * stride[1] + (kernel[1] - 1) * dilation[1] < width + 2 * padding[1]
+    assert bias.shape[1] == 0 or (bias.shape[1] == outputs and bias.shape[0] > 0)
     image = np.zeros((channels, height + 2 * padding[0], width + 2 * padding[1]), np.float32)
     read = np.empty((channels * kernel[0] * kernel[1], lines, pixels), np.float32)
     for row in range(count):

@@ -3,7 +3,8 @@
 Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_cli.core.kernels.rows`. Arrays are contiguous and
 float32, or x, ``out`` and the weights bfloat16 as words of 16 bits, of which only outcomes are rounded: x (n, I), ``out`` (n, O),
 weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows may lie apart; what a layer lacks has
-no columns. ``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs.
+no columns. ``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs: what such a
+loop begins with, and how far it goes, is asserted by the layer that calls it.
 """
 
 import numba as nb
@@ -35,13 +36,38 @@ _LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers, and of HALF_LANES
 
 @_compiled
 def add_row(source, size, scale, target):
-    """Add scale times the ``size`` numbers at address ``source`` to those at address ``target``."""
+    """Add scale times the ``size`` numbers at address ``source`` to those at address ``target``, and touch no others."""
     for _ in range(size // LANES):
         added_flipped(source, nb.uint32(0), scale, target)
         source, target = source + _LINE, target + _LINE
     for _ in range(size % LANES):
         added_flipped_one(source, nb.uint32(0), scale, target)
         source, target = source + _FLOAT, target + _FLOAT
+
+
+@_compiled
+def _fit(x, weight, bias, directions, scales, examples, block, out):
+    """Assert that a layer's rows are those of its sides: place // D of a row is below the scales from its side on."""
+    sides = out.shape[0] // x.shape[0] if x.shape[0] else 0
+    assert 0 < sides * x.shape[0] == out.shape[0] < 2**32 and block > 0
+    assert x.shape[0] <= (scales.size - sides + 1) * directions * examples
+    assert weight.shape == (out.shape[1], x.shape[1]) and x.itemsize == weight.itemsize == out.itemsize
+    assert x.flags.c_contiguous and out.flags.c_contiguous
+    assert bias.size == 0 or (bias.size == out.shape[1] and bias.itemsize == 4 and bias.flags.c_contiguous)
+
+
+@_compiled
+def _fit_vectors(vectors, directions, out):
+    """Assert that there are no vectors, or one for each direction whose numbers lie side by side."""
+    if vectors.shape[1]:
+        assert vectors.shape == (directions, out.shape[1]) and vectors.itemsize == 4
+        assert vectors.shape[1] == 1 or vectors.strides[1] == 4
+
+
+@_compiled
+def _fit_signs(words, column, size):
+    """Assert that words hold ``size`` signs from a column on, or that there are none (-1)."""
+    assert column < 0 or column + (size + 31) // 32 <= words.shape[1]
 
 
 @_compiled
@@ -225,8 +251,13 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
     ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none. x has the rows of
     ``out``, or those of one side for all of them.
     """
+    _fit(x, weight, bias, words.shape[0], scales, examples, block, out)
     near, made = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
     wide, centre, (inputs, outputs, shifts) = np.empty_like(made), np.empty_like(made), columns
+    _fit_signs(words, inputs, x.shape[1])
+    _fit_signs(words, outputs, out.shape[1])
+    _fit_signs(words, shifts, out.shape[1])
+    assert shifts < 0 or (shift.size == out.shape[1] and shift.itemsize == 4 and shift.flags.c_contiguous)
     sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
         source = x[first : first + block]
@@ -262,6 +293,12 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
     Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are. x has
     the rows of ``out``, or those of one side for all of them.
     """
+    directions = inputs.shape[0]
+    _fit(x, weight, bias, directions, scales, examples, block, out)
+    _fit_vectors(vectors, directions, out)
+    # what has no columns is as it is: all inputs, all outputs
+    assert noise.shape[1] == (inputs.shape[1] or x.shape[1]) and noise.shape[0] == (outputs.shape[1] or out.shape[1])
+    assert outputs.shape[0] == directions and noise.shape[0] <= out.shape[1]
     near, made = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
     wide, centre = np.empty((block, out.shape[1]), np.float32), np.empty((block, out.shape[1]), np.float32)
     sides = out.shape[0] // x.shape[0]
@@ -310,6 +347,10 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
     ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on. x has the rows of
     ``out``, or those of one side for all of them.
     """
+    _fit(x, weight, bias, factors.shape[0], scales, examples, block, out)
+    _fit_vectors(vectors, factors.shape[0], out)
+    assert factors.flags.c_contiguous and factors.itemsize == 4
+    assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * out.shape[1]
     directions, width = nb.uint32(factors.shape[0]), out.shape[1]
     noise, wide, centre = (
         nb.uintp(factors.ctypes.data),

@@ -29,7 +29,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 @_compiled
 def _word_counters(tile, direction, generation, stream, key0, key1, words, low, count):
-    """Philox words of counters [low, low + count) of one tile into ``words`` (4, LANE) uint32: for each a word of each lane."""
+    """Philox words of counters [low, low + count), at most LANE, of one tile into ``words`` (4, LANE): a word of each lane."""
     first = nb.uint32(tile) * nb.uint32(LANE) + nb.uint32(low)
     line0, line1, line2, line3 = words[0, low:], words[1, low:], words[2, low:], words[3, low:]
     for j in range(count):
@@ -77,7 +77,10 @@ if not vectors.wide():
 
 @_compiled
 def _normal_tile(words, out, needed):
-    """Write normals of the first ``needed`` of ``words`` (TILE,) uint32 to ``out`` float32; up to a multiple of LANES of both."""
+    """Write normals of the first ``needed`` of ``words`` (TILE,) uint32 to ``out`` float32; up to a multiple of LANES of both.
+
+    A word names a segment of the table, below its 1,985: the greatest is that of 2**31 (:mod:`neuro_cli.core.quantile`).
+    """
     source, target, table = words.ctypes.data, out.ctypes.data, _TABLE.ctypes.data
     for j in range(0, needed, vectors.LANES):
         _normals(source + nb.uintp(4 * j), target + nb.uintp(4 * j), table)
@@ -102,6 +105,7 @@ def words(key0, key1, generation, direction, stream, out):
 @_compiled
 def words_of(key0, key1, generation, stream, directions, out):
     """Random words of ``directions`` (D,) at columns [0, n) into ``out`` (D, n) uint32."""
+    assert out.shape[0] == directions.size
     tile_words = np.empty((4, LANE), np.uint32)
     for d in range(directions.size):
         _words_into(key0, key1, generation, directions[d], stream, out[d], tile_words)
@@ -110,6 +114,9 @@ def words_of(key0, key1, generation, stream, directions, out):
 @_compiled
 def draw(key0, key1, generation, stream, directions, start, out):
     """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
+    # by address where a tile is whole: TILE numbers that lie side by side
+    assert out.shape[0] == directions.size and start >= 0
+    assert out.itemsize == 4 and (out.shape[1] <= 1 or out.strides[1] == 4)
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
     normal = np.empty(TILE, np.float32)
@@ -143,6 +150,10 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
 
     All float32 of length n. ``scale`` has length n, or 1 for one scale everywhere; an empty ``plus`` or ``minus`` is left out.
     """
+    count = base.size
+    assert (scale.size == 1 or scale.size == count) and start >= 0
+    assert (plus.size == 0 or plus.size == count) and (minus.size == 0 or minus.size == count)
+    assert base.itemsize == plus.itemsize == minus.itemsize == 4
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
     normal = np.empty(TILE, np.float32)
@@ -185,6 +196,8 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
     ``weights`` (K, D) float64, ``moments`` (K,): 1 for eps, 2 for eps**2 - 1; ``out`` (K, n) float32. Summed in
     float64 in the order of the directions, so a column's bits do not depend on how the columns are cut.
     """
+    # a + n <= TILE, as both are multiples of STEP; k - low - a < n
+    assert weights.shape == (out.shape[0], directions.size) and moments.size == out.shape[0] and start >= 0
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
     normal = np.empty(TILE, np.float32)

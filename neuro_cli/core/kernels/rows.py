@@ -3,6 +3,9 @@
 Rows are (S sides, D directions, e examples) in that order: row ``r`` belongs to direction ``(r // e) % D`` and side
 ``r // (D e)``. A row is ``pixels`` times C channels, channels last; linear layers have one pixel. Float types as given.
 All loops hold no lock of Python while they run; :mod:`neuro_cli.core.rows` says the same in torch operations.
+
+No index is checked inside of a loop, so its range is asserted before it: a row's direction is below D by the remainder, its side
+below S where n <= S D e. Places ``index`` are of :func:`neuro_cli.core.rows.random_orders`: below C.
 """
 
 import numba as nb
@@ -26,6 +29,7 @@ _SIGNS32, _SIGNS64 = _BITS.astype(np.float32), _BITS.astype(np.float64)
 @_compiled
 def _expand(words, table, sign):
     """The signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
+    # f + 7 < 8 * 256, the size of ``table``, and b + 7 < 32 W
     for w in range(words.size):
         word = words[w]
         for part in range(4):
@@ -49,6 +53,8 @@ def signs(words, count, weights, out):
 
 @_compiled
 def _signs(words, count, table, weights, out):
+    assert count <= min(32 * words.shape[1], out.shape[1])
+    assert words.shape[0] <= min(weights.size, out.shape[0])
     sign = np.empty(32 * words.shape[1], out.dtype)
     for d in range(words.shape[0]):
         _expand(words[d], table, sign)
@@ -68,6 +74,9 @@ def flip(x, words, examples, out):
 @_compiled
 def _flip_wide(x, words, examples, out):
     directions, channels = words.shape[0], x.shape[2]
+    # by address: LANES numbers from c on, c + LANES <= C
+    assert x.shape == out.shape and channels <= 32 * words.shape[1] and x.itemsize == out.itemsize == 4
+    assert x.flags.c_contiguous and out.flags.c_contiguous
     for row in range(x.shape[0]):
         bits = words[(row // examples) % directions]
         source, target = nb.uintp(x[row, 0].ctypes.data), nb.uintp(out[row, 0].ctypes.data)
@@ -81,6 +90,7 @@ def _flip_wide(x, words, examples, out):
 @_compiled
 def _flip(x, words, examples, table, out):
     directions, channels = words.shape[0], x.shape[2]
+    assert x.shape == out.shape and channels <= 32 * words.shape[1]
     sign = np.empty(32 * words.shape[1], x.dtype)
     for row in range(x.shape[0]):
         _expand(words[(row // examples) % directions], table, sign)
@@ -101,6 +111,9 @@ def add_flipped(y, t, words, examples, scales):
 @_compiled
 def _add_flipped_wide(y, t, words, examples, scales):
     directions, channels = words.shape[0], y.shape[2]
+    # by address: LANES numbers from c on, c + LANES <= C
+    assert y.shape == t.shape and channels <= 32 * words.shape[1] and y.itemsize == t.itemsize == 4
+    assert y.shape[0] <= scales.size * directions * examples and y.flags.c_contiguous and t.flags.c_contiguous
     for row in range(y.shape[0]):
         bits, scale = words[(row // examples) % directions], scales[row // (directions * examples)]
         source, target = nb.uintp(t[row, 0].ctypes.data), nb.uintp(y[row, 0].ctypes.data)
@@ -114,6 +127,7 @@ def _add_flipped_wide(y, t, words, examples, scales):
 @_compiled
 def _add_flipped(y, t, words, examples, table, scales):
     directions, channels = words.shape[0], y.shape[2]
+    assert y.shape == t.shape and channels <= 32 * words.shape[1] and y.shape[0] <= scales.size * directions * examples
     sign = np.empty(32 * words.shape[1], y.dtype)
     for row in range(y.shape[0]):
         _expand(words[(row // examples) % directions], table, sign)
@@ -128,6 +142,7 @@ def _add_flipped(y, t, words, examples, table, scales):
 def add_vectors(y, vectors, examples, scales):
     """y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
     directions, channels = vectors.shape[0], y.shape[2]
+    assert vectors.shape[1] == channels and y.shape[0] <= scales.size * directions * examples
     step = np.empty(channels, y.dtype)
     for row in range(y.shape[0]):
         vector = vectors[(row // examples) % directions]
@@ -144,6 +159,7 @@ def add_vectors(y, vectors, examples, scales):
 def gather(x, index, examples, out):
     """``out``[.., m] = x[.., index[direction, m]]; x (n, pixels, C), index (D, r), out (n, pixels, r)."""
     directions, kept = index.shape
+    assert out.shape == (x.shape[0], x.shape[1], kept)
     for row in range(x.shape[0]):
         order = index[(row // examples) % directions]
         for pixel in range(x.shape[1]):
@@ -156,6 +172,8 @@ def gather(x, index, examples, out):
 def add_scattered(y, t, index, examples, scales):
     """y[.., index[direction, m]] += scale * t[.., m]; y (n, pixels, C), t (n, pixels, r), index (D, r), no place twice."""
     directions, kept, channels = index.shape[0], index.shape[1], y.shape[2]
+    assert t.shape == (y.shape[0], y.shape[1], kept) and kept <= channels
+    assert y.shape[0] <= scales.size * directions * examples
     near = np.empty(channels, y.dtype)
     for row in range(y.shape[0]):
         order = index[(row // examples) % directions]
@@ -175,6 +193,7 @@ def add_scattered(y, t, index, examples, scales):
 @_compiled
 def placed(values, index, out):
     """``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
+    assert values.size == index.shape[1] <= out.shape[1] and index.shape[0] <= out.shape[0]
     for direction in range(index.shape[0]):
         order, target = index[direction], out[direction]
         for m in range(order.size):
@@ -189,6 +208,9 @@ def add_outer(y, maps, factors, examples, scales, groups):
     """
     directions, rank, channels = factors.shape
     each = channels // groups
+    # columns group * R + q of maps are below groups * R, channels (group + 1) * each at most C
+    assert y.shape[2] == channels and maps.shape == (y.shape[0], y.shape[1], groups * rank)
+    assert y.shape[0] <= scales.size * directions * examples
     for row in range(y.shape[0]):
         factor = factors[(row // examples) % directions]
         scale = scales[row // (directions * examples)]
@@ -209,6 +231,7 @@ def add_outer(y, maps, factors, examples, scales, groups):
 
 @_reordered
 def _dot(x, y):
+    """The product of x and y, of one size that is not 0: who calls this asserts it."""
     total = x[0] * y[0]
     for c in range(1, x.size):
         total += x[c] * y[c]
@@ -218,7 +241,8 @@ def _dot(x, y):
 @_reordered
 def projected(x, filters, examples, out):
     """``out``[n, p, q] = x[n, p] times filters[direction, q]; x (n, points, C), filters (D, R, C), out (n, points, R)."""
-    directions, rank, _ = filters.shape
+    directions, rank, channels = filters.shape
+    assert channels == x.shape[2] > 0 and out.shape == (x.shape[0], x.shape[1], rank)
     for row in range(x.shape[0]):
         bank = filters[(row // examples) % directions]
         for point in range(x.shape[1]):
@@ -234,6 +258,10 @@ def add_low_rank(y, x, factors, read, written, share, examples, scales):
     lie there: what a copy costs shows beside a small layer. ``share``: (1,), of the type of y.
     """
     channels, inner = y.shape[2], x.shape[2]
+    assert inner > 0 and x.shape[:2] == y.shape[:2] and read.size == written.size and share.size == 1
+    assert y.shape[0] <= scales.size * factors.shape[0] * examples
+    for q in range(read.size):
+        assert 0 <= read[q] <= factors.shape[1] - inner and 0 <= written[q] <= factors.shape[1] - channels
     for row in range(y.shape[0]):
         line = factors[(row // examples) % factors.shape[0]]
         scale = share[0] * scales[row // (factors.shape[0] * examples)]
@@ -252,6 +280,7 @@ def normalised(x, weights, biases, numbers, out):
 
     ``numbers``: 1 / C, epsilon and 1 in the type of x, for a number of another type would make all of it float64.
     """
+    assert x.shape == out.shape and weights.shape == biases.shape == (x.shape[0], x.shape[2]) and x.shape[2] > 0
     share, epsilon, one = numbers[0], numbers[1], numbers[2]
     for row in range(x.shape[0]):
         weight, bias = weights[row], biases[row]
@@ -271,9 +300,10 @@ def normalised(x, weights, biases, numbers, out):
 
 @_compiled
 def _span(left, stride, columns, out_columns):
-    """Bounds (first, last) of the j with 0 <= j * stride + left < columns."""
+    """Bounds (first, last) of the j with 0 <= j * stride + left < columns; both alike where a tap lies wholly outside."""
     first = -(left // stride) if left < 0 else 0
-    return first, min(out_columns, (columns - 1 - left) // stride + 1)
+    # never below ``first``: the end of a slice that is negative counts from behind, and such a slice is not empty
+    return first, max(first, min(out_columns, (columns - 1 - left) // stride + 1))
 
 
 @_compiled
@@ -283,6 +313,8 @@ def gather_taps(taps, stride, padding, dilation, out):
     taps (n, R, kh, kw, H, W): the product of every tap and every pixel; out (n, H', W', R). Outside of the image is zero.
     """
     rank, height, width, lines, columns = taps.shape[1:]
+    # any size of ``out`` is right: h is compared with the lines, and _span keeps j and j * stride + left inside
+    assert out.shape[0] == taps.shape[0] and out.shape[3] == rank
     sums = np.empty(out.shape[2], taps.dtype)
     for row in range(taps.shape[0]):
         for i in range(out.shape[1]):
@@ -316,6 +348,8 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
     """
     directions, rank, height, width, inner = filters.shape
     columns, out_columns = x.shape[2], out.shape[2]
+    # any size of ``out`` is right: h is compared with the lines, and _span keeps j and j * stride + left inside
+    assert inner > 0 and x.shape[3] == groups * inner and out.shape[0] == x.shape[0] and out.shape[3] == groups * rank
     sums = np.empty(out_columns * groups, x.dtype)
     for row in range(x.shape[0]):
         bank = filters[(row // examples) % directions]
@@ -358,6 +392,8 @@ def counts(index, weights, out):
     Some rows of ``out`` and some directions at a time: the rows stay in a near cache, and so do the places, which are read once
     from first to last before: some of each direction's at a time, they would be waited for each time.
     """
+    # the last of four rows from m on is below ``high``, at most r, and index is below n: flat[row * n + place] < r n
+    assert out.shape[0] == index.shape[1] > 0 and out.shape[1] > 0 and index.shape[0] <= weights.size
     flat, size, one = out.reshape(out.size), nb.uint64(out.shape[1]), nb.uint64(1)
     block, chunk = max(32, NEAR // out.shape[1]), max(1, FAR // index.shape[1])
     seen = 0

@@ -26,6 +26,8 @@ if not SERVES:
 @_compiled
 def _patterns(words, out):
     """``out`` (groups, at least 32 W) int32: of every thing its signs in the directions of a group, a bit each."""
+    # the first direction of a group is below D, of the others it is asked
+    assert out.shape[0] == -(-words.shape[0] // GROUP) and 32 * words.shape[1] <= out.shape[1]
     one = nb.uint32(1)
     for group in range(out.shape[0]):
         first = group * GROUP
@@ -50,7 +52,7 @@ def _patterns(words, out):
 @_compiled
 def _tables(weights, out):
     """``out`` (groups, 2^GROUP): the sums of a group's weights, each with the sign of its bit."""
-    for d in range(weights.size):
+    for d in range(weights.size):  # out has all groups
         line, place = out[d // GROUP], d % GROUP
         for pattern in range(line.size):
             line[pattern] += -weights[d] if (pattern >> place) & 1 else weights[d]
@@ -66,6 +68,12 @@ def _copy(source, target):
 
 @_compiled
 def _sum(tables, rows, columns, out):
+    """Add to ``out`` what ``tables`` say of the patterns of its rows and columns, whose numbers are those of whole tiles."""
+    assert tables.shape[1] == 2**GROUP and rows.shape[0] == columns.shape[0] == tables.shape[0]
+    assert -(-out.shape[0] // ROWS) * ROWS <= rows.shape[1] and -(-out.shape[1] // COLUMNS) * COLUMNS <= columns.shape[1]
+    # by address: patterns are 4 bytes, and below 2^GROUP, as is a row's xor a column's
+    assert rows.itemsize == columns.itemsize == out.itemsize == 4 and out.flags.c_contiguous
+    assert rows.flags.c_contiguous and columns.flags.c_contiguous and tables.flags.c_contiguous
     steps = (nb.uintp(rows.shape[1]), nb.uintp(columns.shape[1]))
     edge = np.zeros((ROWS, COLUMNS), np.float32)  # a tile that is not whole, whose sums go on as those of a whole one do
     for begin in range(0, tables.shape[0], NEAR):
@@ -93,6 +101,7 @@ def add_sign_product(rows, columns, weights, out):
 
     Of words ``rows`` and ``columns``, those of the lines and columns of ``out``.
     """
+    assert len(rows) == len(columns) == len(weights)
     groups = -(-len(weights) // GROUP)
     tables = np.zeros((groups, 2**GROUP), np.float32)
     of_rows, of_columns = (_room(groups, words) for words in (rows, columns))

@@ -22,6 +22,9 @@ def add_outer_sum(factors, read, written, step, rank, weights, block, out):
     ``factors`` (D, W): b of all ranks from column ``read`` on, a of rank q from column written + q * step on.
     """
     width, inner = out.shape
+    # columns written + q * step + c and read + q * inner + c of factors, below W
+    assert factors.shape[0] <= weights.size and 0 <= written <= factors.shape[1] - (rank - 1) * step - width
+    assert step >= 0 and 0 <= read <= factors.shape[1] - rank * inner
     near = np.empty((block, width), np.float32)
     for first in range(0, factors.shape[0], block):
         some = factors[first : first + block]
@@ -36,6 +39,9 @@ def add_outer_sum(factors, read, written, step, rank, weights, block, out):
 @_compiled
 def _spread(words, first, weights, out):
     """``out`` (b, C) = weights[d] with the signs of the first bits of words[d] (W,), for the directions from ``first`` on."""
+    # by address: parts of LANES numbers and single ones, ``size`` in all of a row
+    assert out.shape[1] <= 32 * words.shape[1] and first + out.shape[0] <= min(words.shape[0], weights.size)
+    assert out.flags.c_contiguous and out.itemsize == 4
     size, target, values = out.shape[1], nb.uintp(out.ctypes.data), np.empty(LANES, np.float32)
     source = nb.uintp(values.ctypes.data)
     for row in range(out.shape[0]):
@@ -52,6 +58,7 @@ def _spread(words, first, weights, out):
 @_compiled
 def add_sign_sum(rows, columns, weights, block, out):
     """Add to ``out`` (O, I) the sum over directions of weights[d] times the outer product of its signs, bits of words (D, W)."""
+    assert rows.shape[0] == columns.shape[0] == weights.size
     ones = np.ones(weights.size, np.float32)
     lines, signs = np.empty((block, out.shape[0]), np.float32), np.empty((block, out.shape[1]), np.float32)
     for first in range(0, weights.size, block):
@@ -64,6 +71,9 @@ def add_sign_sum(rows, columns, weights, block, out):
 @_compiled
 def add_weighted(vectors, weights, out):
     """Add to ``out`` (O,) the sum over directions of weights[d] * vectors[d]; vectors (D, O), whose rows may lie apart."""
+    # by address: out.size numbers from the begin of a row of vectors on
+    assert vectors.shape == (weights.size, out.size) and vectors.itemsize == weights.itemsize == out.itemsize == 4
+    assert out.flags.c_contiguous and (vectors.shape[1] == 1 or vectors.strides[1] == 4)
     source, target = nb.uintp(vectors.ctypes.data), nb.uintp(out.ctypes.data)
     for d in range(weights.size):
         add_row(source + nb.uintp(vectors.strides[0]) * nb.uintp(d), out.size, weights[d], target)
@@ -72,6 +82,8 @@ def add_weighted(vectors, weights, out):
 @_compiled
 def add_weighted_signs(words, weights, out):
     """Add to ``out`` (O,) the sum over directions of weights[d] * the signs of the first O bits of words[d]; words (D, W)."""
+    assert words.shape[0] == weights.size and out.size <= 32 * words.shape[1]
+    assert out.flags.c_contiguous and out.itemsize == weights.itemsize == 4
     ones, target = np.ones(LANES, np.float32), nb.uintp(out.ctypes.data)
     one = nb.uintp(ones.ctypes.data)
     for d in range(weights.size):

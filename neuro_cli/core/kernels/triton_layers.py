@@ -7,6 +7,9 @@ noise), or the centre's plus an outer product that is made on the way (low rank)
 Products are summed in float32. Those of float32 are three products of tensor cores (TF32 with its remainders), which err as
 float32 does. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to its definition.
 
+Every load and store has a mask: of points, channels and taps of a block those that there are. A row's and a member's first place
+are of 64 bits; what is inside of one row or one weight is of 32.
+
 Legend: S sides, D directions, e examples, n = S D e rows; C inputs, O outputs, R rank.
 """
 
@@ -16,6 +19,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from neuro_cli.core.kernels import triton_rows
 
 FEW = 8  # channels of an input below which a step of the sum has several taps
 _CHANGING = ["scale0", "scale1"]  # no reason to compile anew
@@ -119,12 +124,14 @@ def _pooled(
 
 @triton.jit(do_not_specialize=_CHANGING)
 def _spread(
-    out, maps, factors, bias, shift, scale0, scale1, rows, points, channels, sided, examples, direction_stride, rank_stride,
-    shift_direction, rank: tl.constexpr, has_bias: tl.constexpr, has_shift: tl.constexpr, br: tl.constexpr, bn: tl.constexpr,
+    out, maps, factors, bias, shift, scale0, scale1, lines, points, channels, sided, examples, direction_stride, rank_stride,
+    shift_direction, rank: tl.constexpr, has_bias: tl.constexpr, has_shift: tl.constexpr, wide: tl.constexpr, br: tl.constexpr,
+    bn: tl.constexpr,
 ):  # fmt: skip
-    """Addition of a rank to a linear layer, its bias too: out (rows points, C) of maps (rows points, R)."""
-    line, n = tl.program_id(0) * br + tl.arange(0, br), tl.program_id(1) * bn + tl.arange(0, bn)
-    filled, named = line < rows * points, n < channels
+    """Addition of a rank to a linear layer, its bias too: out (lines, C) of maps (lines, R), ``points`` of each row."""
+    first = tl.program_id(0).to(tl.int64) * br if wide else tl.program_id(0) * br
+    line, n = first + tl.arange(0, br), tl.program_id(1) * bn + tl.arange(0, bn)
+    filled, named = line < lines, n < channels
     row = line // points
     direction, side = ((row % sided) // examples).to(tl.int64), row // sided
     scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
@@ -226,8 +233,10 @@ def spread(
     out = maps.new_empty(count, points, channels)
     br, bn = 4, min(1024, triton.next_power_of_2(channels))
     _spread[(-(-count * points // br), -(-channels // bn))](
-        out, maps, factors, out if bias is None else bias, out if shift is None else shift, scales[0], scales[-1], count, points,
-        channels, rows[0] * rows[1], rows[1], factors.stride(0), factors.stride(1), 0 if shift is None else shift.stride(0),
-        rank=rank, has_bias=bias is not None, has_shift=shift is not None, br=br, bn=bn, num_warps=4,
+        out, maps, factors, out if bias is None else bias, out if shift is None else shift, scales[0], scales[-1], count * points,
+        points, channels, rows[0] * rows[1], rows[1], factors.stride(0), factors.stride(1),
+        0 if shift is None else shift.stride(0),
+        rank=rank, has_bias=bias is not None, has_shift=shift is not None, wide=maps.numel() >= triton_rows.NARROW, br=br, bn=bn,
+        num_warps=4,
     )  # fmt: skip
     return out

@@ -15,6 +15,7 @@ from neuro_cli.core.philox import LANE, TILE
 from neuro_cli.core.quantile import BASE, SLOPE
 
 CHANGING = ["key0", "key1", "generation", "stream", "start", "width", "tiles", "count"]  # no reason to compile anew
+NARROW = 2**31  # columns that places of 32 bits count
 PART = 64  # counters of a tile that one program sums: enough programs for a GPU where there are few columns
 
 
@@ -63,11 +64,11 @@ def _store_sums(out, column, width, sums):
 @triton.jit(do_not_specialize=CHANGING)
 def _draw(
     out, directions, base, slope, key0, key1, generation, stream, start, width, tiles,
-    law: tl.constexpr, lanes: tl.constexpr,
+    law: tl.constexpr, wide: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
-    """One tile of one direction."""
-    row = tl.program_id(0) // tiles
-    tile = start // (4 * lanes) + tl.program_id(0) % tiles
+    """One tile of one direction; a word names a segment of the table, below its 1,985."""
+    row, place = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    tile = start // (4 * lanes) + (place.to(tl.int64) if wide else place)
     lane = tl.arange(0, lanes)
     counter = (tile * lanes + lane).to(tl.uint32)
     x0, x1, x2, x3 = _words(counter, tl.load(directions + row), generation, stream, key0, key1, lanes)
@@ -88,11 +89,12 @@ def _term(sums, weight, word, base, slope, square: tl.constexpr):
 @triton.jit(do_not_specialize=CHANGING)
 def _combine(
     out, directions, weights, base, slope, key0, key1, generation, stream, start, width, count,
-    square: tl.constexpr, lanes: tl.constexpr, part: tl.constexpr,
+    square: tl.constexpr, wide: tl.constexpr, lanes: tl.constexpr, part: tl.constexpr,
 ):  # fmt: skip
     """``part`` counters of one tile: the sum over all directions, in their order, in float64."""
     parts = lanes // part
-    tile = start // (4 * lanes) + tl.program_id(0) // parts
+    place = tl.program_id(0) // parts
+    tile = start // (4 * lanes) + (place.to(tl.int64) if wide else place)
     lane = tl.program_id(0) % parts * part + tl.arange(0, part)
     counter = (tile * lanes + lane).to(tl.uint32)
     sum0, sum1 = tl.full([part], 0, tl.float64), tl.full([part], 0, tl.float64)
@@ -119,8 +121,9 @@ def draw(
     if out.numel():
         base, slope = _tables(directions.device)
         _draw[(len(directions) * tiles,)](
-            out, directions, base, slope, *key, generation, stream, start, width, tiles, law=law, lanes=LANE, num_warps=4
-        )
+            out, directions, base, slope, *key, generation, stream, start, width, tiles, law=law, wide=width >= NARROW,
+            lanes=LANE, num_warps=4,
+        )  # fmt: skip
     return out
 
 
@@ -134,7 +137,7 @@ def combine(
     if width:
         _combine[(tiles * (LANE // PART),)](
             out, directions, weights, base, slope, *key, generation, stream, start, width, len(directions),
-            square=square, lanes=LANE, part=PART, num_warps=1,
+            square=square, wide=width >= NARROW, lanes=LANE, part=PART, num_warps=1,
         )  # fmt: skip
     return out
 

@@ -3,6 +3,9 @@
 They compute in float32 and round once. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to
 its definition where there is no GPU.
 
+Every load and store has a mask: of lines and places of a block those that there are. What is not masked, as a direction's row of
+words, is found by remainders, and so is there for any line. Places are of 64 bits where a tensor has more values than 32 count.
+
 Legend: n = S D e rows, C channels; ``examples`` e, ``sided`` D e, ``inner`` values between two channels in memory.
 """
 
@@ -14,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 1024
+NARROW = 2**31 - BLOCK  # values that places of 32 bits count, a block beyond the last one too
 SERVED = (torch.float32, torch.bfloat16, torch.float16)
 _CHANGING = ["scale0", "scale1"]  # no reason to compile anew
 
@@ -25,10 +29,11 @@ def _element(lines, width, each, sided, examples, wide: tl.constexpr, bl: tl.con
     A line is one pixel's channels where those lie side by side in memory, else one channel's pixels: so that whatever a direction
     has is looked up for a line or for a place, not for each value.
     """
-    line, place = tl.program_id(0) * bl + tl.arange(0, bl), tl.program_id(1) * bw + tl.arange(0, bw)
+    first = tl.program_id(0).to(tl.int64) * bl if wide else tl.program_id(0) * bl
+    line, place = first + tl.arange(0, bl), tl.program_id(1) * bw + tl.arange(0, bw)
     row = line // each
     inside = (line < lines)[:, None] & (place < width)[None, :]
-    offset = (line.to(tl.int64) if wide else line)[:, None] * width + place[None, :]
+    offset = line[:, None] * width + place[None, :]
     return line, place, offset, inside, (row % sided) // examples, row // sided
 
 
@@ -216,7 +221,7 @@ def add_outer(
     factors = factors if factors.stride(2) == 1 else factors.contiguous()
     channels, lines = y.shape[channel], _lines(y, 1, channel)
     shape = (*lines, *_sides(rows), factors.shape[1], channels // groups, factors.stride(0), factors.stride(1))
-    _launch(_add_outer, lines, y.numel(), y, maps, factors, *_two(scales), *shape)
+    _launch(_add_outer, lines, max(y.numel(), maps.numel()), y, maps, factors, *_two(scales), *shape)
     return y
 
 
@@ -227,6 +232,8 @@ def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -
     sides = zip(x.shape[2:], geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
     height, width = ((side + 2 * pad - gap * (taps - 1) - 1) // step + 1 for side, pad, gap, taps, step in sides)
     out = x.new_empty(len(x), height, width, geometry.groups * rank)
+    if not out.numel() or not x.numel():
+        return out.zero_().permute(0, 3, 1, 2)
     block = min(64, triton.next_power_of_2(height * width))
     blocks = -(-height * width // block)
     _filtered[(len(x) * blocks, geometry.groups * rank)](
@@ -242,6 +249,8 @@ def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
     x, filters = x.contiguous(), filters if filters.stride(2) == 1 else filters.contiguous()
     (count, points, channels), rank = x.shape, filters.shape[1]
     out = x.new_empty(count, points, rank)
+    if not out.numel() or not channels:
+        return out.zero_()
     block = min(16, triton.next_power_of_2(points))
     blocks = -(-points // block)
     _filtered[(count * blocks, rank)](
@@ -273,13 +282,13 @@ def _launch(kernel: Any, lines: _Lines, largest: int, *values: Any, **options: b
     bw = min(BLOCK, triton.next_power_of_2(lines.width))
     bl = BLOCK // bw
     grid = (-(-lines.number // bl), -(-lines.width // bw))
-    kernel[grid](*values, **options, wide=largest >= 2**31 - BLOCK, bl=bl, bw=bw)
+    kernel[grid](*values, **options, wide=largest >= NARROW, bl=bl, bw=bw)
 
 
 def _launch_single(kernel: Any, count: int, largest: int, *values: Any) -> None:
     """Run over ``count`` values; 64-bit places where a tensor has ``largest`` values."""
     if count:
-        kernel[(-(-count // BLOCK),)](*values, wide=largest >= 2**31 - BLOCK, block=BLOCK)
+        kernel[(-(-count // BLOCK),)](*values, wide=largest >= NARROW, block=BLOCK)
 
 
 def _sides(rows: tuple[int, int]) -> tuple[int, int]:

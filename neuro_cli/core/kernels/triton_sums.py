@@ -3,6 +3,9 @@
 A program owns its part of a sum and goes through the directions in their order: so no two add to one number, and the bits do
 not depend on timing. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to its definition.
 
+Every load and store has a mask: of columns those that there are, of sources those that are not -1. What goes through the
+directions is a place of 64 bits.
+
 Legend: D directions, W words.
 """
 
@@ -23,12 +26,14 @@ def _placed_sum(
     row, first = low + tl.program_id(0) // blocks, tl.program_id(0) % blocks * block
     column = first + tl.arange(0, block)
     sums = tl.full([block], 0, tl.float64)
+    source, places = row_of + row, column_of + column
     for d in range(count):
-        line = tl.load(row_of + d * rows + row)
+        line = tl.load(source).to(tl.int64)
         if line >= 0:
-            place = tl.load(column_of + d * width + column, mask=column < width, other=-1)
+            place = tl.load(places, mask=column < width, other=-1)
             value = tl.load(shared + line * inner_width + place, mask=place >= 0, other=0.0).to(tl.float64)
             sums += tl.load(weights + d) * (value * value if square else value)
+        source, places = source + rows, places + width
     tl.store(out + (row - low).to(tl.int64) * width + column, sums, mask=column < width)
 
 

@@ -249,6 +249,11 @@ def convolved(images, filters, bias, out):
     ``filters`` (POINTS**2, O / PAIR, C, PAIR): by :data:`FILTER` on both sides; C is a multiple of LANES, O of PAIR.
     """
     count, height, width, channels = images.shape
+    assert filters.shape == (POINTS * POINTS, out.shape[3] // PAIR, channels, PAIR) and bias.size == out.shape[3]
+    assert channels % LANES == 0 and out.shape[3] % PAIR == 0 and out.shape[:3] == (count, height // 2, width // 2)
+    # by address, for which a tile's pixels are in ``padded`` (tall >= height + EDGE), and what is beyond ``out`` goes nowhere
+    assert filters.itemsize == bias.itemsize == out.itemsize == 4
+    assert filters.flags.c_contiguous and bias.flags.c_contiguous and out.flags.c_contiguous
     groups, pairs, places = channels // LANES, filters.shape[1], POINTS * POINTS
     down, across = (out.shape[1] + 1) // 2, (out.shape[2] + 1) // 2  # tiles
     tall, wide = SIDE * down + TAPS - 1, SIDE * across + TAPS - 1
@@ -307,6 +312,11 @@ def convolved_directly(images, filters, bias, out):
     ``filters`` (25, O); O is a multiple of PAIR.
     """
     count, height, width = images.shape
+    assert filters.shape == (TAPS * TAPS, out.shape[3]) and bias.size == out.shape[3] and out.shape[3] % PAIR == 0
+    assert out.shape[:3] == (count, height // 2, width // 2)
+    # by address: the last window reads columns up to 2 across + 3 < width + 2 EDGE of ``padded``, and so for rows
+    assert filters.itemsize == bias.itemsize == out.itemsize == 4
+    assert filters.flags.c_contiguous and bias.flags.c_contiguous and out.flags.c_contiguous
     pairs, across = out.shape[3] // PAIR, width // 2
     padded = _zeros((height + 2 * EDGE) * (width + 2 * EDGE)).reshape(height + 2 * EDGE, width + 2 * EDGE)
     row, step, pixel = padded.strides[0], filters.strides[0], out.strides[2]

@@ -58,6 +58,8 @@ def run_switch(ports, rate, delay, queue):
     rate: bit/s of a port, each way; 0: not limited. delay: ns, one way. queue: ns that a downlink may be booked ahead.
     """
     n = len(ports)
+    # every buffer is free or waits at a port, where at most RING do: so left <= n * RING + 1, and a slot is below that; what is
+    # read of a frame's header is in its first HEADER + 14 bytes, which it has
     buffers = np.empty((n * RING + 1, FRAME), np.uint8)  # untouched pages take no memory
     base = buffers.ctypes.data
     free = np.arange(n * RING + 1)

@@ -258,6 +258,7 @@ def _solve_contact(s, leg, joint, at):
 @_compiled
 def iterate(s, right, left):
     """All velocity iterations in the lanes ``s`` (ROWS * LANES,) with at most ``right`` and ``left`` contacts of a leg."""
+    assert s.size == ROWS * LANES and max(right, left) <= MOST
     for _ in range(ITERATIONS):
         _solve_joint(s, 0, _JOINT)
         _solve_joint(s, 6, _JOINT + _ROWS_OF_JOINT)
@@ -515,8 +516,11 @@ def advance(slots, actions, objects, functions, scatter, cursors, engines, step,
     ``step``: the address of a b2SolverData; ``memory``: that of LANES * LANE_SIZE bytes; ``lanes`` (ROWS * LANES,) float32 is
     written over.
     """
+    assert actions.size >= slots.size and objects.shape == (cursors.size, OBJECTS) and scatter.shape[0] == cursors.size
+    assert lanes.size == ROWS * LANES and functions.size == len(FUNCTIONS)
     for r in range(slots.size):
         slot = slots[r]
+        assert 0 <= slot < cursors.size and 0 <= cursors[slot] <= scatter.shape[1] - 2
         one, two = scatter[slot, cursors[slot]], scatter[slot, cursors[slot] + 1]
         cursors[slot] += 2
         if actions[r] != 0:
@@ -560,6 +564,8 @@ def judge(slots, actions, objects, listeners, floors, scales, shaping, totals, s
     ``listeners``: the address of those of all slots.
     """
     half_width, half_height, fps = scales
+    assert raw.shape == (slots.size, 8) and over.size >= slots.size and objects.shape == (floors.size, OBJECTS)
+    assert shaping.size == totals.size == steps.size == floors.size  # slots are those that were advanced
     for r in range(slots.size):
         slot = slots[r]
         lander = objects[slot, LANDER]
@@ -600,6 +606,7 @@ def play(slots, episode, which, raw, seen, outputs, choices, over, normaliser, r
     steps, sums = record
     layers, parameters, widest = chain
     scatter, cursors = worlds[2], worlds[3]
+    assert slots.size == raw.shape[0] and choices.size >= slots.size
     while True:
         for r in range(slots.size):
             if cursors[slots[r]] == scatter.shape[1]:

@@ -3,6 +3,8 @@
 Every row is worked out by itself, in a fixed order, by additions, products and divisions that are not fused: what a policy
 does depends neither on the other rows of the batch nor on vector instructions or a mathematics library.
 
+No index is checked inside of a loop: sizes are asserted before it, and of a row its episode or policy where it is looked up.
+
 Legend: n rows (environments that run), J episodes, I inputs, O outputs, M parameters, W policies.
 """
 
@@ -73,6 +75,13 @@ def lay_out(layers, flats, out):
 
     ``layers`` (L, 5): inputs, outputs, where weight and bias begin in a flat vector (-1: no bias), activation.
     """
+    numbers = 0
+    for layer in range(layers.shape[0]):
+        inputs, outputs, weight, bias = layers[layer, 0], layers[layer, 1], layers[layer, 2], layers[layer, 3]
+        assert inputs >= 0 and outputs >= 0 and 0 <= weight <= flats.shape[1] - inputs * outputs
+        assert bias <= flats.shape[1] - outputs
+        numbers += outputs + inputs * outputs
+    assert out.shape[0] >= flats.shape[0] and out.shape[1] >= numbers
     for w in range(flats.shape[0]):
         place = 0
         for layer in range(layers.shape[0]):
@@ -89,21 +98,27 @@ def lay_out(layers, flats, out):
 @_compiled
 def act(layers, parameters, which, x, out, widest):
     """What policy ``which``[r] answers to row r of ``x`` (n, I) float32, into ``out`` (n, O). ``widest``: of all layers."""
+    numbers, width = 0, x.shape[1]
+    for layer in range(layers.shape[0]):
+        assert layers[layer, 0] == width <= widest and layers[layer, 1] <= widest
+        numbers, width = numbers + (1 + width) * layers[layer, 1], layers[layer, 1]
+    assert numbers <= parameters.shape[1] and out.shape == (x.shape[0], width) and which.size >= x.shape[0]
     one, two = np.empty(widest, np.float32), np.empty(widest, np.float32)
     for r in range(x.shape[0]):
-        numbers = parameters[which[r]]
+        assert 0 <= which[r] < parameters.shape[0]
+        own = parameters[which[r]]
         source, target = one[: x.shape[1]], two
         source[:] = x[r]
         place = 0
         for layer in range(layers.shape[0]):
             inputs, outputs = layers[layer, 0], layers[layer, 1]
             made = target[:outputs]
-            made[:] = numbers[place : place + outputs]
+            made[:] = own[place : place + outputs]
             place += outputs
             i = 0
             while i + 4 <= inputs:  # four at a time, added one after the other, spare three of four trips to memory
                 a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
-                lines = numbers[place : place + 4 * outputs]
+                lines = own[place : place + 4 * outputs]
                 for j in range(outputs):
                     value = made[j] + a * lines[j]
                     value += b * lines[outputs + j]
@@ -112,7 +127,7 @@ def act(layers, parameters, which, x, out, widest):
                 place += 4 * outputs
                 i += 4
             while i < inputs:
-                line = numbers[place : place + outputs]
+                line = own[place : place + outputs]
                 for j in range(outputs):
                     made[j] += source[i] * line[j]
                 place += outputs
@@ -130,7 +145,10 @@ def meet(raw, episode, mean, inverse, clip, steps, sums, x):
     An empty ``sums``: no statistics, ``x`` (n, I) is ``raw``.
     """
     inputs = raw.shape[1]
+    assert x.shape == raw.shape and episode.size >= raw.shape[0]
+    assert sums.shape[1] == 0 or (sums.shape == (steps.size, 2 * inputs) and mean.size == inverse.size == inputs)
     for r in range(raw.shape[0]):
+        assert 0 <= episode[r] < steps.size
         steps[episode[r]] += 1
         if sums.shape[1] == 0:
             x[r] = raw[r]
@@ -147,6 +165,7 @@ def meet(raw, episode, mean, inverse, clip, steps, sums, x):
 def choose(outputs, first, chosen):
     """The first of the greatest of each row of ``outputs`` (n, O), counted from ``first``; whether all are numbers."""
     good = True
+    assert chosen.size >= outputs.shape[0]
     for r in range(outputs.shape[0]):
         best = 0
         for j in range(outputs.shape[1]):
@@ -162,6 +181,7 @@ def choose(outputs, first, chosen):
 def bound(outputs, low, high, chosen):
     """Each row of ``outputs`` (n, O) between ``low`` and ``high`` (O,); whether all were numbers."""
     good = True
+    assert chosen.shape == outputs.shape and low.size == high.size == outputs.shape[1]
     for r in range(outputs.shape[0]):
         for j in range(outputs.shape[1]):
             if not np.isfinite(outputs[r, j]):

@@ -1,0 +1,289 @@
+"""Compiled loops watched: the same source run as Python that refuses every access outside of an array, or compiled with guards.
+
+In Python each array refuses an index that is negative or too large, and each address must lie in an array that the loops were
+given or made. Compiled, every argument lies between bytes that read as no numbers and must not change.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
+from neuro_cli.core.kernels import blas, compiled, linear, vectors, winograd
+from neuro_cli.core.lazy import LazyModule
+from neuro_cli.core.quantile import BASE, SLOPE
+from neuro_cli.task.reinforcement import episodes, policies
+
+MARGIN = 256  # bytes before and behind an argument, a multiple of a line of the cache
+LAZY = [value for value in (*vars(compiled).values(), policies.kernels, episodes.kernels) if isinstance(value, LazyModule)]
+Change = Callable[[Dispatcher], Callable[..., Any]]
+
+
+def bounds(array: np.ndarray) -> tuple[int, int]:
+    """First address of an array and that behind its last."""
+    first = array.ctypes.data
+    return np.lib.array_utils.byte_bounds(array) if array.size else (first, first)
+
+
+class Checked(np.ndarray):
+    """Array that refuses negative indices and bounds, which numpy counts from behind."""
+
+    def _refuse(self, key: Any) -> None:
+        for part in key if isinstance(key, tuple) else (key,):
+            bounds = (part.start, part.stop) if isinstance(part, slice) else (part,)
+            if any(isinstance(bound, int | np.integer) and bound < 0 for bound in bounds):
+                raise IndexError(f"index {key} counts from behind")
+
+    def __getitem__(self, key: Any) -> Any:
+        self._refuse(key)
+        return super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._refuse(key)
+        super().__setitem__(key, value)
+
+
+class Memory:
+    """Arrays that loops may touch by address."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[int, int, np.ndarray]] = []
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    def known(self, array: np.ndarray) -> Checked:
+        low, high = bounds(array)
+        self._known.append((low, high, array))  # kept, so that nothing else comes to lie there
+        return array.view(Checked)
+
+    def at(self, address: Any, count: int, dtype: Any) -> np.ndarray:
+        """``count`` numbers at an address. Raises IndexError where they are in none of the arrays."""
+        address, size = int(address), count * np.dtype(dtype).itemsize
+        if not any(low <= address and address + size <= high for low, high, _ in self._known):
+            raise IndexError(f"{size} bytes at an address outside of all arrays")
+        if not count:
+            return np.empty(0, dtype)
+        return np.frombuffer((ctypes.c_char * size).from_address(address), dtype)
+
+
+def _signed(memory: Memory, lanes: int, source: Any, bits: Any) -> np.ndarray:
+    signs = 1 - 2 * ((int(bits) >> np.arange(lanes)) & 1)
+    return memory.at(source, lanes, np.float32) * signs.astype(np.float32)
+
+
+def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
+    """What stands for the functions that load and store by address."""
+    single, word = np.float32, np.uint16
+
+    def flipped(lanes: int) -> Callable[..., None]:
+        def law(source: Any, bits: Any, target: Any) -> None:
+            memory.at(target, lanes, single)[:] = _signed(memory, lanes, source, bits)
+
+        return law
+
+    def added(lanes: int) -> Callable[..., None]:
+        def law(source: Any, bits: Any, scale: Any, target: Any) -> None:
+            memory.at(target, lanes, single)[:] += single(scale) * _signed(memory, lanes, source, bits)
+
+        return law
+
+    def normals(source: Any, target: Any, table: Any) -> None:
+        words = memory.at(source, vectors.LANES, np.uint32)
+        bits = np.maximum(words & 0x7FFFFFFF, 1).astype(single).view(np.uint32)
+        segment = (bits >> 17).astype(np.int64) - (127 << 6)
+        assert BASE.size > segment.max() and segment.min() >= 0  # noqa: PT018
+        size = BASE[segment] + ((bits >> 5) & 4095).astype(single) * SLOPE[segment]
+        memory.at(target, vectors.LANES, single)[:] = (size.view(np.uint32) ^ (words & 0x80000000)).view(single)
+
+    def mirrored(eps: Any, centre: Any, scale: Any, plus: Any, minus: Any) -> None:
+        step = single(scale) * memory.at(eps, vectors.LANES, single)
+        for target, sign in ((plus, 1), (minus, -1)):
+            assert int(target) % 64 == 0
+            memory.at(target, vectors.LANES, single)[:] = memory.at(centre, vectors.LANES, single) + single(sign) * step
+
+    def signed_sums(tables: Any, groups: Any, rows: Any, columns: Any, steps: Any, out: Any, width: Any) -> None:
+        lines = [memory.at(int(out) + 4 * row * int(width), vectors.COLUMNS, single) for row in range(vectors.ROWS)]
+        for group in range(int(groups)):
+            table = memory.at(int(tables) + 128 * group, 32, single)
+            own = memory.at(int(rows) + 4 * group * int(steps[0]), vectors.ROWS, np.int32)
+            there = memory.at(int(columns) + 4 * group * int(steps[1]), vectors.COLUMNS, np.int32)
+            for row, line in enumerate(lines):
+                line += table[own[row] ^ there]
+
+    def sgemm(orders: Any, sizes: Any, a: Any, b: Any, beta: Any, c: Any) -> None:
+        m, n, k = (int(size) for size in sizes)
+
+        def matrix(place: tuple[Any, Any], lines: int, length: int) -> np.ndarray:
+            """Fortran's columns of ``length`` numbers as lines; BLAS takes no distance between them below their length or 1."""
+            address, step = (int(part) for part in place)
+            assert step >= max(1, length)
+            whole = memory.at(address, (lines - 1) * step + length if lines and length else 0, single)
+            return np.lib.stride_tricks.as_strided(whole, (lines, length), (4 * step, 4))
+
+        left = matrix(a, m, k) if orders[0] == ord("T") else matrix(a, k, m).T
+        right = matrix(b, k, n) if orders[1] == ord("T") else matrix(b, n, k).T
+        out = matrix(c, n, m)
+        out[:] = (left @ right).T + (single(beta) * out if beta else 0)
+
+    def spread(source: Any, row: Any, pixel: Any, target: Any, step: Any) -> None:
+        for i in range(winograd.POINTS**2):
+            memory.at(source + i // winograd.POINTS * row + i % winograd.POINTS * pixel, winograd.LANES, single)
+            memory.at(target + i * step, winograd.LANES, single)[:] = 0
+
+    def product(spread: Any, filters: Any, target: Any, groups: Any) -> None:
+        memory.at(spread, groups * winograd.TILES * winograd.LANES, single)
+        memory.at(filters, groups * winograd.LANES * winograd.PAIR, single)
+        memory.at(target, winograd.TILES * winograd.PAIR, single)[:] = 0
+
+    def gather(source: Any, step: Any, bias: Any, *targets: Any) -> None:
+        for i in range(winograd.POINTS**2):
+            memory.at(source + i * step, winograd.LANES, single)
+        for target in targets:
+            memory.at(target, winograd.LANES, single)[:] = memory.at(bias, winograd.LANES, single)
+
+    def windows(across: int) -> Callable[..., None]:
+        def law(source: Any, row: Any, filters: Any, step: Any, bias: Any, target: Any, outputs: Any) -> None:
+            for line in range(winograd.TAPS + 1):
+                memory.at(source + line * row, 2 * across + winograd.TAPS - 1, single)
+            for tap in range(winograd.TAPS**2):
+                memory.at(filters + tap * step, winograd.PAIR, single)
+            for tile in range(across):
+                memory.at(target + tile * outputs, winograd.PAIR, single)[:] = memory.at(bias, winograd.PAIR, single)
+
+        return law
+
+    def half(lanes: int) -> Callable[..., None]:
+        def law(source: Any, bits: Any, target: Any) -> None:
+            other = ((int(bits) >> np.arange(lanes)) & 1).astype(word) << word(15)
+            memory.at(target, lanes, word)[:] = memory.at(source, lanes, word) ^ other
+
+        return law
+
+    return {
+        vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
+        vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
+        vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),
+        vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
+        vectors.signed_sums: signed_sums, blas.sgemm: sgemm, winograd._spread: spread, winograd._product: product,
+        winograd._gather: gather, winograd._one_window: windows(1), winograd._two_windows: windows(2),
+    }  # fmt: skip
+
+
+def _by_type(loops: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Functions that compiled loops choose by the type of numbers: those of float32."""
+    return {
+        "_flip": lambda *given: loops["_flip_singles"](*given), "_multiply": lambda *given: loops["product"](*given),
+        "_target": lambda out, wide: out, "_finish": lambda made, out: None, "_value": lambda number: number,
+    }  # fmt: skip
+
+
+def _namespace(memory: Memory) -> Any:
+    """numpy whose new arrays are known to ``memory``; what is not filled is filled with what is no number."""
+
+    def empty(shape: Any, dtype: Any = float) -> Checked:
+        made = np.zeros(shape, dtype)
+        made.view(np.uint8).reshape(-1)[:] = 0xFF
+        return memory.known(made)
+
+    def made(make: Callable[..., np.ndarray]) -> Callable[..., Checked]:
+        return lambda *given: memory.known(make(*given))
+
+    own = {name: made(getattr(np, name)) for name in ("zeros", "ones", "full")}
+    own |= {"empty": empty, "empty_like": lambda like: empty(like.shape, like.dtype)}
+    return SimpleNamespace(**{name: getattr(np, name) for name in dir(np)} | own)
+
+
+def _python(memory: Memory, constants: dict[str, Any]) -> Change:
+    """What makes Python of compiled loops, and of those that they call; ``constants`` stand for numbers of their modules."""
+    made: dict[int, Any] = {}
+    addressed, numpy = _addressed(memory), _namespace(memory)
+    names = [(key, part) for key, part in vars(vectors).items() if getattr(part, "__hash__", None)]
+
+    def rebuilt(loop: Dispatcher) -> Callable[..., Any]:
+        if id(loop) not in made:
+            own = dict(vars(import_module(loop.py_func.__module__)))
+            made[id(loop)] = FunctionType(loop.py_func.__code__, own, loop.py_func.__name__, loop.py_func.__defaults__)
+            for name, value in list(own.items()):
+                if isinstance(value, Dispatcher):
+                    own[name] = rebuilt(value)
+                elif type(value).__module__.startswith("numba.") and value in addressed:
+                    own[name] = addressed[value]
+                elif value is vectors:
+                    own[name] = SimpleNamespace(**{key: addressed.get(part, part) for key, part in names})
+            own.update(_by_type(own) if own["__name__"] == linear.__name__ else {}, np=numpy, **constants)
+        return made[id(loop)]
+
+    def change(loop: Dispatcher) -> Callable[..., Any]:
+        python = rebuilt(loop)
+
+        def call(*given: Any) -> Any:
+            memory.forget()
+            with np.errstate(all="ignore"):  # words overflow, as they should
+                return python(*_changed(given, memory.known))
+
+        return call
+
+    return change
+
+
+def _changed(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """``value`` with its arrays changed, also those in tuples."""
+    if isinstance(value, tuple):
+        return tuple(_changed(part, change) for part in value)
+    return change(value) if isinstance(value, np.ndarray) else value
+
+
+def _guarded(loop: Dispatcher) -> Callable[..., Any]:
+    """A compiled loop whose arguments lie between guards."""
+
+    def call(*given: Any) -> Any:
+        placed: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+
+        def place(array: np.ndarray) -> np.ndarray:
+            low, high = bounds(array)
+            room = np.full(high - low + 2 * MARGIN + 64, 0xFF, np.uint8)
+            first = -room.ctypes.data % 64 + MARGIN + low % 64  # as far from a line of the cache as it was
+            inner = np.ndarray(array.shape, array.dtype, room.data, first, array.strides)
+            own = np.zeros(room.size, np.bool_)
+            np.ndarray(array.shape, f"V{array.itemsize}", own.data, first, array.strides)[...] = b"\1" * array.itemsize
+            inner[...] = array
+            placed.append((array, inner, room, own))
+            return inner
+
+        outcome = loop(*_changed(given, place))
+        for array, inner, room, own in placed:
+            assert (room[~own] == 0xFF).all(), f"{loop.py_func.__name__} wrote outside of an argument"
+            if 0 not in array.strides:
+                array[...] = inner
+        return outcome
+
+    return call
+
+
+def watched(module: ModuleType, change: Change) -> SimpleNamespace:
+    """The names of ``module`` with its compiled loops changed, also where its functions call them."""
+    own = dict(vars(module))
+    for name, value in list(own.items()):
+        if isinstance(value, Dispatcher):
+            own[name] = change(value)
+        elif isinstance(value, FunctionType) and value.__module__ == module.__name__:
+            own[name] = FunctionType(value.__code__, own, name, value.__defaults__)
+    return SimpleNamespace(**own)
+
+
+@contextmanager
+def watching(how: str, **constants: Any) -> Iterator[Callable[[ModuleType], SimpleNamespace]]:
+    """All compiled loops that Python calls run as ``python`` or ``guarded``; gives the names of a module so changed."""
+    change = _python(Memory(), constants) if how == "python" else _guarded
+    with ExitStack() as stack:
+        for lazy in LAZY:
+            names = watched(import_module(lazy.__name__), change)
+            stack.enter_context(mock.patch.dict(lazy.__dict__, {"_module": names}))
+        yield lambda module: watched(module, change)

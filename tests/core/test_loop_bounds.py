@@ -1,0 +1,380 @@
+"""No compiled loop touches what is not its own, whatever the shapes: sizes 0, 1 and 2, odd ones, kernels wider than the map.
+
+Each is run twice, as Python that refuses an index or address outside of an array, and compiled between guards, and has to give
+what its definition gives.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import test_convolutions
+import test_linear
+import test_rows
+import test_sign_sums
+import test_sums
+import test_winograd
+import torch
+import torch.nn.functional as F
+from checked_loops import watching
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from neuro_cli.core import noise as addressed
+from neuro_cli.core import philox, rows
+from neuro_cli.core.kernels import blocks, convolutions, rounding, winograd
+from neuro_cli.core.kernels import rows as row_kernels
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
+from neuro_cli.core.rows import Geometry, MemberBatch, layer_norm, out_sizes, random_orders
+from neuro_cli.core.seeds import key_of
+from neuro_cli.sampler.placement import add_placed_taps, count_places
+from neuro_cli.task.reinforcement import lander_kernels, policy_kernels
+
+FEW = st.integers(1, 3)
+SIZES = st.sampled_from([1, 2, 3, 15, 16, 17, 31, 33])
+SEEDS = st.integers(0, 99)
+drawn = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.fixture(scope="module", params=["python", "guarded"])
+def loops(request):
+    """Names of a module of loops, which are watched; few turns of long loops in Python."""
+    few = {"ITERATIONS": 1, "NEAR": 64, "FAR": 128, "PLACES": 4} if request.param == "python" else {}
+    with watching(request.param, **few) as names:
+        yield names
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def close(made: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(made.double(), wanted.double(), rtol=1e-4, atol=1e-4)
+
+
+@given(channels=SIZES, kept=SIZES, examples=FEW, seed=SEEDS, single=st.booleans())
+@drawn
+def test_signs_and_places_of_features(loops, channels, kept, examples, seed, single):
+    test_rows.test_signs_of_features_have_the_bits_of_products_with_signs.hypothesis.inner_test(channels, examples, seed, single)
+    test_rows.test_places_of_features_are_those_of_an_assignment.hypothesis.inner_test(channels, kept, seed)
+    test_rows.test_compiled_signs_are_the_bits.hypothesis.inner_test(channels, seed)
+
+
+@given(channels=SIZES, examples=FEW, seed=SEEDS)
+@drawn
+def test_signs_of_features_by_whole_vectors(loops, channels, examples, seed):
+    """The ways for AVX-512, which are right on any processor."""
+    members, kernels = MemberBatch([0.3, -0.7], 2, examples), loops(row_kernels)
+    x, y = (normal(members.count, 1, channels, seed=seed + part) for part in range(2))
+    words, scales = test_rows.words(2, -(-channels // 32), seed).numpy(), members._scales(torch.float32)
+    for wide, plain in ((kernels._flip_wide, kernels._flip), (kernels._add_flipped_wide, kernels._add_flipped)):
+        made, wanted = y.clone(), y.clone()
+        if plain is kernels._flip:
+            wide(x.numpy(), words, examples, made.numpy())
+            plain(x.numpy(), words, examples, kernels._SIGNS32, wanted.numpy())
+        else:
+            wide(made.numpy(), x.numpy(), words, examples, scales)
+            plain(wanted.numpy(), x.numpy(), words, examples, kernels._SIGNS32, scales)
+        assert torch.equal(made, wanted)
+
+
+OPERATIONS = ["flip", "add_flipped", "add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@given(
+    channels=st.integers(1, 9), size=st.tuples(st.integers(0, 2), st.integers(0, 3)), directions=FEW, examples=FEW,
+    sides=st.integers(1, 2), seed=SEEDS,
+)  # fmt: skip
+@drawn
+def test_rows_of_images(loops, name, channels, size, directions, examples, sides, seed):
+    members, groups = MemberBatch([0.5, -0.25][:sides], directions, examples), 3 if name == "add_outer_of_groups" else 1
+    channels *= groups
+    x, y, maps = (
+        test_rows.image(members.count, width, *size, dtype=torch.float32, seed=seed) for width in (channels, channels, 2 * groups)
+    )
+    bits, order = (
+        test_rows.words(directions, -(-channels // 32), seed),
+        random_orders(test_rows.words(directions, channels, seed), -(-channels // 2)),
+    )
+    vectors, factors = normal(directions, channels), normal(directions, 2, channels)
+    calls = {
+        "flip": lambda y: members.flip(x, bits, 1),
+        "add_flipped": lambda y: members.add_flipped(y, x, bits, 1),
+        "add_vectors": lambda y: members.add_vectors(y, vectors, 1),
+        "gather": lambda y: members.gather(x, order, 1),
+        "add_scattered": lambda y: members.add_scattered(y, members.gather(x, order, 1), order, 1),
+    }
+    call = calls.get(name, lambda y: members.add_outer(y, maps, factors, 1, groups))
+    made = call(y.clone())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "_channels_last", lambda *given: None)
+        close(made, call(y.clone()))
+
+
+@given(
+    inner=st.integers(1, 3), groups=st.integers(1, 3), rank=st.integers(1, 2), size=st.tuples(FEW, st.integers(1, 5)),
+    kernel=st.tuples(FEW, st.integers(1, 7)), stride=st.tuples(FEW, FEW), padding=st.tuples(st.integers(0, 4), st.integers(0, 9)),
+    dilation=st.tuples(FEW, st.integers(1, 4)), members=st.sampled_from([(1, 1, 1), (2, 1, 1), (2, 2, 2)]), single=st.booleans(),
+)  # fmt: skip
+@settings(drawn, max_examples=40)
+def test_filters(loops, inner, groups, rank, size, kernel, stride, padding, dilation, members, single):
+    geometry, dtype = Geometry(stride, padding, dilation, groups), torch.float32 if single else torch.float64
+    assume(min(out_sizes(size, kernel, geometry)) > 0)
+    batch = MemberBatch([0.5, -0.25][: members[0]], *members[1:])
+    x = test_rows.image(batch.count, inner * groups, *size, dtype=dtype)
+    filters = normal(members[1], rank, inner, *kernel).to(dtype)
+    close(batch.filtered(x, filters, geometry), batch._filtered_by_torch(x, filters, geometry))
+
+
+@given(channels=st.sampled_from([0, 1, 2, 17]), points=st.integers(0, 3), rank=st.integers(1, 2), examples=FEW)
+@drawn
+def test_products_with_features(loops, channels, points, rank, examples):
+    members = MemberBatch([0.5, -0.25], 2, examples)
+    x, filters = normal(members.count, points, channels), normal(2, rank, channels)
+    close(members.projected(x, filters), torch.bmm(x, members.repeated(filters).transpose(1, 2)))
+    factors, y = normal(2, 3 + rank * (5 + channels)), normal(members.count, points, 5)
+    written, read = 3 + 5 * np.arange(rank), 3 + 5 * rank + channels * np.arange(rank)
+    a, b = (factors[:, first : first + rank * width].view(2, rank, width) for first, width in ((3, 5), (3 + 5 * rank, channels)))
+    wanted = members.add(y.clone(), 0.7 * x @ members.repeated(b).transpose(1, 2) @ members.repeated(a))
+    made = y.clone()
+    if members.add_low_rank(made, x, factors, read, written, 0.7):
+        close(made, wanted)
+    else:
+        assert not x.numel() or not y.numel()
+    weights, biases = normal(members.count, channels), normal(members.count, channels, seed=2)
+    if channels:
+        plain = F.layer_norm(x, (channels,), None, None, 1e-5) * weights[:, None] + biases[:, None]
+        close(layer_norm(x, channels, weights, biases, 1e-5), plain)
+
+
+@given(
+    shape=st.tuples(FEW, FEW, st.sampled_from([1, 2]), SIZES, SIZES, st.booleans()), rank=st.integers(1, 2),
+    sides=st.sampled_from(["both", "inputs", "outputs"]), share=st.sampled_from([1.0, 0.4]),
+)  # fmt: skip
+@drawn
+def test_linear_layers(loops, shape, rank, sides, share):
+    test_linear.test_sign_flips.hypothesis.inner_test(shape, sides)
+    test_linear.test_permutations.hypothesis.inner_test(shape, sides, share)
+    test_linear.test_low_rank.hypothesis.inner_test(shape, rank)
+
+
+@given(directions=st.sampled_from([1, 2, 5, 6, 11]), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))
+@drawn
+def test_sums_over_directions(loops, directions, inputs, outputs, rank, low):
+    test_sums.test_sums_of_outer_products_and_vectors.hypothesis.inner_test(directions, inputs, outputs, rank, low)
+    index, weights, into = (
+        random_orders(test_rows.words(directions, outputs), -(-outputs // 2)),
+        normal(directions),
+        normal(-(-outputs // 2), outputs),
+    )
+    wanted = into.clone()
+    lines = torch.arange(index.shape[1]).expand_as(index)
+    wanted.index_put_((lines, index.long()), weights[:, None].expand_as(index), accumulate=True)
+    count_places(index, weights, into)
+    close(into, wanted)
+
+
+@given(directions=st.sampled_from([1, 2, 5, 6, 11]), lines=SIZES, columns=st.sampled_from([1, 2, 63, 64, 65]))
+@drawn
+def test_sums_of_signs_by_tables(loops, request, directions, lines, columns):
+    if not test_sign_sums.sign_kernels.SERVES and "guarded" in request.node.name:
+        pytest.skip("tables are in the registers of AVX-512")
+    test_sign_sums.test_a_sum_by_tables_is_the_product_of_the_signs(directions, lines, columns)
+
+
+@given(
+    channels=st.integers(1, 2), outputs=st.integers(1, 3), image=st.tuples(FEW, FEW), kernel=st.tuples(FEW, st.integers(1, 5)),
+    stride=st.tuples(FEW, FEW), padding=st.tuples(st.integers(0, 3), st.integers(0, 5)), dilation=st.tuples(FEW, FEW),
+    examples=st.integers(1, 2), bias=st.sampled_from([None, 1, 2]), last=st.booleans(), lines=st.sampled_from([1, 60, 2**15]),
+)  # fmt: skip
+@drawn
+def test_convolutions_with_own_weights(loops, **given):
+    geometry = Geometry(given["stride"], given["padding"], given["dilation"])
+    assume(min(out_sizes(given["image"], given["kernel"], geometry)) > 0)
+    test_convolutions.test_they_are_those_of_torch.hypothesis.inner_test(**given)
+    base, noise = normal(2, 3, 5).numpy()
+    rows, columns = (1 - 2 * np.random.default_rng(1).integers(2, size=(4, count)).astype(np.float32) for count in (3, 5))
+    out = np.empty((4, 3, 5), np.float32)
+    loops(convolutions).own_weights(base, noise, rows, columns, np.float32(0.5), out)
+    np.testing.assert_array_equal(out, base + noise * (np.float32(0.5) * rows[:, :, None] * columns[:, None]))
+
+
+@pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")
+@given(
+    count=FEW, channels=st.sampled_from([1, 16, 32]), outputs=st.sampled_from([32, 64]), height=st.integers(1, 7),
+    width=st.integers(1, 7), bias=st.booleans(),
+)  # fmt: skip
+@settings(drawn, max_examples=8)
+def test_convolutions_with_pooling(loops, request, count, channels, outputs, height, width, bias):
+    """In Python only what they touch is held: their sums are instructions."""
+    layer, images = test_winograd.layer(channels, outputs, bias), normal(count, channels, height, width)
+    with torch.no_grad():
+        made = layer(images)
+        if "guarded" in request.node.name and min(height, width) > 1:
+            close(made, test_winograd.exact(layer, images))
+
+
+@given(
+    start=st.sampled_from([0, 1, 1023, 1024, 2040]),
+    length=st.sampled_from([0, 1, 2, 17, 33, 1024, 1500]),
+    count=st.integers(1, 2),
+)
+@settings(drawn, max_examples=3)
+def test_noise(loops, start, length, count):
+    assume(start + length)
+    directions = list(range(3, 3 + count))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(addressed, "tier", Tier(few=0))
+        noise, stop = Noise(1, start + length, torch.device("cpu"), Threads(1)), start + length
+        words = philox.words(key_of(1), 2, torch.tensor(directions, dtype=torch.int64), NOISE_STREAM, 0, stop)
+        normals = philox.normals(words)
+        assert torch.equal(noise.draw(2, directions, start, stop), normals[:, start:])
+        assert torch.equal(noise.words(2, directions, stop, NOISE_STREAM).long(), words)
+        weights = np.arange(1.0, 1 + 2 * count).reshape(2, count)
+        made = noise.combine(weights, [1, 2], 2, directions, start, stop)
+        moments = normals[:, start:].double(), normals[:, start:].double() ** 2 - 1
+        close(made, torch.stack([torch.from_numpy(row) @ moment for row, moment in zip(weights, moments, strict=True)]))
+        base, scale = normal(stop), normal(stop) if stop != 1024 else torch.ones(1)
+        for plus, minus in ((torch.empty(stop), torch.empty(stop)), (torch.empty(stop), None), (None, torch.empty(stop))):
+            for direction in directions:
+                noise.perturb(base, scale, 2, direction, plus, minus)
+                step = scale * normals[directions.index(direction)]
+                assert plus is None or torch.equal(plus, base + step)
+                assert minus is None or torch.equal(minus, base - step)
+
+
+def test_noise_past_the_caches(loops, request):
+    """Whole tiles of members that no cache holds, of which the last is not whole."""
+    size = 2**20 + 5 if "guarded" in request.node.name else 2 * philox.TILE + 5  # what is far is near in Python
+    whole = torch.zeros(2 * size + 64)
+    first = -(whole.data_ptr() // 4) % 16
+    plus, minus = whole[first : first + size], whole[first + -(-size // 16) * 16 :][:size]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(addressed, "tier", Tier(few=0))
+        base = normal(size)
+        Noise(1, size, torch.device("cpu"), Threads(1)).perturb(base, torch.tensor([0.5]), 2, 3, plus, minus)
+    step = 0.5 * philox.normals(philox.words(key_of(1), 2, torch.tensor([3]), NOISE_STREAM, 0, size))[0]
+    assert torch.equal(plus, base + step)
+    assert torch.equal(minus, base - step)
+
+
+@given(
+    lines=FEW, width=SIZES, rank=st.integers(1, 2), sides=st.sampled_from([(True, True), (True, False), (False, True)]),
+    one=st.booleans(), seed=SEEDS, kept=SIZES,
+)  # fmt: skip
+@drawn
+def test_members_of_a_block(loops, lines, width, rank, sides, one, seed, kept):
+    kernels, random, size = loops(blocks), np.random.default_rng(seed), lines * width
+    kept = min(kept, width)
+    base, shared = random.standard_normal((2, size)).astype(np.float32)
+    scale = random.standard_normal(1 if one else size).astype(np.float32)
+    signs, columns = (random.choice([-1, 1], count).astype(np.float32) for count in (lines, width))
+    a, b = random.standard_normal((rank, lines)).astype(np.float32), random.standard_normal((rank, width)).astype(np.float32)
+    small, from_row = random.standard_normal((2, kept)).astype(np.float32), random.integers(-1, 2, lines).astype(np.int32)
+    places = random.permutation(width)[:kept].astype(np.int32)
+    placed = np.zeros((lines, width), np.float32)
+    placed[:, places] = np.where(from_row[:, None] >= 0, np.float32(1.5) * small[from_row], 0)
+    cases = (
+        (kernels.perturb_flipped, (shared, signs, columns), shared.reshape(lines, width) * signs[:, None] * columns),
+        (kernels.perturb_outer, (a, b), a.T @ b),
+        (kernels.perturb_placed, (small, np.float32(1.5), from_row, places, width), placed),
+    )
+    for loop, arguments, noise in cases:
+        plus, minus = (np.empty(size if side else 0, np.float32) for side in sides)
+        loop(base, scale, *arguments, plus, minus)
+        for out, sign in ((plus, 1), (minus, -1)):
+            if out.size:
+                np.testing.assert_allclose(out, base + sign * scale * noise.reshape(size), rtol=1e-4, atol=1e-5)
+
+
+@given(
+    directions=FEW, lines=st.integers(1, 4), inner=st.sampled_from([1, 2, 9]), taps=st.sampled_from([1, 5, 16, 17]),
+    square=st.booleans(), first=st.booleans(), seed=SEEDS,
+)  # fmt: skip
+@drawn
+def test_sums_of_placed_noise(loops, directions, lines, inner, taps, square, first, seed):
+    random, low, kept = np.random.default_rng(seed), lines // 3, -(-inner // 2)
+    shared, weights = random.standard_normal((lines, kept * taps)).astype(np.float32), random.standard_normal(directions)
+    order = np.stack([random.permutation(lines) for _ in range(directions)]).astype(np.int32)
+    inputs = np.stack([random.permutation(inner)[:kept] for _ in range(directions)]).astype(np.int16)
+    tap = np.arange(taps)
+    columns = (tap[None, :, None] * inner + inputs[:, None] if first else inputs[:, :, None] * taps + tap).reshape(directions, -1)
+    wanted = np.zeros((lines, inner * taps))
+    for d in range(directions):
+        wanted[order[d][:, None], columns[d]] += weights[d] * shared.astype(np.float64) ** (2 if square else 1)
+    made = np.zeros((lines - low, inner * taps))
+    loops(blocks).add_placed(shared, order, columns.astype(np.int32), weights, low, lines, square, made)
+    np.testing.assert_allclose(made, wanted[low:], rtol=1e-9, atol=1e-9)
+    out, where = torch.zeros(lines - low, inner * taps, dtype=torch.float64), (torch.from_numpy(order), torch.from_numpy(inputs))
+    add_placed_taps(torch.from_numpy(shared), where, (taps, first), torch.from_numpy(weights), low, square, out)
+    np.testing.assert_allclose(out.numpy(), wanted[low:], rtol=1e-4, atol=1e-4)
+
+
+@given(count=st.sampled_from([0, 1, 2, 70]), directions=st.integers(0, 3), start=st.integers(0, 3))
+@drawn
+def test_sums_of_a_table(loops, count, directions, start):
+    table, offsets = normal(80).numpy(), np.array([0, 80 - start - count, 2])[:directions]
+    weights, out = np.arange(1.0, 1 + 2 * directions).reshape(2, directions), np.empty((2, count), np.float32)
+    loops(blocks).table_sums(table, offsets, weights, np.array([1, 2]), start, out)
+    values = np.stack([table[start + offset :][:count] for offset in offsets] or [np.zeros(count)]).astype(np.float64)[
+        :directions
+    ]
+    np.testing.assert_allclose(out, [weights[0] @ values, weights[1] @ (values**2 - 1)], rtol=1e-4, atol=1e-4)
+
+
+@given(
+    widths=st.lists(st.sampled_from([1, 2, 3, 4, 5, 9]), min_size=2, max_size=4),
+    count=st.integers(0, 3),
+    seed=SEEDS,
+    bias=st.booleans(),
+)
+@drawn
+def test_policies(loops, widths, count, seed, bias):
+    kernels, random, layers, size = loops(policy_kernels), np.random.default_rng(seed), [], 0
+    for place, (inputs, outputs) in enumerate(pairwise(widths)):
+        layers.append([inputs, outputs, size, size + inputs * outputs if bias else -1, place % 4])
+        size += inputs * outputs + outputs * bias
+    flats, x = random.standard_normal((2, size)).astype(np.float32), random.standard_normal((count, widths[0])).astype(np.float32)
+    table, which = np.array(layers), random.integers(0, 2, count)
+    parameters = np.empty((2, sum((i + 1) * o for i, o, *_ in layers)), np.float32)
+    kernels.lay_out(table, flats, parameters)
+    out = np.empty((count, widths[-1]), np.float32)
+    kernels.act(table, parameters, which, x, out, max(widths))
+    for row in range(count):
+        value = x[row].astype(np.float64)
+        for inputs, outputs, weight, shift, kind in layers:
+            flat = flats[which[row]].astype(np.float64)
+            value = flat[weight : weight + inputs * outputs].reshape(outputs, inputs) @ value
+            value = value + flat[shift : shift + outputs] if bias else value
+            value = [lambda v: v, np.tanh, lambda v: np.maximum(v, 0), lambda v: 1 / (1 + np.exp(-v))][kind](value)
+        np.testing.assert_allclose(out[row], value, rtol=1e-4, atol=1e-4)
+    steps, sums, seen = np.zeros(4, np.int64), np.zeros((4, 2 * widths[0])), np.empty_like(x)
+    mean, inverse = np.zeros(widths[0], np.float32), np.ones(widths[0], np.float32)
+    episode, chosen = np.arange(count) % 4, np.empty(count, np.int64)
+    kernels.meet(x, episode, mean, inverse, np.float32(9), steps, sums, seen)
+    np.testing.assert_array_equal(seen, x)
+    assert steps.sum() == count
+    assert kernels.choose(out, 5, chosen)
+    np.testing.assert_array_equal(chosen, 5 + out.argmax(axis=1) if count else chosen)
+    low, high, between = np.full(widths[-1], -0.1, np.float32), np.full(widths[-1], 0.2, np.float32), np.empty_like(out)
+    assert kernels.bound(out, low, high, between)
+    np.testing.assert_array_equal(between, out.clip(low, high))
+
+
+@pytest.mark.parametrize("legs", [(0, 0), (1, 2), (2, 0)])
+def test_steps_of_landers_stay_in_their_lanes(loops, legs):
+    lanes = np.zeros(lander_kernels.ROWS * lander_kernels.LANES, np.float32)
+    loops(lander_kernels).iterate(lanes, *legs)
+    assert np.isfinite(lanes).all()
+
+
+@given(size=st.integers(0, 9), seed=SEEDS)
+@drawn
+def test_rounding(loops, size, seed):
+    values = normal(size, seed=seed)
+    made = values.clone()
+    loops(rounding).to_bfloat16(made.numpy().view(np.uint32))
+    assert torch.equal(made, values.bfloat16().float())

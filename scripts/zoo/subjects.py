@@ -1,7 +1,7 @@
-"""Networks that nobody here wrote, one for each family, as small as their factories make them: what ``scripts/module_zoo.py`` tries.
+"""Networks that nobody here wrote, one for each family, as small as their factories make them: for ``scripts/module_zoo.py``.
 
-A subject is made anew from a seed by every call of ``make``. ``inputs(n)`` gives n examples and ``call(module, x)`` calls the module
-as its library's own examples do.
+``make()`` makes a subject anew, ``inputs(n)`` gives n examples, and ``call(module, x)`` calls the module as its library's own
+examples do.
 """
 
 from collections.abc import Callable
@@ -31,6 +31,7 @@ class Subject:
     make: Callable[[], nn.Module]
     inputs: Callable[[int], Tensor]
     call: Call = plain
+    exact: torch.dtype = torch.float64  # of the reference; float32 where the network takes no other
 
 
 def images(*shape: int) -> Callable[[int], Tensor]:

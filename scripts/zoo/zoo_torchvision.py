@@ -1,13 +1,12 @@
 """Families of torchvision: the files of ``torchvision.models`` and of its folders."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import torch
-from subjects import Subject, images
-from torch import nn
+from subjects import Subject, images, plain
+from torch import Tensor, nn
 from torchvision import models as tv
 from torchvision.models.detection import backbone_utils, faster_rcnn, fcos, keypoint_rcnn, mask_rcnn, retinanet, rpn, ssd
 from torchvision.models.segmentation import deeplabv3, fcn, lraspp
@@ -51,6 +50,16 @@ def small_lraspp() -> nn.Module:
 
 
 SIZES = {"min_size": 64, "max_size": 64}
+
+
+def two_stages() -> dict[str, Any]:
+    """Arguments of a detector that looks at a few of its proposals again."""
+    return {
+        **SIZES, "rpn_anchor_generator": anchors(), "box_head": faster_rcnn.TwoMLPHead(32 * 49, 32),
+        "box_predictor": faster_rcnn.FastRCNNPredictor(32, CLASSES), "rpn_post_nms_top_n_test": 16, "box_detections_per_img": 5,
+    }  # fmt: skip
+
+
 # families by file: what stands for them, and the shape of an example
 FAMILIES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "alexnet": (lambda: with_classifier(tv.AlexNet, 256 * 36, 16), (3, 64, 64)),
@@ -73,14 +82,16 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "googlenet": (lambda: tv.GoogLeNet(CLASSES, aux_logits=False, init_weights=False), (3, 64, 64)),
     "inception": (lambda: tv.Inception3(CLASSES, aux_logits=False, init_weights=False), (3, 107, 107)),
-    "maxvit": (lambda: tv.MaxVit((64, 64), 16, 4, [16, 16], [1, 1], 8, 0.0, num_classes=CLASSES), (3, 64, 64)),
+    "maxvit": (lambda: tv.MaxVit((32, 32), 8, 4, [8, 16], [1, 1], 4, 0.0, num_classes=CLASSES), (3, 32, 32)),
     "mnasnet": (lambda: tv.MNASNet(0.25, CLASSES), (3, 64, 64)),
     "mobilenetv2": (
         lambda: tv.MobileNetV2(CLASSES, 0.25, [[1, 16, 1, 1], [6, 24, 1, 2], [6, 32, 1, 2], [6, 64, 1, 2]]),
         (3, 64, 64),
     ),
     "mobilenetv3": (lambda: tv.mobilenet_v3_small(num_classes=CLASSES, width_mult=0.5), (3, 64, 64)),
-    "regnet": (lambda: tv.RegNet(tv.regnet.BlockParams.from_init_params(4, 16, 16.0, 2.0, 8, se_ratio=0.25), CLASSES), (3, 64, 64)),
+    "regnet": (
+        lambda: tv.RegNet(tv.regnet.BlockParams.from_init_params(4, 16, 16.0, 2.0, 8, se_ratio=0.25), CLASSES), (3, 64, 64)
+    ),
     "resnet": (small_resnet, (3, 64, 64)),
     "shufflenetv2": (lambda: tv.ShuffleNetV2([2, 2, 2], [8, 16, 32, 64, 128], CLASSES), (3, 64, 64)),
     "squeezenet": (lambda: tv.SqueezeNet("1_1", CLASSES), (3, 64, 64)),
@@ -98,21 +109,22 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "segmentation.fcn": (lambda: segmented(lambda: fcn.FCNHead(512, CLASSES), fcn.FCN), (3, 64, 64)),
     "segmentation.lraspp": (small_lraspp, (3, 64, 64)),
-    "detection.faster_rcnn": (
-        lambda: faster_rcnn.FasterRCNN(pyramid(), CLASSES, rpn_anchor_generator=anchors(), box_detections_per_img=5, **SIZES),
-        (3, 64, 64),
-    ),
+    "detection.faster_rcnn": (lambda: faster_rcnn.FasterRCNN(pyramid(), **two_stages()), (3, 64, 64)),
     "detection.fcos": (
         lambda: fcos.FCOS(pyramid(), CLASSES, anchor_generator=anchors(), detections_per_img=5, **SIZES), (3, 64, 64)
     ),
     "detection.keypoint_rcnn": (
         lambda: keypoint_rcnn.KeypointRCNN(
-            pyramid(), num_classes=2, num_keypoints=3, rpn_anchor_generator=anchors(), box_detections_per_img=5, **SIZES
+            pyramid(), keypoint_head=keypoint_rcnn.KeypointRCNNHeads(32, (16,)),
+            keypoint_predictor=keypoint_rcnn.KeypointRCNNPredictor(16, 3), **two_stages(),
         ),
         (3, 64, 64),
     ),
     "detection.mask_rcnn": (
-        lambda: mask_rcnn.MaskRCNN(pyramid(), CLASSES, rpn_anchor_generator=anchors(), box_detections_per_img=5, **SIZES),
+        lambda: mask_rcnn.MaskRCNN(
+            pyramid(), mask_head=mask_rcnn.MaskRCNNHeads(32, (16,), 1),
+            mask_predictor=mask_rcnn.MaskRCNNPredictor(16, 16, CLASSES), **two_stages(),
+        ),
         (3, 64, 64),
     ),
     "detection.retinanet": (
@@ -142,7 +154,6 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         ),
         (3, 4, 16, 16),
     ),
-    "video.s3d": (lambda: tv.video.S3D(CLASSES), (3, 14, 224, 224)),
     "video.swin_transformer": (
         lambda: tv.video.SwinTransformer3d([2, 4, 4], 16, [2, 1], [2, 4], [2, 2, 2], num_classes=CLASSES), (3, 4, 16, 16)
     ),
@@ -155,18 +166,26 @@ def rpn_free_boxes() -> nn.Module:
     return DefaultBoxGenerator([[2], [2]])
 
 
+def of_each_image(module: nn.Module, x: Tensor) -> Tensor:
+    """Call a detector, with a value for each image: it finds any number of boxes there."""
+    return torch.stack([found["scores"].sum() + found["boxes"].mean(1).sum() / 64 for found in module(x)])
+
+
 def names_of_families() -> Counter[str]:
-    """Number of registered names by the file of their builder."""
-    files = Counter[str]()
-    for name in tv.list_models():
-        files[tv.get_model_builder(name).__module__.removeprefix("torchvision.models.")] += 1
-    return files
+    """Number of registered names by the file of their builder, without those that are the same again for quantization."""
+    files = (tv.get_model_builder(name).__module__.removeprefix("torchvision.models.") for name in tv.list_models())
+    return Counter(file for file in files if not file.startswith("quantization."))
+
+
+def no_small_form() -> nn.Module:
+    raise NotImplementedError("it has no small form that takes small images")
 
 
 def subjects() -> list[Subject]:
-    names = names_of_families()
-    made = []
-    for family, (make, shape) in FAMILIES.items():
-        label = "small"
-        made.append(Subject("torchvision", family, names[family], family.rpartition(".")[2], label, make, images(*shape)))
-    return made
+    found = []
+    for family, names in sorted(names_of_families().items()):
+        make, shape = FAMILIES.get(family, (no_small_form, (3, 64, 64)))
+        call = of_each_image if family.startswith("detection.") else plain
+        model = type(make()).__name__ if family in FAMILIES else ""
+        found.append(Subject("torchvision", family, names, model, "small", make, images(*shape), call))
+    return found

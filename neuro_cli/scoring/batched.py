@@ -8,6 +8,8 @@ depend on the number of ranks.
 import logging
 import queue
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +20,10 @@ from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
+from neuro_cli.scoring.activation.marks import with_mark
 from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.candidate import brief
+from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.trial import chosen_way, repeated
 from neuro_cli.task.base import Batch
@@ -38,11 +43,12 @@ NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without 
 class BatchedScorer(Scorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
 
-    ``slower``: than single members, as far as can be foreseen. Raises Unsupported where the module cannot be scored so, or not
-    with the same outcome.
+    So is a chunk whose pass raises an error, whatever it is: a function of the chunk alone, which all ranks work out whole.
+    ``slower``: than single members, as far as can be foreseen. ``call``: as of :func:`chosen_way`. Raises Unsupported where
+    the module cannot be scored so, or not with the same outcome.
     """
 
-    def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
+    def __init__(self, settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> None:
         super().__init__(settings)
         self._sides = 2 if settings.parameter_sampler.antithetic else 1
         self._centre = settings.candidate()
@@ -51,7 +57,7 @@ class BatchedScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._single: MemberScorer | None = None
-        self._way, largest, self.slower = chosen_way(settings, centre)
+        self._way, largest, self.slower = chosen_way(settings, centre, call)
         self._length = self._chunk_length(largest)
         self._graphs = Graphs("forward passes") if settings.graphs and settings.device.type == "cuda" else None
         log.info(
@@ -86,14 +92,11 @@ class BatchedScorer(Scorer):
             return "the noise of a member is transformed as a whole"
         return None
 
+    @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         refused = self.refuses(proposal)
         if part is not None or refused is not None:
-            if self._single is None:
-                if part is None:
-                    log.warning("members are scored one by one, slower: %s", refused)
-                self._single = MemberScorer(self.settings, proposal.bases[0])
-            return self._single.scores(proposal, generation, members, part)
+            return self._one_by_one(proposal, generation, members, part, refused)
         settings, sampler = self.settings, self.settings.parameter_sampler
         out = np.empty((len(members), len(self.task.score_names)))
         first, last = (sampler.side(member)[0] for member in (members[0], members[-1]))
@@ -106,23 +109,55 @@ class BatchedScorer(Scorer):
         def bounds(chunk: int) -> tuple[int, int]:
             return chunk * self._length, min((chunk + 1) * self._length, sampler.directions)
 
-        def keep(chunk: int, sums: np.ndarray) -> None:
+        def own(chunk: int) -> range:
             low, high = bounds(chunk)
+            return range(max(low * self._sides, members.start), min(high * self._sides, members.stop))
+
+        def keep(chunk: int, sums: np.ndarray) -> None:
+            low = bounds(chunk)[0] * self._sides
             by_member = sums.swapaxes(0, 1).reshape(-1, sums.shape[-1])  # both sides of a direction side by side
             # of a chunk that is worked out whole, the rows of this rank's members
-            a, b = max(low * self._sides, members.start), min(high * self._sides, members.stop)
-            out[a - members.start : b - members.start] = by_member[a - low * self._sides : b - low * self._sides]
+            a, b = own(chunk).start, own(chunk).stop
+            out[a - members.start : b - members.start] = by_member[a - low : b - low]
+
+        failed: dict[int, str] = {}
+
+        def run(chunk: int) -> Tensor | None:
+            try:
+                return self._chunk(generation, *bounds(chunk), proposal, shared)
+            except Exception as error:  # of any kind: the module's own, or the fitness's, which single members raise again
+                failed[chunk] = f"{type(self.module).__name__}: {brief(error)}"
+                return None
 
         chunks = range(first // self._length, last // self._length + 1)
         if settings.device.type == "cpu":
-            settings.threads.map(lambda n: keep(n, self._chunk(generation, *bounds(n), proposal, shared).numpy()), chunks)
-            return out
-        # a device works on one chunk while the next one is put together: nothing waits for it before all are under way
-        made = [self._chunk(generation, *bounds(chunk), proposal, shared) for chunk in chunks]
-        with settings.clock.phase("forward"):
-            for chunk, sums in zip(chunks, made, strict=True):
-                keep(chunk, sums.cpu().numpy())
+
+            def fill(chunk: int) -> None:
+                sums = run(chunk)
+                if sums is not None:
+                    keep(chunk, sums.numpy())
+
+            settings.threads.map(fill, chunks)
+        else:
+            # a device works on one chunk while the next one is put together: nothing waits for it before all are under way
+            made = [(chunk, run(chunk)) for chunk in chunks]
+            with settings.clock.phase("forward"):
+                for chunk, sums in made:
+                    if sums is not None:
+                        keep(chunk, sums.cpu().numpy())
+        for chunk, reason in sorted(failed.items()):
+            mine = own(chunk)
+            scores = self._one_by_one(proposal, generation, mine, None, reason)
+            out[mine.start - members.start : mine.stop - members.start] = scores
         return out
+
+    def _one_by_one(
+        self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None, reason: str | None
+    ) -> np.ndarray:
+        if part is None:
+            self.settings.warn(f"members are scored one by one, slower: {reason}")
+        self._single = self._single or MemberScorer(self.settings, proposal.bases[0])
+        return self._single.scores(proposal, generation, members, part)
 
     def _chunk(self, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
         """Sums (S, D, C) of directions [low, high)."""
@@ -160,6 +195,7 @@ class BatchedScorer(Scorer):
     def _sums(self, perturbation: Perturbation, batch: Batch) -> Tensor:
         """Sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""
         rows, module = perturbation.rows, self._modules.get()
+        with_mark([batch.inputs, batch.targets])
         try:
             with torch.no_grad(), self._way.forward(module, self.settings.layout, perturbation):
                 scores = self.task.example_scores(module, batch)

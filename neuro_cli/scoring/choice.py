@@ -15,10 +15,9 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.activation.scorer import activation_scorer
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
-from neuro_cli.scoring.candidate import UNSUPPORTED, brief
+from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.episodes import EpisodeScorer
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.operators import Unsupported
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
         return MemberScorer(settings, centre)
     try:
         batched = BatchedScorer(settings, centre)
-    except (Unsupported, *UNSUPPORTED) as error:
+    except Exception as error:  # of any kind: torch's, or the module's own
         settings.warn(f"members are scored one by one, slower: {brief(error)}")
         return MemberScorer(settings, centre)
     if batched.slower:

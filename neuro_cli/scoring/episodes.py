@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
@@ -62,6 +63,7 @@ class EpisodeScorer(Scorer):
         candidate.flat.copy_(flat)
         return candidate.ready()
 
+    @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         out = np.empty((len(members), len(self.task.score_names)))
         together = max(1, HELD // (4 * self.settings.layout.size))

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
@@ -43,7 +44,7 @@ def transposed_convolution(
 
 
 def _convolved(members: HiddenMembers, use: Use, operator: ConvolutionOperator, input: Tensor, bias: Tensor | None) -> Tensor:
-    x, dims = members.show(input), use.tensor.dim()
+    x, dims = members.show(members.value(input, "convolution")), use.tensor.dim()
     single = x.dim() == dims  # an example without a batch
     images = lifted((x.unsqueeze(1) if single else x).flatten(0, 1))
     if dims != 4:  # what the compiled loops serve, and volumes in the one order that all row operations take
@@ -88,6 +89,7 @@ def batch_norm(
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Batch norm with the statistics of each member's own examples; the running ones stay as they are."""
+    input = members.value(input, "batch_norm")
     if training:
         if input.numel() == input.shape[1]:
             raise Unsupported("batch norm of a single value for each channel")
@@ -111,7 +113,7 @@ def layer_norm(
         return NotImplemented
     size = weight.numel()
     factors, shifts = (members.show(members.value(part, "layer_norm")).reshape(-1, size) for part in (weight, bias))
-    return members.hide(layer_norm_of_rows(members.show(input), size, factors, shifts, eps))
+    return members.hide(layer_norm_of_rows(members.show(members.value(input, "layer_norm")), size, factors, shifts, eps))
 
 
 def attention(
@@ -151,7 +153,9 @@ def _any_linear(members: HiddenMembers, input: Tensor, weight: Any, bias: Any) -
 
 
 def _recurrent(members: HiddenMembers, *args: Any, whole: Callable[..., Any], cell: recurrent.Cell, **kwargs: Any) -> Any:
-    return whole(partial(_any_linear, members), cell, *args, **kwargs)
+    # input and state; of the weights the linear layers take the members' values
+    given = [tree_map(lambda part: members.value(part, "recurrent"), part) for part in args[:2]]
+    return whole(partial(_any_linear, members), cell, *given, *args[2:], **kwargs)
 
 
 HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -168,7 +172,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__), matmul),
     **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d), convolution),
     **dict.fromkeys((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), transposed_convolution),
-    **{function: partial(blank, function=function) for function in (torch.zeros, torch.empty)},
+    **{function: partial(blank, function=function) for function in (torch.zeros, torch.empty, torch.ones, torch.full)},
     **{getattr(torch, name): partial(_recurrent, whole=recurrent.layers, cell=getattr(recurrent, name))
        for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
     **{getattr(torch, f"{name}_cell"): partial(_recurrent, whole=recurrent.one_step, cell=getattr(recurrent, name))

@@ -6,7 +6,7 @@ Legend: S sides, D directions, B = S D members, e examples.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -22,23 +22,33 @@ from neuro_cli.scoring.uses import Use, Uses, span
 EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
 
 
-_lock, _maps = threading.Lock(), [0]  # maps in progress, of all threads
+class _Off:
+    """Contexts of any threads, nested too, in which a switch of the process is off; afterwards it is as it was."""
+
+    def __init__(self, read: Callable[[], bool], switch: Callable[[bool], None]) -> None:
+        self._read, self._switch, self._lock = read, switch, threading.Lock()
+        self._inside, self._before = 0, True
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:  # a decorator too
+        with self._lock:
+            if not self._inside:
+                self._before = self._read()
+                self._switch(False)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._switch(self._before)
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Context in which a map does not warn, in 300 letters, of each operation that torch cannot map and so repeats."""
-    _count(1)
-    try:
-        yield
-    finally:
-        _count(-1)
-
-
-def _count(step: int) -> None:
-    with _lock:
-        _maps[0] += step
-        _functorch._set_vmap_fallback_warning_enabled(_maps[0] == 0)  # type: ignore[attr-defined]
+# a map does not warn, in 300 letters, of each operation that torch cannot map and so repeats
+quiet = _Off(lambda: True, _functorch._set_vmap_fallback_warning_enabled)  # type: ignore[attr-defined]
+# torch's one operation for a whole layer of ``nn.TransformerEncoder`` passes over parts of it that were replaced or adapted
+unfused = _Off(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled)
 
 
 class HiddenMembers:
@@ -72,6 +82,11 @@ class HiddenMembers:
         """``x`` (B, *shape) as a tensor of ``shape``, of every member its own."""
         self.met(x[0].numel())
         return _functorch._add_batch_dim(x, 0, self._level)
+
+    def everyone(self, output: Tensor) -> Tensor:
+        """Values of every member for an output that is a parameter or a piece of it."""
+        made: Tensor = self.value(output, "an output")
+        return made
 
     def met(self, values: int) -> None:
         """Note a tensor of ``values`` of one member."""

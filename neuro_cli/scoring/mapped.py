@@ -18,38 +18,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
+from neuro_cli.scoring.activation.marks import tensors
 from neuro_cli.scoring.bodies import body, overwrites
+from neuro_cli.scoring.forward import ManyForward
 from neuro_cli.scoring.handlers import HANDLERS
 from neuro_cli.scoring.hidden import HiddenMembers, quiet
 from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.outputs import by_tensor, demand_rows, flat, rows_of
+from neuro_cli.scoring.reads import follow, name_of, of_rows, reads
 from neuro_cli.scoring.uses import Use, Uses
 
-READERS = frozenset(
-    (
-        Tensor.item, Tensor.tolist, Tensor.numpy, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__index__,
-        Tensor.__array__, Tensor.is_nonzero, torch.is_nonzero, torch.equal, Tensor.equal, torch.allclose, Tensor.allclose,
-    )
-)  # fmt: skip
 
-
-class MappedForward(TorchFunctionMode):
+class MappedForward(ManyForward):
     """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
-    Input of n / S rows is what all sides have in common.
+    Input of n / S rows is what all sides have in common. ``numbers``: an output that is one number for each member is taken.
     """
 
-    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation) -> None:
-        super().__init__()
-        self._uses = Uses(module, layout)
+    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, numbers: bool = False) -> None:
+        super().__init__(module, perturbation)
+        self._uses, self._numbers = Uses(module, layout), numbers
         self._members = HiddenMembers(self._uses, perturbation)
-        self._rows = perturbation.rows
-        self._module, self._own = module, module.__dict__.get("forward")
-        self._forward: Callable[..., Any] = module.forward
-        self._inside = False  # the map
 
     @property
     def largest(self) -> int:
@@ -61,52 +54,38 @@ class MappedForward(TorchFunctionMode):
         """Products of a number and a weight for one row."""
         return self._members.products // self._rows.examples
 
-    def __enter__(self) -> "MappedForward":
-        self._module.forward = self._answer
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._module.__dict__.pop("forward", None)
-        if self._own is not None:
-            self._module.forward = self._own
-
-    def _answer(self, *args: Any, **kwargs: Any) -> Any:
+    def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Rows of all members, for rows of all of them or of one side. Raises Unsupported for others."""
-        if self._inside:  # the module calls itself
-            return self._forward(*args, **kwargs)
-        given = [*args, *kwargs.values()]
-        length = next((len(value) for value in given if isinstance(value, Tensor) and value.dim()), 0)
-        if not length or length not in (self._rows.count, self._rows.count // len(self._rows.scales)):
+        given, form = tree_flatten((args, kwargs))
+        length = rows_of(given)
+        if not length or length not in (self._rows.count, self._one_side):
             raise Unsupported(f"the module gets {length} rows for {self._rows.count} examples")
         own = [place for place, value in enumerate(given) if isinstance(value, Tensor) and value.dim() and len(value) == length]
+        parts: list[Any] = []  # of the outputs that are no tensors, and of those that are a place for each
+        rebuilt: Callable[[Sequence[Any]], Any]
 
-        def member(*inputs: Tensor) -> Any:
+        def member(*inputs: Tensor) -> list[Tensor]:
+            nonlocal parts, rebuilt
             self._members.begin()
             for place, x in zip(own, inputs, strict=True):
                 given[place] = x
-            made = self._forward(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
-            return tree_map(self._checked, made)
+            args, kwargs = tree_unflatten(given, form)
+            made = by_tensor(self._forward(*args, **kwargs), self._checked)
+            parts, rebuilt = flat(made)
+            return [part for part in parts if isinstance(part, Tensor)]
 
-        self._inside = True
-        try:
-            # what a module draws by chance is the same for all members, as with one seed
-            mapped = torch.func.vmap(member, randomness="same")
-            with quiet():
-                made = mapped(*[self._by_member(given[place]) for place in own])
-        finally:
-            self._inside = False
-        return tree_map(lambda x: x.flatten(0, 1) if isinstance(x, Tensor) else x, made)
+        # what a module draws by chance is the same for all members, as with one seed
+        mapped = torch.func.vmap(member, randomness="same")
+        with quiet():
+            made = iter(mapped(*[self._by_member(given[place]) for place in own]))
+        outputs = [next(made) if isinstance(part, Tensor) else part for part in parts]
+        return rebuilt([x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 1 else x for x in outputs])
 
     def _by_member(self, x: Tensor) -> Tensor:
-        times = self._rows.count // len(x)
-        return (x if times == 1 else torch.cat([x] * times)).unflatten(0, (self._members.count, self._rows.examples))
+        return self._both_sides(x).unflatten(0, (self._members.count, self._rows.examples))
 
-    def _checked(self, output: Any) -> Any:
-        if isinstance(output, Tensor) and (not output.dim() or len(output) != self._rows.examples):
-            raise Unsupported(f"an output of shape {tuple(output.shape)} for {self._rows.examples} examples of a member")
-        return output
+    def _checked(self, output: Tensor) -> Tensor:
+        return output if self._numbers and not output.dim() else demand_rows(self._members.everyone(output), self._rows.examples)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -124,8 +103,14 @@ class MappedForward(TorchFunctionMode):
         return made
 
     def _outside(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        given = [*args, *kwargs.values()]
+        rows = any(map(of_rows, tensors(given)))
+        if rows and reads(func, args, kwargs):
+            raise Unsupported(f"{name_of(func)} reads values of all members together")
         made = func(*args, **kwargs)
-        use = next(self._uses.among([*args, *kwargs.values()]), None)
+        if rows:
+            follow(func, made, given[0], self._one_side)
+        use = next(self._uses.among(given), None)
         if use is not None and _tensors([made]):
             raise Unsupported(f"{name_of(func)} uses parameter {use.place.name} outside of the module's own forward pass")
         return made
@@ -133,7 +118,7 @@ class MappedForward(TorchFunctionMode):
     def _other(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], uses: list[Use]) -> Any:
         """A function of parameters that no handler serves: a view of them, its body, or their members' values in their place."""
         name = name_of(func)
-        if func in READERS:
+        if reads(func, args, kwargs):
             raise Unsupported(f"{name} reads parameter {uses[0].place.name}")
         if overwrites(func) and args and self._uses.get(args[0]) is not None:
             raise Unsupported(f"{name} changes parameter {uses[0].place.name}")
@@ -143,18 +128,17 @@ class MappedForward(TorchFunctionMode):
                 return made
         inner = body(func)
         if inner is not None:
-            with self:
+            TorchFunctionMode.__enter__(self)
+            try:
                 return inner(*args, **kwargs)
+            finally:
+                TorchFunctionMode.__exit__(self, None, None, None)
         return func(*[self._value(value, name) for value in args], **{k: self._value(v, name) for k, v in kwargs.items()})
 
     def _value(self, value: Any, user: str) -> Any:
         if type(value) in (list, tuple):
             return type(value)(self._value(part, user) for part in value)
         return self._members.value(value, user)
-
-
-def name_of(func: Callable[..., Any]) -> str:
-    return getattr(func, "__name__", str(func))
 
 
 def _tensors(values: Iterable[Any]) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
+from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.pooled import pooled_alike
 from neuro_cli.task.base import Batch
@@ -56,6 +57,7 @@ class MemberScorer(Scorer):
     def _candidate(self) -> Candidate:
         return self.settings.candidate(self._blocked, pooled=self._pooled)
 
+    @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         settings, sampler = self.settings, self.settings.parameter_sampler
         out = np.empty((len(members), len(self.task.score_names)))

@@ -15,28 +15,50 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
+from neuro_cli.scoring.activation.marks import tensors, with_mark
+from neuro_cli.scoring.forward import ManyForward
 from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
+from neuro_cli.scoring.outputs import by_tensor
+from neuro_cli.scoring.reads import follow, name_of, of_rows, reads
 
 
-class PerturbedForward(TorchFunctionMode):
+class PerturbedForward(ManyForward):
     """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
     Input of n / S rows is what all sides have in common: the first layers then work on it once.
     """
 
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation) -> None:
-        super().__init__()
+        super().__init__(module, perturbation)
         parameters = dict(module.named_parameters())
         # by identity: equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
-        self._noise, self._rows = perturbation, perturbation.rows
-        self._one_side = self._rows.count // len(self._rows.scales)
+        self._noise = perturbation
         self.largest = 0  # values of one row in the largest output of a layer
+
+    def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given: dict[int, Tensor] = {}  # a tensor given twice stays one
+
+        def mark(x: Any) -> Any:
+            if not self._has_rows(x) or of_rows(x) or self._place(x) is not None:
+                return x
+            if id(x) not in given:
+                given[id(x)] = with_mark(x.detach())  # no mark on the user's own
+            return given[id(x)]
+
+        with torch._C.DisableTorchFunction():
+            args, kwargs = tree_map(mark, (args, kwargs))
+        return by_tensor(self._forward(*args, **kwargs), self._output)
+
+    def _output(self, x: Tensor) -> Tensor:
+        if not self._has_rows(x):
+            raise Unsupported(f"an output of shape {tuple(x.shape)} for {self._rows.count} rows")
+        return self._both_sides(x)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -45,11 +67,19 @@ class PerturbedForward(TorchFunctionMode):
         # every operation of the pass comes by here, whatever its tensors are
         handler = HANDLERS.get(func)
         if handler is not None:
-            return handler(self, *args, **kwargs)
+            if args and id(args[0]) in self._places:
+                raise Unsupported(f"{name_of(func)} gets a parameter as its input")
+            return with_mark(handler(self, *args, **kwargs))
+        given = [*args, *kwargs.values()]
+        rows, parameter = any(map(of_rows, tensors(given))), self._uses_parameter(given)
+        if (rows or parameter) and reads(func, args, kwargs):
+            raise Unsupported(f"{name_of(func)} reads {'values of all members together' if rows else 'a parameter'}")
         made = func(*args, **kwargs)
         # a parameter's shape or device may be read; a tensor made from it would lack the members' noise
-        if isinstance(made, Tensor | tuple | list) and self._uses_parameter([*args, *kwargs.values()]) and _has_tensor(made):
-            raise Unsupported(f"{getattr(func, '__name__', func)} uses a parameter")
+        if parameter and isinstance(made, Tensor | tuple | list) and _has_tensor(made):
+            raise Unsupported(f"{name_of(func)} uses a parameter")
+        if rows:
+            follow(func, made, given[0], self._one_side)
         return made
 
     def _uses_parameter(self, values: Iterable[Any]) -> bool:
@@ -62,6 +92,8 @@ class PerturbedForward(TorchFunctionMode):
 
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         count, rows = self._rows.count, len(input)
+        if self._place(weight) is None and self._place(bias) is None:
+            return F.linear(input, weight, bias)
         if input.dim() < 2 or (rows % count and rows != self._one_side):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
         # a module may have folded points into the batch, (n points, ..): a member's own points stay together
@@ -75,6 +107,8 @@ class PerturbedForward(TorchFunctionMode):
         self, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
         dilation: Any = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
+        if self._place(weight) is None and self._place(bias) is None:
+            return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
         if input.dim() != 4 or len(input) not in (self._rows.count, self._one_side):
             raise Unsupported(f"a convolution gets {tuple(input.shape)} for {self._rows.count} examples")
         place = self._place(weight)
@@ -110,10 +144,6 @@ class PerturbedForward(TorchFunctionMode):
             y = self._noise.apply(place, x, y, operator)
         place = self._place(bias)
         return y if place is None else self._noise.rows.add_vectors(y, self._noise.vectors(place), operator.channel)
-
-    def _both_sides(self, x: Tensor) -> Tensor:
-        """Rows of all sides, from those that the sides have in common where ``x`` is that."""
-        return x if len(x) == self._rows.count else torch.cat([x] * len(self._rows.scales))
 
     def batch_norm(
         self, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,

@@ -18,7 +18,7 @@ def linear(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor |
     piece = None if use is None else use.piece()
     if use is None or piece is None or input.shape[-1] != weight.shape[1]:
         return NotImplemented
-    shift = members.uses.get(bias)
+    input, shift = members.value(input, "linear"), members.uses.get(bias)
     if shift is None or not shift.whole or weight.numel() < use.parameter.numel():
         made = members.hide(_linear(members, use, piece, members.show(input), None))
         return made if bias is None else made.add_(members.value(bias, "linear"))

@@ -1,28 +1,39 @@
 """The choice of the forward pass that answers for many members, by trying it on a few against single members.
 
 In float64 where the module takes that: rounding alone may part two passes of float32 widely, as batch norm over two values
-does, and would hide a mistake.
+does, and would hide a mistake. Every pass is tried by a copy of the module of its own, as caches are filled by the first.
+
+Legend: S sides, D directions, e examples.
 """
 
-import copy
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from neuro_cli.core.copies import copied
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import MemberBatch
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.activation.marks import with_mark
 from neuro_cli.scoring.base import ScoringSettings
-from neuro_cli.scoring.candidate import UNSUPPORTED, brief, scoring_mode
+from neuro_cli.scoring.candidate import brief, scoring_mode
+from neuro_cli.scoring.hidden import unfused
+from neuro_cli.scoring.kept import kept
 from neuro_cli.scoring.mapped import MappedForward
 from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.outputs import alike, joined
 from neuro_cli.scoring.perturbed import PerturbedForward
+from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
 SCALE = 0.1
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # of the largest output; others 0.1
+TRIED = 4  # examples of a member
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,9 @@ class Way:
 
     forward: type[PerturbedForward] | type[MappedForward]
     repeats_sides: bool = False
+
+    def __str__(self) -> str:
+        return self.forward.__name__ + " on both sides" * self.repeats_sides
 
 
 # products of a member, and for each of its weights, beyond which single members are faster
@@ -48,26 +62,129 @@ class Found(NamedTuple):
     slower: bool
 
 
-def chosen_way(settings: ScoringSettings, centre: Tensor) -> Found:
+@dataclass(frozen=True)
+class Members:
+    """A few members of a module: what a trial compares.
+
+    ``fresh``: a copy of the module; ``centre``: its evolved parameters (M,); ``single``: what a module that is the member of a
+    side and a direction gives; ``many``: what it gives for all, side after side, ``repeats_sides`` or not. Both take what they
+    give the module in a dtype.
+    """
+
+    fresh: Callable[[], nn.Module]
+    layout: ParameterLayout
+    sampler: Sampler
+    generation: int
+    centre: Tensor
+    rows: MemberBatch
+    single: Callable[[nn.Module, torch.dtype, int, int], Any]
+    many: Callable[[nn.Module, torch.dtype, bool], Any]
+    numbers: bool = False  # an output that is one number for each member is taken
+
+
+class Trial:
+    """What single members give, ``wanted``, in ``dtype``."""
+
+    def __init__(self, members: Members, dtype: torch.dtype) -> None:
+        self._members, self._dtype = members, dtype
+        module, rows = self._fresh(), members.rows
+        sides, directions = range(len(rows.scales)), range(rows.directions)
+        with torch.no_grad(), unfused():
+            outputs = [self._single(module, side, direction) for side in sides for direction in directions]
+        self.wanted = joined(outputs, rows.examples)
+
+    def _fresh(self) -> nn.Module:
+        return self._members.fresh().to(self._dtype)
+
+    def _single(self, module: nn.Module, side: int, direction: int) -> Any:
+        members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
+        step = members.rows.scales[side] * members.sampler.explicit(members.generation, direction, exact)
+        self._put(module, members.centre.to(exact) + step)
+        with kept(module, statistics=True):
+            return members.single(module, self._dtype, side, direction)
+
+    def _put(self, module: nn.Module, flat: Tensor) -> None:
+        self._members.layout.attach(module, flat.to(self._dtype))
+
+    def passed(self, way: Way) -> PerturbedForward | MappedForward:
+        """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
+        made = self.outputs(way)
+        if not alike(made, self.wanted, TOLERANCE.get(self._dtype, 0.1)):
+            raise Unsupported("many members in one forward pass do not give what single members give")
+        return self._forward
+
+    def outputs(self, way: Way) -> Any:
+        """What the module gives for all members in one pass."""
+        members, module = self._members, self._fresh()
+        perturbation = members.sampler.perturbation(members.generation, 0, members.rows, self._dtype)
+        self._put(module, members.centre)
+        options = {"numbers": members.numbers} if way.forward is MappedForward else {}
+        with torch.no_grad(), way.forward(module, members.layout, perturbation, **options) as self._forward:
+            return members.many(module, self._dtype, way.repeats_sides)
+
+
+def trial_of(members: Members, dtype: torch.dtype) -> Trial:
+    """A trial in float64; in ``dtype`` where the module does not take that, as one that makes tensors of its own float type."""
+    try:
+        return Trial(members, torch.float64)
+    except Exception:  # of any kind: the module's own
+        return Trial(members, dtype)
+
+
+def ways_for(members: Members) -> Sequence[Way]:
+    """The ways that differ for these members."""
+    return [way for way in WAYS if not way.repeats_sides or len(members.rows.scales) > 1]
+
+
+def chosen_way(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Found:
     """The first way in which the module gives what single members give.
 
-    Raises Unsupported where there is none.
+    ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
     """
-    try:
-        trial = Trial(settings, centre, torch.float64)
-    except UNSUPPORTED:  # a module that makes tensors of its own float type
-        trial = Trial(settings, centre, settings.precision)
-    reason = ""
-    for way in WAYS:
-        if way.repeats_sides and not settings.parameter_sampler.antithetic:
-            continue
+    members = scored_members(settings, centre, call)
+    trial, reason = trial_of(members, settings.precision), ""
+    for way in ways_for(members):
         try:
             forward = trial.passed(way)
             return Found(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
-        except (Unsupported, *UNSUPPORTED) as error:
+        except Exception as error:  # of any kind: torch's or the module's own
             reason = brief(error)
-            log.info("not by %s%s: %s", way.forward.__name__, " on both sides" * way.repeats_sides, reason)
+            log.info("not by %s: %s", way, reason)
     raise Unsupported(f"{type(settings.module).__name__}: {reason}")
+
+
+def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Members:
+    """A few members of two directions with the examples of the first generation, of their own where they have such."""
+    sampler, task = settings.parameter_sampler, settings.task
+    examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
+    directions = min(2, sampler.directions, sampler.noise_period or 2)
+    rows = MemberBatch([SCALE, -SCALE][: 1 + sampler.antithetic], directions, examples)
+
+    def batch(dtype: torch.dtype, direction: int) -> Batch:
+        start = direction * settings.examples if settings.per_example else 0
+        return task.batch(0, start, start + examples).to(dtype)
+
+    def given(module: nn.Module, batch: Batch) -> Any:
+        """What the module gives at its first call, and the task's scores."""
+        outputs: list[Any] = []
+        handle = module.register_forward_hook(lambda _, __, made: outputs.append(made))
+        try:
+            scores = score(module, batch)
+        finally:
+            handle.remove()
+        return [*outputs[:1], scores]
+
+    def single(module: nn.Module, dtype: torch.dtype, _: int, direction: int) -> Any:
+        return given(module, batch(dtype, direction))
+
+    def many(module: nn.Module, dtype: torch.dtype, repeats_sides: bool) -> Any:
+        own = [batch(dtype, direction) for direction in range(directions)]
+        sides = len(rows.scales)
+        inputs = repeated(torch.cat([part.inputs for part in own]), sides if repeats_sides else 1)
+        targets = repeated(torch.cat([part.targets for part in own]), sides)
+        return given(module, Batch(*with_mark([inputs, targets])))
+
+    return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)
 
 
 def is_slower(settings: ScoringSettings, products: int) -> bool:
@@ -79,50 +196,6 @@ def is_slower(settings: ScoringSettings, products: int) -> bool:
     """
     mine = products * settings.examples
     return settings.device.type == "cpu" and mine > MANY and mine > PER_WEIGHT * settings.layout.size
-
-
-class Trial:
-    """Outputs ``wanted`` (S D e, ..) of single members of two directions on a few examples, in ``dtype``."""
-
-    def __init__(self, settings: ScoringSettings, centre: Tensor, dtype: torch.dtype) -> None:
-        sampler = settings.parameter_sampler
-        self._settings, self._centre, self._dtype = settings, centre, dtype
-        examples = min(settings.examples, 4)
-        directions = min(2, sampler.directions, sampler.noise_period or 2)
-        self._rows = MemberBatch([SCALE, -SCALE][: 1 + sampler.antithetic], directions, examples)
-        self._inputs = settings.task.batch(0, 0, examples).to(dtype).inputs
-        self._module = scoring_mode(copy.deepcopy(settings.module).to(dtype))
-        with torch.no_grad():
-            self.wanted = torch.cat([self._single(scale, d) for scale in self._rows.scales for d in range(directions)])
-
-    def _single(self, scale: float, direction: int) -> Tensor:
-        exact = torch.float64 if self._dtype == torch.float64 else torch.float32
-        step = scale * self._settings.parameter_sampler.explicit(0, direction, exact)
-        self._put(self._centre.to(exact) + step)
-        made: Tensor = self._module(self._inputs)
-        return made
-
-    def _put(self, flat: Tensor) -> None:
-        self._settings.layout.attach(self._module, flat.to(self._dtype))
-
-    def passed(self, way: Way) -> PerturbedForward | MappedForward:
-        """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
-        made = self.outputs(way)
-        same_shape = isinstance(made, Tensor) and made.shape == self.wanted.shape
-        error = (made - self.wanted).abs().max() if same_shape else torch.tensor(torch.inf)
-        allowed = TOLERANCE.get(self._dtype, 0.1) * self.wanted.abs().max()
-        if not error <= allowed:  # so that an error that is no number fails too
-            raise Unsupported("many members in one forward pass do not give what single members give")
-        return self._forward
-
-    def outputs(self, way: Way) -> Any:
-        """Outputs of the module for all members in one pass."""
-        settings, rows = self._settings, self._rows
-        perturbation = settings.parameter_sampler.perturbation(0, 0, rows, self._dtype)
-        self._put(self._centre)
-        inputs = repeated(self._inputs, rows.directions * (len(rows.scales) if way.repeats_sides else 1))
-        with torch.no_grad(), way.forward(self._module, settings.layout, perturbation) as self._forward:
-            return self._module(inputs)
 
 
 def repeated(x: Tensor, times: int) -> Tensor:

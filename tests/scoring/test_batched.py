@@ -18,7 +18,7 @@ from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
 from neuro_cli.scoring import batched
 from neuro_cli.scoring.choice import scorer_of
-from neuro_cli.scoring.trial import Trial, chosen_way
+from neuro_cli.scoring.trial import Trial, chosen_way, scored_members
 
 SETTING = ("layout=per_example", "population=24", "batch_size=24", "model=MNIST_10K", "threads=2", "algo.sigma=0.05")
 
@@ -187,9 +187,10 @@ def test_a_trial_in_float64_tells_rounding_from_a_mistake():
     settings = parts.distribution.job.scorer.settings
     centre = parts.algo.ask(0).bases[0]
     way = chosen_way(settings, centre).way
+    members = scored_members(settings, centre)
     errors = [
-        float((trial.outputs(way) - trial.wanted).abs().max())
-        for trial in (Trial(settings, centre, dtype) for dtype in (torch.float32, torch.float64))
+        float((trial.outputs(way)[0] - trial.wanted[0]).abs().max())
+        for trial in (Trial(members, dtype) for dtype in (torch.float32, torch.float64))
     ]
     assert errors[1] < 1e-9 < errors[0]
 

@@ -27,6 +27,7 @@ from neuro_cli.scoring.activation.network_trial import MEASURED, Found, by_rewar
 from neuro_cli.scoring.activation.noisy_pass import Shown, scores_with, shown_by
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import pass_rows
+from neuro_cli.scoring.hidden import unfused
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -261,6 +262,7 @@ class ActivationScorer(Scorer):
             expected = expected + clean.layers[number].expected(delta)
         return expected
 
+    @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         assert part is None  # data_parallel is refused
         sampler, clock = self._sampler, self.settings.clock

@@ -1,0 +1,76 @@
+"""What the two forward passes for many members have in common: whom they stand in for, what they take and what they give.
+
+Legend: S sides, D directions, e examples, n = S D e rows.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from neuro_cli.sampler.base import Perturbation
+from neuro_cli.scoring.hidden import unfused
+from neuro_cli.scoring.kept import kept
+
+
+@contextmanager
+def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Context in which ``module`` answers by another function; its hooks stay."""
+    # its own table: a scripted module lets no attribute be set
+    own = vars(module).get("forward")
+    vars(module)["forward"] = forward
+    try:
+        yield
+    finally:
+        vars(module).pop("forward", None)
+        if own is not None:
+            vars(module)["forward"] = own
+
+
+class ManyForward(TorchFunctionMode):
+    """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
+
+    Input of n / S rows is what all sides have in common. What the module keeps is afterwards as it was.
+    """
+
+    def __init__(self, module: nn.Module, perturbation: Perturbation) -> None:
+        super().__init__()
+        self._module, self._rows = module, perturbation.rows
+        self._one_side = self._rows.count // len(self._rows.scales)
+        self._forward = module.forward
+        self._inside = False  # the module's own forward pass
+
+    def __enter__(self) -> Any:
+        self._left = ExitStack()
+        self._left.enter_context(unfused())
+        self._left.enter_context(kept(self._module))
+        self._left.enter_context(answered_by(self._module, self._answer))
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._left.close()
+
+    def _answer(self, *args: Any, **kwargs: Any) -> Any:
+        if self._inside:  # the module calls itself
+            return self._forward(*args, **kwargs)
+        self._inside = True
+        try:
+            return self._answered(args, kwargs)
+        finally:
+            self._inside = False
+
+    def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Outputs of all members, in place of the module's own. Raises Unsupported, and whatever the module raises."""
+        raise NotImplementedError
+
+    def _has_rows(self, x: Any) -> bool:
+        """Whether ``x`` has the rows of all members, or those of one side."""
+        return isinstance(x, Tensor) and x.dim() > 0 and len(x) in (self._rows.count, self._one_side)
+
+    def _both_sides(self, x: Tensor) -> Tensor:
+        """Rows of all sides, from those that the sides have in common where ``x`` is that."""
+        return x if len(x) == self._rows.count else torch.cat([x] * len(self._rows.scales))

@@ -1,0 +1,73 @@
+"""What a module keeps beside its parameters, as it was before a pass: buffers, attributes, and what its containers hold.
+
+A pass for many members leaves their tensors there (a cache of computed weights, the last state), which are nobody's own.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+
+# of every module, changed by no forward pass
+_EVERY = frozenset(vars(nn.Module())) - {"_buffers"}
+_Saved = list[tuple[dict[str, Any], dict[str, Any], list[tuple[Any, Any]]]]
+
+
+@contextmanager
+def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
+    """Context after which ``module`` has the attributes and the numbers of its buffers that it had before.
+
+    ``statistics``: those of norms too, which passes for many members never change.
+    """
+    saved = _saved(module)
+    buffers = [
+        (buffer, buffer.clone())
+        for part in module.modules()
+        if statistics or not isinstance(part, _NormBase)
+        for buffer in part.buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        for now, before, containers in saved:
+            for name in now.keys() - before.keys() - _EVERY:
+                del now[name]
+            now.update({name: value for name, value in before.items() if now.get(name) is not value})
+            for container, content in containers:
+                _refill(container, content)
+        for buffer, numbers in buffers:
+            # a GPU is not waited for, and an expanded buffer, which nobody can have written to, not written to
+            if buffer.device.type != "cpu" or not torch.equal(buffer, numbers):
+                buffer.data.copy_(numbers)
+
+
+def _saved(module: nn.Module) -> _Saved:
+    made = []
+    for part in module.modules():
+        before = {name: value for name, value in vars(part).items() if name not in _EVERY}
+        containers = [(value, value.copy()) for value in before.values() if isinstance(value, dict | list | set | deque)]
+        made.append((vars(part), before, containers))
+    return made
+
+
+def _refill(container: Any, content: Any) -> None:
+    if isinstance(container, list):
+        container[:] = content
+        return
+    container.clear()
+    (container.extend if isinstance(container, deque) else container.update)(content)
+
+
+def without_dropout(module: nn.Module) -> nn.Module:
+    """Set every share that layers drop to 0, by the names of attributes; gives the module back."""
+    for part in module.modules():
+        share = {"p"} if isinstance(part, _DropoutNd) or type(part).__name__ == "StochasticDepth" else set()
+        for name, value in list(vars(part).items()):
+            if isinstance(value, float) and ("drop" in name or name in share):
+                setattr(part, name, 0.0)
+    return module

@@ -6,8 +6,8 @@
 
 Each network, small and with random weights, scores the members of a population by ``neuro.perturbed`` (rows of each member's
 own, and the same for all) and by the second ``Evolution.step(fitness, inputs, targets)``, and is held against single members in
-float64. It runs in a process with limits, so a crash or an endless loop is a row. A run that was cut short goes on: rows of the same
-source of neuro, settings and versions are kept.
+float64. It runs in a process with limits, so a crash or an endless loop is a row. A run that was cut short goes on: rows of the
+same source of neuro, settings and versions are kept.
 """
 
 import argparse
@@ -165,38 +165,41 @@ def way_of(row: dict[str, str]) -> str:
 
 
 def summary(rows: list[dict[str, str]]) -> str:
-    """A line for each zoo: families and names by how ``Evolution.step`` and ``perturbed`` serve them."""
-    lines = [
-        "| zoo | families | names | one pass | one by one | refused | wrong, abort, hang | not run |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    """A line for each zoo: families (names) by the worst of their three ways."""
+    lines = ["| zoo | one pass | of the names that ran | one by one | refused | wrong, crash, hang | not run |", "|" + "---|" * 7]
     for zoo in dict.fromkeys(row["zoo"] for row in rows):
         families, names = Counter[str](), Counter[str]()
         for row in rows:
             if row["zoo"] == zoo:
-                way = "one pass" if way_of(row) in ONE_PASS else "bad" if way_of(row) in BAD else way_of(row)
-                families[way] += 1
-                names[way] += int(row["names"])
-        covered = names.total() - names["not run"]
-        cells = [f"{families[way]} ({names[way]})" for way in ("one pass", "one by one", "refused", "bad", "not run")]
-        share = f"{cells[0]}, {names['one pass'] / max(1, covered):.1%} of the names that ran"
-        lines.append(f"| {zoo} | {families.total()} | {names.total()} | {share} | {' | '.join(cells[1:])} |")
+                way = way_of(row)
+                group = "one pass" if way in ONE_PASS else "bad" if way in BAD else way
+                families[group] += 1
+                names[group] += int(row["names"])
+        first, *others = (f"{families[way]} ({names[way]})" for way in ("one pass", "one by one", "refused", "bad", "not run"))
+        share = names["one pass"] / max(1, names.total() - names["not run"])
+        lines.append(f"| {zoo} | {first} | {share:.1%} | {' | '.join(others)} |")
     return "\n".join(lines)
 
 
 def table(rows: list[dict[str, str]], zoo: str) -> str:
     """The rows of a zoo: how each is served, and the largest relative difference."""
-    lines = [
-        "| family | names | network | parameters | input | `perturbed`, own rows | `perturbed`, shared | `Evolution.step` | why |",
-        "|---|---|---|---|---|---|---|---|---|",
+    heads = [
+        "family",
+        "names",
+        "network",
+        "parameters",
+        "example",
+        "`perturbed`, own rows",
+        "`perturbed`, shared",
+        "`Evolution.step`",
     ]
+    lines = [f"| {' | '.join([*heads, 'why'])} |", "|" + "---|" * (len(heads) + 1)]
     for row in rows:
         if row["zoo"] == zoo:
-            cells = [f"{row[kind]} {row[f'{kind} difference']}".strip() for kind in KINDS]
+            ways = [f"{row[kind]} {row[f'{kind} difference']}".strip() for kind in KINDS]
             size = f"{int(row['parameters']):,}" if row["parameters"] else ""
-            lines.append(
-                f"| {row['family']} | {row['names']} | {row['model']} | {size} | {row['input']} | {' | '.join(cells)} | {why(row)} |"
-            )
+            cells = [row["family"], row["names"], row["model"], size, row["input"], *ways, why(row)]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -206,14 +209,29 @@ def why(row: dict[str, str]) -> str:
     return "; ".join(text for text in said if text).replace("|", "/").replace("\n", " ")
 
 
-PAGE = """# What is served how: families of timm, torchvision and transformers
+PAGE = """# Which networks share a pass: families of timm, torchvision and transformers
 
-Made by `python scripts/module_zoo.py --out docs/results/modules`, which says what it does; all its numbers stand in [modules.csv](modules.csv).
-One small network with random weights stands for each family (of timm and torchvision: a file of it, and all its names). {members} members by `{sampler}`, {examples} examples each.
+    pip install timm transformers
+    python scripts/module_zoo.py --out docs/results/modules
 
-- **fast**, **mapped**: many members in one forward pass, by one of [two ways](../noise_reuse.md#many-members-in-one-forward-pass). **One by one**: a pass for each member; the reason is in the last column.
-- Beside the way: the largest difference from single members in float64, over the largest value. `neuro.perturbed` was run in float64 (allowed: 1e-6), on rows of each
-  member's own and on the same for all; the second `Evolution.step(fitness, inputs, targets)` in float32 (allowed: 1e-3, or ten times what single members are off themselves).
+One small network with random weights stands for each family: of timm and torchvision a file, and all its names; of transformers
+a class. Its {members} members by `sampler={sampler}` are scored in three ways and held against single members in float64:
+`neuro.perturbed` with two examples for each member and with the same two for all, in float64 (allowed: 1e-6 of the largest
+output), and `Evolution.step(fitness, inputs, targets)` on {examples} examples, in float32 (allowed: 1e-3 of the largest score, or ten times
+what single members of float32 are off). All rows: [modules.csv](modules.csv).
+
+| word | what it is |
+|---|---|
+| fast, mapped | many members in one pass, by one of [two ways](../noise_reuse.md#many-members-in-one-forward-pass) |
+| one by one | a pass for each member, and a line in the log that says why |
+| refused | an error that says why |
+| not run | the network does not run so, or has no small form |
+
+Larger networks and images can go another way: on a CPU members go one by one where that is expected to be faster.
+
+## Summary
+
+Families, and in brackets names, by the worst of the three.
 
 {summary}
 
@@ -223,15 +241,17 @@ Measured on: {machine}; {versions}; {dates}.
 
 def page(rows: list[dict[str, str]]) -> str:
     """The page of a table."""
-    first = rows[0]
-    dates = sorted({row["date"] for row in rows})
-    versions = dict.fromkeys(f"{row['zoo']} {row['version']}" for row in rows)
+    first, dates = rows[0], sorted({row["date"] for row in rows})
+    versions = [
+        *dict.fromkeys(f"{row['zoo']} {row['version']}" for row in rows),
+        *dict.fromkeys(f"torch {row['torch']}" for row in rows),
+    ]
     text = PAGE.format(
         **{key: first[key] for key in ("members", "sampler", "examples")},
         summary=summary(rows),
         machine="; ".join(dict.fromkeys(row["machine"] for row in rows)),
-        versions=", ".join([*versions, *dict.fromkeys(f"torch {row['torch']}" for row in rows)]),
-        dates=dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        versions=", ".join(versions),
+        dates=" to ".join(dict.fromkeys((dates[0], dates[-1]))),
     )
     return text + "".join(f"\n## {zoo}\n\n{table(rows, zoo)}\n" for zoo in dict.fromkeys(row["zoo"] for row in rows))
 
@@ -261,13 +281,14 @@ def arguments() -> argparse.Namespace:
 def questions_of(asked: argparse.Namespace) -> list[dict[str, Any]]:
     """A question for each family, with what is known before."""
     process, questions = Process([sys.executable, str(WORKER)]), []
-    given = {
-        "sampler": asked.sampler, "members": asked.members, "examples": asked.examples, "date": time.strftime("%Y-%m-%d"), "source": source(),
-    }  # fmt: skip
+    given = {"sampler": asked.sampler, "members": asked.members, "examples": asked.examples}
+    given |= {"date": time.strftime("%Y-%m-%d"), "source": source()}
     for zoo in asked.zoos:
         listed = process.ask({"zoo": zoo}, 600.0)
         if "ended" in listed:
-            sys.exit(f"{zoo}: its families cannot be listed ({listed['note']}): python scripts/zoo/worker.py says why")
+            sys.exit(
+                f'{zoo}: its families cannot be listed ({listed["note"]}); echo \'{{"zoo": "{zoo}"}}\' | python {WORKER} says why'
+            )
         known = {key: listed[key] for key in ("version", "torch", "machine")}
         for family, names in zip(listed["families"], listed["names"], strict=True):
             if not asked.families or family in asked.families:
@@ -276,38 +297,34 @@ def questions_of(asked: argparse.Namespace) -> list[dict[str, Any]]:
     return questions
 
 
+def key_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """What must be the same for a row to be kept."""
+    return tuple(str(row[part]) for part in ("zoo", "family", "sampler", "members", "examples", "version", "torch", "source"))
+
+
 def main() -> int:
     asked, begun = arguments(), time.perf_counter()
     questions = questions_of(asked)
-    place = {(question["zoo"], question["family"]): number for number, question in enumerate(questions)}
-    same = ("sampler", "members", "examples", "version", "torch", "source")
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in read(asked.out.with_suffix(".csv")) if asked.out else []:
-        key = (row["zoo"], row["family"])
-        if key in place and all(row[part] == str(questions[place[key]][part]) for part in same):
-            rows[key] = row
-    left = [question for question in questions if (question["zoo"], question["family"]) not in rows]
-    for row in rows_of([sys.executable, str(WORKER)], left, asked.workers, asked.limit):
-        rows[row["zoo"], row["family"]] = {column: str(row.get(column, "")) for column in COLUMNS}
-        made = [rows[key] for key in sorted(rows, key=place.__getitem__)]
-        print(
-            " | ".join(
-                f"{made_of}"
-                for made_of in (
-                    row["zoo"],
-                    row["family"],
-                    *(f"{row[k]} {row[f'{k} difference']}" for k in KINDS),
-                    row.get("seconds", ""),
-                    why(row),
-                )
-            ),
-            flush=True,
-        )
+    if not questions:
+        sys.exit(f"no such family: {' '.join(asked.families)}")
+    order = [key_of(question) for question in questions]
+    rows = {key_of(row): row for row in read(asked.out.with_suffix(".csv"))} if asked.out else {}
+    rows = {key: row for key, row in rows.items() if key in order}
+    left = [question for question in questions if key_of(question) not in rows]
+    for found in rows_of([sys.executable, str(WORKER)], left, asked.workers, asked.limit):
+        row = rows[key_of(found)] = {column: str(found.get(column, "")) for column in COLUMNS}
+        ways = [f"{row[kind]} {row[f'{kind} difference']}" for kind in KINDS]
+        print(" | ".join([row["zoo"], row["family"], *ways, f"{row['seconds']} s", why(row)]), flush=True)
         if asked.out:
-            write(asked.out.with_suffix(".csv"), made)
-            asked.out.with_suffix(".md").write_text(page(made), encoding="utf-8")
-    print(f"{summary(list(rows.values()))}\n{time.perf_counter() - begun:.0f} s", flush=True)
+            save(asked.out, [rows[key] for key in order if key in rows])
+    print(f"{summary([rows[key] for key in order])}\n{time.perf_counter() - begun:.0f} s", flush=True)
     return 1 if any(way_of(row) in BAD for row in rows.values()) else 0
+
+
+def save(out: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the table and its page."""
+    write(out.with_suffix(".csv"), rows)
+    out.with_suffix(".md").write_text(page(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -64,22 +64,27 @@ def heard() -> Iterator[Heard]:
     found, logger = Heard(), logging.getLogger("neuro_cli")
     handler = logging.Handler(logging.INFO)
     handler.emit = lambda record: found.lines.append(record.getMessage())  # type: ignore[method-assign]
-    entered = {kind: kind.__enter__ for kind in WAYS}
+    own = {kind: (kind.__enter__, kind.__exit__) for kind in WAYS}
 
     def enter(self: Any) -> Any:
         found.ways.append(WAYS[type(self)])
-        return entered[type(self)](self)
+        return own[type(self)][0](self)
+
+    def leave(self: Any, *error: Any) -> Any:
+        if any(error):  # a pass that failed served nobody
+            found.ways.pop()
+        return own[type(self)][1](self, *error)
 
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     for kind in WAYS:
-        kind.__enter__ = enter
+        kind.__enter__, kind.__exit__ = enter, leave
     try:
         yield found
     finally:
-        for kind, own in entered.items():
-            kind.__enter__ = own
+        for kind, methods in own.items():
+            kind.__enter__, kind.__exit__ = methods
         logger.removeHandler(handler)
         logger.setLevel(level)
 

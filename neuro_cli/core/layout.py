@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
 
 from neuro_cli.core.errors import UserError
 
@@ -52,6 +53,8 @@ class ParameterLayout:
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
                 continue
+            if is_lazy(parameter):
+                raise UserError(f"model: parameter {name} has no size yet (a lazy layer): call the module once first")
             if parameter.dtype != torch.float32:
                 raise UserError(f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32")
             stop = start + parameter.numel()

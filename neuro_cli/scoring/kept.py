@@ -28,8 +28,8 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
     buffers = [
         (buffer, buffer.clone())
         for part in module.modules()
-        if statistics or not isinstance(part, _NormBase)
         for buffer in part.buffers(recurse=False)
+        if statistics or not isinstance(part, _NormBase) or not buffer.dim()  # the count of batches
     ]
     try:
         yield

@@ -131,9 +131,9 @@ def trial_of(members: Members, dtype: torch.dtype) -> Trial:
         return Trial(members, dtype)
 
 
-def ways_for(members: Members) -> Sequence[Way]:
-    """The ways that differ for these members."""
-    return [way for way in WAYS if not way.repeats_sides or len(members.rows.scales) > 1]
+def ways_for(members: Members, shared: bool = True) -> Sequence[Way]:
+    """The ways that differ for these members. ``shared``: the sides of a pair have the same inputs."""
+    return [way for way in WAYS if not way.repeats_sides or (shared and len(members.rows.scales) > 1)]
 
 
 def chosen_way(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Found:

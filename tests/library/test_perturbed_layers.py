@@ -107,7 +107,7 @@ def test_a_network_of_other_layers(name, shared):
     assert model(words)[0].requires_grad
 
 
-def test_a_parameter_too_large_to_be_written_out_is_named():
+def test_a_parameter_too_large_to_be_written_out_is_named_once_and_members_answer_one_by_one(caplog):
     class Large(nn.Module):
         def __init__(self):
             super().__init__()
@@ -116,9 +116,82 @@ def test_a_parameter_too_large_to_be_written_out_is_named():
         def forward(self, x):
             return x + self.places[: x.shape[1]]
 
-    large = Large()
-    message = "^add uses parameter places of 300,000 values: at most 262,144 in such a use$"
-    with neuro.perturbed(large, "low_rank", MEMBERS), pytest.raises(neuro.UserError, match=message):
-        large(torch.randn(8, 2, 500))
+    large, x = Large(), torch.randn(8, 2, 500)
+    for generation in range(2):
+        with neuro.perturbed(large, "low_rank", MEMBERS, generation=generation, sigma=SIGMA) as noise:
+            outputs = large(x)
+    wanted = torch.stack([part + SIGMA * noise.combine(row)["places"][:2] for part, row in zip(x, np.eye(MEMBERS), strict=True)])
+    torch.testing.assert_close(outputs, wanted)
+    (said,) = [record.getMessage() for record in caplog.records]
+    use = "add uses parameter places of 300,000 values: at most 262,144 in such a use"
+    assert said == f"perturbed: members answer one by one, slower: Large: {use}"
     assert large(torch.ones(1, 2, 500)).requires_grad
     assert "forward" not in vars(large)
+
+
+def test_what_a_module_cannot_do_is_a_user_error_that_names_it():
+    class Bad(nn.Linear):
+        def forward(self, x):
+            raise IndexError("no such row\n  with a long story")
+
+    class Alone(nn.Linear):
+        def forward(self, x):
+            return torch.distributions.Normal(super().forward(x), 1.0)
+
+    for bad, message in (
+        (Bad(3, 2), "^perturbed: Bad: no such row$"),
+        (Alone(3, 2), "Alone: its output is a Normal without tensors$"),
+    ):
+        with neuro.perturbed(bad, "low_rank", MEMBERS), pytest.raises(neuro.UserError, match=message):
+            bad(torch.randn(8, 3))
+    net = nn.Linear(3, 2)
+    with neuro.perturbed(net, "iid", MEMBERS), pytest.raises(neuro.UserError, match="no tensor with rows for 8 members"):
+        net()
+    with pytest.raises(neuro.ConfigError, match=r"^sampler=activation: its noise is on activations"):
+        neuro.perturbed(net, "activation", MEMBERS)
+    with pytest.raises(neuro.UserError, match=r"^model: parameter 0.weight has no size yet .*: call the module once"):
+        neuro.perturbed(nn.Sequential(nn.LazyLinear(2)), "iid", MEMBERS)
+
+
+def test_an_output_that_is_no_tensor_is_refused_where_it_is_used():
+    class Cached(nn.Linear):
+        def forward(self, x):
+            return {"logits": super().forward(x), "cache": iter(())}
+
+    net = Cached(3, 2)
+    with neuro.perturbed(net, "low_rank", MEMBERS):
+        made = net(torch.randn(8, 3))
+    assert made["logits"].shape == (8, 2)
+    for use in (len, bool, list, lambda cache: cache.layers, lambda cache: cache[0]):
+        with pytest.raises(neuro.UserError, match="an output that is a tuple_iterator is not there"):
+            use(made["cache"])
+
+
+def test_random_numbers_of_dropout_are_drawn_and_no_reason_to_step_aside(caplog):
+    net = nn.Sequential(nn.Linear(10, 64), nn.Dropout(0.5), nn.Linear(64, 3))
+    with neuro.perturbed(net, "low_rank", MEMBERS):
+        x = torch.randn(MEMBERS, 10)
+        assert not torch.equal(net(x), net(x))
+    assert not caplog.records
+
+
+def test_modes_and_shapes_are_tried_anew(caplog):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.a(x) if self.training else self.a(x) * (1 + self.a(x).mean(0))
+
+    net = Two()
+    with neuro.perturbed(net, "low_rank", MEMBERS, sigma=SIGMA) as noise:
+        x = torch.randn(16, 4)
+        net(x)
+        net.eval()
+        outputs = net(x)
+    for member, row in enumerate(np.eye(MEMBERS)):
+        own = {name: value + SIGMA * noise.combine(row)[name] for name, value in net.named_parameters()}
+        rows = slice(2 * member, 2 * member + 2)
+        torch.testing.assert_close(outputs[rows], torch.func.functional_call(net, own, (x[rows],)), rtol=1e-4, atol=1e-5)
+    assert not caplog.records

@@ -1,0 +1,229 @@
+"""Answers of many members to a call of their module: by one pass where a trial finds one that is right, else one by one.
+
+Legend: P members, S sides, D directions, e examples.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from neuro_cli.core.copies import copied
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.candidate import brief
+from neuro_cli.scoring.hidden import unfused
+from neuro_cli.scoring.kept import kept, without_dropout
+from neuro_cli.scoring.mapped import MappedForward
+from neuro_cli.scoring.outputs import by_tensor, joined, rows_of
+from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of, ways_for
+
+log = logging.getLogger(__name__)
+
+
+class Given:
+    """Inputs of a call: ``examples`` rows of each of P ``members`` in every tensor as long as the first, or for all of them.
+
+    Raises UserError for a number of rows that does not fit.
+    """
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], members: int, shared: bool) -> None:
+        self.tree, self.members, self.shared = (args, kwargs), members, shared
+        leaves: list[Any] = []
+        tree_map(leaves.append, self.tree)
+        self._length = rows_of(leaves)
+        if not self._length or (not shared and self._length % members):
+            rows = f"{self._length} rows" if self._length else "no tensor with rows"
+            raise UserError(f"perturbed: {rows} for {members} members; as many for each are needed (or shared=True)")
+        self.examples = self._length if shared else self._length // members
+        floats = [leaf.dtype for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+        self.dtype = floats[0] if floats else None
+
+    def of(self, member: int) -> Any:
+        """Inputs of one member."""
+        if self.shared:
+            return self.tree
+        return self.by_rows(lambda x: x[member * self.examples : (member + 1) * self.examples])
+
+    def few(self, members: int, examples: int) -> "Given":
+        """A few examples of the first members."""
+
+        def first(x: Tensor) -> Tensor:
+            if self.shared:
+                return x[:examples]
+            return x.unflatten(0, (self.members, self.examples))[:members, :examples].flatten(0, 1)
+
+        args, kwargs = self.by_rows(first)
+        return Given(args, kwargs, members, self.shared)
+
+    def of_all(self, sides: int, repeats_sides: bool) -> Any:
+        """Inputs of all members, side after side; of one side where the sides share theirs, unless that is repeated."""
+        directions, examples = self.members // sides, self.examples
+        if self.shared:
+            times = directions * (sides if repeats_sides else 1)
+            return self.by_rows(lambda x: x if times == 1 else torch.cat([x] * times))
+        if sides == 1:
+            return self.tree
+        return self.by_rows(lambda x: x.unflatten(0, (directions, 2, examples)).transpose(0, 1).flatten(0, 2))
+
+    def by_rows(self, function: Callable[[Tensor], Tensor]) -> Any:
+        """The inputs with ``function`` of each tensor of rows."""
+
+        def changed(value: Any) -> Any:
+            return function(value) if isinstance(value, Tensor) and value.dim() and len(value) == self._length else value
+
+        return tree_map(changed, self.tree)
+
+
+@dataclass
+class Serving:
+    """The way that passed a trial and those after it, which are tried where it fails; the ``reason`` where there is none."""
+
+    ways: list[Way]
+    reason: str | None
+
+
+class Answers:
+    """Answers of P members of ``module`` with the noise of a generation, times ``sigma``, to what they were given."""
+
+    def __init__(
+        self, module: nn.Module, layout: ParameterLayout, sampler: Sampler, generation: int, sigma: float, given: Given
+    ) -> None:
+        self._module, self._layout, self._sampler = module, layout, sampler
+        self._generation, self._sigma, self._given = generation, sigma, given
+        self._sides = 2 if sampler.antithetic else 1
+
+    def _rows(self, scale: float, given: Given) -> MemberBatch:
+        return MemberBatch([scale, -scale][: self._sides], given.members // self._sides, given.examples)
+
+    def tried(self) -> Serving:
+        """The first way in which a few members answer as they do alone; those after it are tried where it fails."""
+        with generators_kept():
+            return self._next(list(WAYS))
+
+    def _few(self) -> Members:
+        """A few members of two directions."""
+        few, sides = self._given.few(self._sides * min(2, self._sampler.directions), TRIED), self._sides
+
+        def single(module: nn.Module, dtype: torch.dtype, side: int, direction: int) -> Any:
+            args, kwargs = _in(dtype, few.of(direction * sides + side))
+            return module.forward(*args, **kwargs)
+
+        def many(module: nn.Module, dtype: torch.dtype, repeats_sides: bool) -> Any:
+            args, kwargs = _in(dtype, few.of_all(sides, repeats_sides))
+            return module.forward(*args, **kwargs)
+
+        def fresh() -> nn.Module:
+            return without_dropout(copied(self._module))
+
+        centre = self._layout.flatten(self._module).double()
+        rows = self._rows(SCALE, few)
+        return Members(fresh, self._layout, self._sampler, self._generation, centre, rows, single, many, numbers=True)
+
+    def _next(self, ways: list[Way]) -> Serving:
+        """Of ``ways``, in their order, from the first that passes a trial on."""
+        reason = ""
+        try:
+            few = self._few()
+            trial = trial_of(few, next(self._module.parameters()).dtype)
+        except Exception as error:  # of any kind: of copying, or the module's own
+            return Serving([], brief(error))
+        for number, way in enumerate(ways):
+            if way not in ways_for(few, self._given.shared):
+                continue
+            try:
+                trial.passed(way)
+                return Serving(ways[number:], None)
+            except Exception as error:  # of any kind: torch's, or the module's own
+                reason = brief(error)
+                log.info("not by %s: %s", way, reason)
+        return Serving([], reason)
+
+    def made(self, serving: Serving, say: Callable[[str | None], None]) -> Any:
+        """Outputs of all members. Raises UserError for outputs that are no rows, and whatever a single member raises.
+
+        ``say`` is told why the members answer one by one, where that shows in the pass alone.
+        """
+        while serving.ways:
+            way, *others = serving.ways
+            before = _generators()
+            try:
+                return self._passed(way)
+            except Exception as error:  # of any kind: torch's, or the module's own
+                _restore(before)
+                log.info("not by %s: %s", way, brief(error))
+                with generators_kept():
+                    after = self._next(others)
+                serving.ways, serving.reason = after.ways, brief(error)
+                if not serving.ways:
+                    say(serving.reason)
+        return self._one_by_one()
+
+    def _passed(self, way: Way) -> Any:
+        """Outputs of all members in one pass, member after member."""
+        dtype = self._given.dtype or next(self._module.parameters()).dtype
+        perturbation = self._sampler.perturbation(self._generation, 0, self._rows(self._sigma, self._given), dtype)
+        args, kwargs = self._given.of_all(self._sides, way.repeats_sides)
+        options = {"numbers": True} if way.forward is MappedForward else {}
+        with way.forward(self._module, self._layout, perturbation, **options):
+            outputs = self._module.forward(*args, **kwargs)
+        return by_tensor(outputs, self._by_member) if self._sides == 2 else outputs
+
+    def _by_member(self, x: Tensor) -> Tensor:
+        return x.unflatten(0, (2, self._sampler.directions, -1)).transpose(0, 1).flatten(0, 2)
+
+    def _one_by_one(self) -> Any:
+        """Outputs of all members by a pass for each."""
+        parameters = dict(self._module.named_parameters())
+        centre = [(place, parameters[place.name], parameters[place.name].data) for place in self._layout.places]
+        exact = torch.float64 if any(data.dtype == torch.float64 for _, _, data in centre) else torch.float32
+        outputs = []
+        try:
+            for member in range(self._given.members):
+                direction, sign = self._sampler.side(member)
+                step = sign * self._sigma * self._sampler.explicit(self._generation, direction, exact)
+                for place, parameter, data in centre:
+                    parameter.data = (data.to(exact) + place.view(step)).to(data.dtype)
+                args, kwargs = self._given.of(member)
+                with unfused(), kept(self._module, statistics=True):
+                    outputs.append(self._module.forward(*args, **kwargs))
+        finally:
+            for _, parameter, data in centre:
+                parameter.data = data
+        return joined(outputs, self._given.examples)
+
+
+def _in(dtype: torch.dtype, tree: Any) -> Any:
+    return tree_map(lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, tree)
+
+
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """Context after which torch, numpy and Python draw as if nothing had been drawn."""
+    before = _generators()
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+def _generators() -> tuple[Any, ...]:
+    gpu = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+    return torch.get_rng_state(), gpu, np.random.get_state(), random.getstate()
+
+
+def _restore(states: tuple[Any, ...]) -> None:
+    torch.set_rng_state(states[0])
+    if states[1] is not None:
+        torch.cuda.set_rng_state(states[1])
+    np.random.set_state(states[2])
+    random.setstate(states[3])

@@ -217,8 +217,8 @@ PAGE = """# Which networks share a pass: families of timm, torchvision and trans
 One small network with random weights stands for each family: of timm and torchvision a file, and all its names; of transformers
 a class. Its {members} members by `sampler={sampler}` are scored in three ways and held against single members in float64:
 `neuro.perturbed` with two examples for each member and with the same two for all, in float64 (allowed: 1e-6 of the largest
-output), and `Evolution.step(fitness, inputs, targets)` on {examples} examples, in float32 (allowed: 1e-3 of the largest score, or ten times
-what single members of float32 are off). All rows: [modules.csv](modules.csv).
+output), and `Evolution.step(fitness, inputs, targets)` on {examples} examples, in float32 (allowed: 1e-3 of the largest score, or
+ten times what single members of float32 are off). All rows: [modules.csv](modules.csv).
 
 | word | what it is |
 |---|---|

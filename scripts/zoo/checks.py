@@ -89,19 +89,12 @@ def heard() -> Iterator[Heard]:
         logger.setLevel(level)
 
 
-def leaves(output: Any, depth: int = 4) -> list[Tensor]:
-    """The tensors of an output, through its containers and the objects (caches of keys) in them."""
+def leaves(output: Any) -> list[Tensor]:
+    """The tensors of an output, through its containers. Other objects (caches of keys) a pass for many members leaves out."""
     if isinstance(output, Tensor):
         return [output]
-    if output is None or isinstance(output, str | bytes | int | float | type | nn.Module) or not depth:
-        return []
-    if isinstance(output, Mapping):
-        inner: Any = output.values()
-    elif isinstance(output, list | tuple):
-        inner = output
-    else:
-        inner = getattr(output, "__dict__", {}).values()
-    return [leaf for part in inner for leaf in leaves(part, depth - 1)]
+    inner = output.values() if isinstance(output, Mapping) else output if isinstance(output, list | tuple) else ()
+    return [leaf for part in inner for leaf in leaves(part)]
 
 
 def rows_of(output: Any, rows: int) -> list[Tensor]:
@@ -161,21 +154,27 @@ def made(subject: Subject) -> nn.Module:
 
 def perturbed(subject: Subject, sampler: str, members: int, examples: int) -> list[Outcome]:
     """Outcomes of passes in ``neuro.perturbed``: on rows of each member's own, and on the same for all members."""
-    module = made(subject).eval()
-    noises = [neuro.perturbed(module, sampler, members, sigma=SIGMA, seed=SEED, shared=shared) for shared in (False, True)]
-    module.to(subject.exact)
+    # a module each: a pass of the module alone, in between, may leave computed weights in a cache
+    modules = [made(subject).eval() for _ in range(2)]
+    noises = [
+        neuro.perturbed(module, sampler, members, sigma=SIGMA, seed=SEED, shared=n == 1) for n, module in enumerate(modules)
+    ]
+    for module in modules:
+        module.to(subject.exact)
     x = exact(subject, subject.inputs(examples * members))
     with torch.no_grad():
         before = rows_of(subject.call(copy.deepcopy(module), x[:examples]), examples)
-        own, shared = [], []
+        own, same = [], []
         for member, part in enumerate(x.split(examples)):
             copied = member_of(module, noises[0], member)
             own.append(rows_of(subject.call(copied, part), examples))
-            shared.append(rows_of(subject.call(copied, x[:examples]), examples))
-    told_apart(shared)
+            same.append(rows_of(subject.call(copied, x[:examples]), examples))
+    told_apart(same)
     return [
-        of_pass(subject, module, noise, given, [torch.cat(parts) for parts in zip(*wanted, strict=True)], before)
-        for noise, given, wanted in zip(noises, (x, x[:examples]), (own, shared), strict=True)
+        of_pass(
+            subject, modules[shared], noises[shared], given, [torch.cat(parts) for parts in zip(*wanted, strict=True)], before
+        )
+        for shared, (given, wanted) in enumerate(((x, own), (x[:examples], same)))
     ]
 
 

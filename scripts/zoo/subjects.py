@@ -21,7 +21,10 @@ def plain(module: nn.Module, x: Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Subject:
-    """Network of a ``family`` that stands for so many ``names`` of its zoo. ``shrunk``: what differs from the factory's own."""
+    """Network of a ``family`` that stands for so many ``names`` of its zoo.
+
+    ``model``: its name, empty: that of its class. ``shrunk``: what differs from the factory's own.
+    """
 
     zoo: str
     family: str

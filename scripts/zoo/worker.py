@@ -39,6 +39,7 @@ def answer(subjects: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     row = {"names": subject.names, "model": subject.model, "shrunk": subject.shrunk}
     row["input"] = "x".join(map(str, subject.inputs(1).shape[1:]))
     try:
+        row["model"] = subject.model or type(checks.made(subject)).__name__
         row["parameters"] = checks.fits(subject, asked["examples"])
         outcomes = checks.outcomes(subject, asked["sampler"], asked["members"], asked["examples"])
     except Exception as error:  # the network itself, or what is wrong here

@@ -186,6 +186,5 @@ def subjects() -> list[Subject]:
     for family, names in sorted(names_of_families().items()):
         make, shape = FAMILIES.get(family, (no_small_form, (3, 64, 64)))
         call = of_each_image if family.startswith("detection.") else plain
-        model = type(make()).__name__ if family in FAMILIES else ""
-        found.append(Subject("torchvision", family, names, model, "small", make, images(*shape), call))
+        found.append(Subject("torchvision", family, names, "", "small", make, images(*shape), call))
     return found

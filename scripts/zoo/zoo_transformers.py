@@ -157,10 +157,10 @@ ARCHITECTURES: list[Row] = [
     vision(
         "MobileViTForImageClassification",
         "MobileViTConfig",
-        {"image_size": 64, "hidden_sizes": [24, 32, 48], "neck_hidden_sizes": [8, 16, 24, 32, 40, 48, 64]},
+        {"image_size": 32, "hidden_sizes": [24, 32, 48], "neck_hidden_sizes": [8, 16, 24, 32, 40, 48, 64]},
         3,
-        64,
-        64,
+        32,
+        32,
     ),
     vision(
         "SegformerForSemanticSegmentation",

@@ -78,6 +78,11 @@ def _signed(memory: Memory, lanes: int, source: Any, bits: Any) -> np.ndarray:
     return memory.at(source, lanes, np.float32) * signs.astype(np.float32)
 
 
+def _single(words: Any) -> Any:
+    """Float32 values of bfloat16 numbers."""
+    return (np.asarray(words).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
 def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
     """What stands for the functions that load and store by address."""
     single, word = np.float32, np.uint16
@@ -132,6 +137,23 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         out = matrix(c, n, m)
         out[:] = (left @ right).T + (single(beta) * out if beta else 0)
 
+    def half_product(*given: Any) -> None:
+        lines, columns, inner, _, left, left_step, right, right_step, _, out, out_step = (int(part) for part in given[3:])
+        assert inner <= min(left_step, right_step)
+        assert columns <= out_step
+        a = [_single(memory.at(left + 2 * line * left_step, inner, word)) for line in range(lines)]
+        b = [_single(memory.at(right + 2 * line * right_step, inner, word)) for line in range(columns)]
+        for line in range(lines):
+            memory.at(out + 4 * line * out_step, columns, single)[:] = [a[line] @ column for column in b]
+
+    def rounded(lanes: int) -> Callable[..., None]:
+        def law(source: Any, target: Any) -> None:
+            bits = memory.at(source, lanes, np.uint32).astype(np.uint64)
+            nearest = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
+            memory.at(target, lanes, word)[:] = np.where(np.isnan(memory.at(source, lanes, single)), 0x7FC0, nearest)
+
+        return law
+
     def spread(source: Any, row: Any, pixel: Any, target: Any, step: Any) -> None:
         for i in range(winograd.POINTS**2):
             memory.at(source + i // winograd.POINTS * row + i % winograd.POINTS * pixel, winograd.LANES, single)
@@ -169,6 +191,7 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
     return {
         vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
+        vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1), blas._product_of_halves: half_product,
         vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
         vectors.signed_sums: signed_sums, blas.sgemm: sgemm, winograd._spread: spread, winograd._product: product,
@@ -177,11 +200,18 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
 
 
 def _by_type(loops: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    """Functions that compiled loops choose by the type of numbers: those of float32."""
+    """Functions that compiled loops choose by the type of numbers: float32, or bfloat16 as words of 16 bits."""
+
+    def half(array: Any) -> bool:
+        return bool(array.dtype == np.uint16)
+
     return {
-        "_flip": lambda *given: loops["_flip_singles"](*given), "_multiply": lambda *given: loops["product"](*given),
-        "_target": lambda out, wide: out, "_finish": lambda made, out: None, "_value": lambda number: number,
-    }  # fmt: skip
+        "_flip": lambda x, *rest: loops["_flip_halves" if half(x) else "_flip_singles"](x, *rest),
+        "_multiply": lambda x, *rest: loops["half_product" if half(x) else "product"](x, *rest),
+        "_target": lambda out, wide: wide[: out.shape[0]] if half(out) else out,
+        "_finish": lambda made, out: loops["_round"](made, out) if half(out) else None,
+        "_value": lambda number: _single(number) if half(number) else number,
+    }
 
 
 def _namespace(memory: Memory) -> Any:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import blocks, convolutions, rounding, winograd
+from neuro_cli.core.kernels import blas, blocks, convolutions, rounding, winograd
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
@@ -159,6 +159,8 @@ def test_linear_layers(loops, shape, rank, sides, share):
     test_linear.test_sign_flips.hypothesis.inner_test(shape, sides)
     test_linear.test_permutations.hypothesis.inner_test(shape, sides, share)
     test_linear.test_low_rank.hypothesis.inner_test(shape, rank)
+    if blas.SERVES_HALF:
+        test_linear.test_bfloat16_is_float32_rounded_at_the_end.hypothesis.inner_test(shape)
 
 
 @given(directions=st.sampled_from([1, 2, 5, 6, 11]), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))
@@ -378,3 +380,25 @@ def test_rounding(loops, size, seed):
     made = values.clone()
     loops(rounding).to_bfloat16(made.numpy().view(np.uint32))
     assert torch.equal(made, values.bfloat16().float())
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        (row_kernels, "add_vectors", (numbers(4, 1, 5), numbers(2, 4), 1, numbers(2))),
+        (row_kernels, "add_vectors", (numbers(5, 1, 5), numbers(2, 5), 1, numbers(2))),  # more rows than sides have
+        (row_kernels, "projected", (numbers(2, 1, 0), numbers(2, 1, 0), 1, numbers(2, 1, 1))),
+        (blas, "product", (numbers(3, 4), numbers(5, 4), numbers(3, 4))),
+        (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # by address, but not in a row
+        (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
+        (blocks, "table_sums", (numbers(9), np.array([4]), np.ones((1, 1)), np.array([1]), 2, numbers(1, 4))),
+        (policy_kernels, "bound", (numbers(2, 3), numbers(2), numbers(3), numbers(2, 3))),
+    ],
+)
+def test_a_shape_that_does_not_fit_is_an_error(module, name, arguments):
+    with pytest.raises(AssertionError):
+        getattr(module, name)(*arguments)

@@ -266,7 +266,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sampler", default="low_rank")
     parser.add_argument("--members", type=int, default=8, help="an even number")
     parser.add_argument("--examples", type=int, default=4, help="of each member, from 2 to 8")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a network")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for a network")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     parser.add_argument("--out", type=Path, help="OUT.csv and OUT.md, written after every network; goes on where they are")
     asked = parser.parse_args()

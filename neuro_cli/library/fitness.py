@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
-from neuro_cli.library.shared_pass import answering, captured
+from neuro_cli.library.shared_pass import Call, answering, captured, rows
 from neuro_cli.library.watch import Watch, checksum
 from neuro_cli.scoring.members import TRIED
 from neuro_cli.task.base import Batch, Task
@@ -37,6 +37,7 @@ class FitnessTask(Task):
         self._precision = precision
         self._fitness: Fitness | None = None
         self._batch: Batch | None = None
+        self._call: Call
         self._captured: Batch | None = None  # what the present closure gives the module, where members share a pass
         self.batch_size = 1
         self.probe: Tensor | None = None  # what a closure gave the module first
@@ -68,7 +69,8 @@ class FitnessTask(Task):
     def capture(self, module: nn.Module) -> None:
         """Find what the closure gives the module, by calling it up to there. Raises Unsupported where that is no one batch."""
         assert self._fitness is not None
-        inputs = captured(self._fitness, module)
+        self._call = captured(self._fitness, module)
+        inputs = self._call.inputs
         self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device))
         self.batch_size = len(inputs)
 
@@ -126,10 +128,10 @@ class FitnessTask(Task):
         """
         assert self._fitness is not None
         if self._captured is not None:
-            outputs, length = module(batch.inputs), len(self._captured.targets)
-            values = torch.zeros(len(outputs), 1)
-            for row in range(0, len(outputs), length):
-                with answering(module, self._captured.inputs, outputs[row : row + length]):
+            outputs, length = self.outputs(module, batch), len(self._captured.targets)
+            values = torch.zeros(len(batch.targets), 1)
+            for row in range(0, len(values), length):
+                with answering(module, self._call, rows(outputs, row, row + length)):
                     values[row] = mean_of(self._fitness(module)) * length
             return values
         with torch.no_grad():
@@ -140,6 +142,10 @@ class FitnessTask(Task):
                 f"fitness: it gave {_shape(values)} for {count} examples; with inputs and targets it gives each a value"
             )
         return values.float()[:, None]
+
+    def outputs(self, module: nn.Module, batch: Batch) -> Any:
+        """What ``module`` gives where it is called as the present closure calls it."""
+        return self._call.outputs(module, batch.inputs)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         if self._batch is not None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from torch import Tensor, nn
@@ -15,10 +16,9 @@ from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
-from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.candidate import Candidate, brief
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.operators import Unsupported
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +70,10 @@ class FitnessScorer(Scorer):
         with agreed(self._world):
             try:
                 task.capture(self._centre_module(proposal))
-                scores = self._scorer("shared pass", task.batch_size, BatchedScorer).scores(proposal, generation, members)
-            except Unsupported as error:
-                reason = " ".join(str(error).split())
+                make = partial(BatchedScorer, call=task.outputs)
+                scores = self._scorer("shared pass", task.batch_size, make).scores(proposal, generation, members)
+            except Exception as error:  # of any kind: single members raise what the fitness itself raises
+                reason = brief(error)
         if not self._world.any(bool(reason)):
             return scores
         log.warning("members are scored one by one, slower: %s", reason or "another rank's cannot share a forward pass")

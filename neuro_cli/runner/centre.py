@@ -9,6 +9,7 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.runner.batch_norm import compute_statistics
 from neuro_cli.runner.build import Parts
+from neuro_cli.scoring.hidden import unfused
 from neuro_cli.task.base import Task
 
 
@@ -20,6 +21,7 @@ def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
     return module.eval()
 
 
+@unfused()
 def evaluate_centre(parts: Parts, module: nn.Module) -> dict[str, float]:
     """Metrics of ``module`` on the whole test set, by name."""
     return parts.task.evaluation(sums_over_chunks(parts.task, parts.task.deployed(module), parts.world, parts.threads))

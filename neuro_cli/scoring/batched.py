@@ -7,6 +7,7 @@ depend on the number of ranks.
 
 import logging
 import queue
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,8 @@ from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.trial import chosen_way, repeated
+from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.trial import Way, chosen_way, repeated
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -57,7 +59,11 @@ class BatchedScorer(Scorer):
         for _ in range(settings.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
         self._single: MemberScorer | None = None
+        self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
+        # by the directions of a chunk, where the first way does not serve so many rows: what ranks find alike, whoever is first
+        self._others: dict[int, Way | Unsupported] = {}
+        self._choice = threading.Lock()
         self._length = self._chunk_length(largest)
         self._graphs = Graphs("forward passes") if settings.graphs and settings.device.type == "cuda" else None
         log.info(
@@ -124,8 +130,10 @@ class BatchedScorer(Scorer):
 
         def run(chunk: int) -> Tensor | None:
             try:
-                return self._chunk(generation, *bounds(chunk), proposal, shared)
+                return self._served(generation, *bounds(chunk), proposal, shared)
             except Exception as error:  # of any kind: the module's own, or the fitness's, which single members raise again
+                if self._call is not None:  # scores of single members are others: whoever takes this falls back by itself
+                    raise
                 failed[chunk] = f"{type(self.module).__name__}: {brief(error)}"
                 return None
 
@@ -159,7 +167,29 @@ class BatchedScorer(Scorer):
         self._single = self._single or MemberScorer(self.settings, proposal.bases[0])
         return self._single.scores(proposal, generation, members, part)
 
-    def _chunk(self, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
+    def _served(self, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
+        """Sums (S, D, C) of directions [low, high) by the first way that takes so many. Raises whatever the module raises."""
+        while True:
+            way = self._others.get(high - low, self._way)
+            if isinstance(way, Unsupported):
+                raise way
+            try:
+                return self._chunk(way, generation, low, high, proposal, shared)
+            except Unsupported as error:
+                log.info("not by %s: %s", way, error)
+                self._go_on(high - low, way, error)
+
+    def _go_on(self, directions: int, way: Way, error: Unsupported) -> None:
+        """Take the next way after ``way`` that passes a trial, for chunks of so many directions; ``error`` where none does."""
+        with self._choice:
+            if self._others.get(directions, self._way) is not way:  # another thread was here
+                return
+            try:
+                self._others[directions] = chosen_way(self.settings, self._centre.flat, self._call, after=way).way
+            except Unsupported:
+                self._others[directions] = error
+
+    def _chunk(self, way: Way, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
         """Sums (S, D, C) of directions [low, high)."""
         start = time.perf_counter()
         settings, sigma = self.settings, proposal.sigma
@@ -171,33 +201,35 @@ class BatchedScorer(Scorer):
         batch = (shared or self.task.batch(generation, low * self.examples, high * self.examples)).to(settings.precision)
         times = rows.count // len(batch.targets)
         # without repetition the sides share their input, and the first layers work on it once
-        inputs = repeated(batch.inputs, times if self._way.repeats_sides else times // self._sides)
-        sums = self._passed(perturbation, Batch(inputs, repeated(batch.targets, times)))
+        inputs = repeated(batch.inputs, times if way.repeats_sides else times // self._sides)
+        sums = self._passed(way, perturbation, Batch(inputs, repeated(batch.targets, times)))
         settings.clock.add("sample", drawn - start, settings.threads.count)
         settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
         return sums
 
-    def _passed(self, perturbation: Perturbation, batch: Batch) -> Tensor:
+    def _passed(self, way: Way, perturbation: Perturbation, batch: Batch) -> Tensor:
         """:meth:`_sums`, by a graph where that is wanted."""
         drawn = perturbation.drawn()
         if self._graphs is None:
-            return self._sums(perturbation, batch)
+            return self._sums(way, perturbation, batch)
         if drawn is None:
-            return self._graphs.without("this sampler makes noise within them", lambda: self._sums(perturbation, batch), [])
+            return self._graphs.without("this sampler makes noise within them", lambda: self._sums(way, perturbation, batch), [])
         first, other = drawn
 
         def again(noise: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
-            return self._sums(other(noise), Batch(inputs, targets))
+            return self._sums(way, other(noise), Batch(inputs, targets))
 
         rows = perturbation.rows
-        return self._graphs((tuple(rows.scales), rows.directions, rows.examples), again, [first, batch.inputs, batch.targets])
+        return self._graphs(
+            (str(way), tuple(rows.scales), rows.directions, rows.examples), again, [first, batch.inputs, batch.targets]
+        )
 
-    def _sums(self, perturbation: Perturbation, batch: Batch) -> Tensor:
+    def _sums(self, way: Way, perturbation: Perturbation, batch: Batch) -> Tensor:
         """Sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""
         rows, module = perturbation.rows, self._modules.get()
         with_mark([batch.inputs, batch.targets])
         try:
-            with torch.no_grad(), self._way.forward(module, self.settings.layout, perturbation):
+            with torch.no_grad(), way.forward(module, self.settings.layout, perturbation):
                 scores = self.task.example_scores(module, batch)
         finally:
             self._modules.put(module)

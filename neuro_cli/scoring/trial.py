@@ -136,14 +136,18 @@ def ways_for(members: Members, shared: bool = True) -> Sequence[Way]:
     return [way for way in WAYS if not way.repeats_sides or (shared and len(members.rows.scales) > 1)]
 
 
-def chosen_way(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Found:
-    """The first way in which the module gives what single members give.
+def chosen_way(
+    settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None, after: Way | None = None
+) -> Found:
+    """The first way, or the first ``after`` one, in which the module gives what single members give.
 
     ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
     """
     members = scored_members(settings, centre, call)
     trial, reason = trial_of(members, settings.precision), ""
-    for way in ways_for(members):
+    for way in WAYS[WAYS.index(after) + 1 if after else 0 :]:
+        if way not in ways_for(members):
+            continue
         try:
             forward = trial.passed(way)
             return Found(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))

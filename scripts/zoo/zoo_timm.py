@@ -116,9 +116,7 @@ FAMILIES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "hrnet": ("hrnet_w18_small", 64, {}),
     "iformer": ("iformer_t", 32, {"dims": (16, 32, 48, 64)}),
     "inception_next": ("inception_next_atto", 32, {"dims": (16, 32, 48, 64)}),
-    "inception_resnet_v2": ("inception_resnet_v2", 96, {}),
     "inception_v3": ("inception_v3", 96, {}),
-    "inception_v4": ("inception_v4", 96, {}),
     "lcnetv2": ("lcnetv2_small", 32, {"depths": (1, 1, 1, 1)}),
     "levit": ("levit_128s", 32, {"depth": (1, 2, 1), "img_size": 32}),
     "lowformer": (
@@ -146,7 +144,6 @@ FAMILIES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "nextvit": ("nextvit_small", 64, {"depths": (1, 1, 5, 1), "stem_chs": (16, 16, 16)}),
     "nfnet": ("test_nfnet", 32, {}),
     "pit": ("pit_ti_224", 32, {"base_dims": (16, 16, 16), "heads": (1, 2, 4), "img_size": 32}),
-    "pnasnet": ("pnasnet5large", 64, {}),
     "pvt_v2": ("pvt_v2_b0", 32, {"depths": (1, 1, 1, 1), "embed_dims": (24, 48, 96, 192), "num_heads": (1, 2, 4, 8)}),
     "qwen3_vit": ("qwen3_vit_88m", 32, {"embed_dim": 48, "num_heads": 3, "img_size": 32}),
     "rdnet": ("rdnet_tiny", 64, {"num_init_features": 16, "growth_rates": (16,) * 7, "num_blocks_list": (1,) * 7}),
@@ -214,8 +211,14 @@ FAMILIES: dict[str, tuple[str, int, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+# over 40 million weights, and no argument for fewer
+LARGE = ("inception_resnet_v2", "inception_v4", "pnasnet")
+
+
 def made(model: str, arguments: dict[str, Any]) -> nn.Module:
-    """A network with random weights."""
+    """A network with random weights. Raises NotImplementedError for one of LARGE."""
+    if model in LARGE:
+        raise NotImplementedError("it has no small form")
     arguments = copy.deepcopy(arguments)  # some factories take their arguments apart
     file, _, kind = model.rpartition(".")
     if not file:
@@ -229,7 +232,7 @@ def subjects() -> list[Subject]:
     listed = set(timm.list_models())
     found = []
     for family, names in sorted(_registry._module_to_models.items()):
-        model, side, arguments = FAMILIES.get(family, (min(names), 224, {}))
+        model, side, arguments = FAMILIES.get(family, (family if family in LARGE else min(names), 224, {}))
         shrunk = ", ".join(f"{key}={value}" for key, value in arguments.items())
         build = partial(made, model, arguments)
         found.append(Subject("timm", family, len(names & listed), model, shrunk, build, images(3, side, side)))

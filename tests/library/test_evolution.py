@@ -282,9 +282,9 @@ def test_closures_share_a_forward_pass(examples, sampler, caplog):
 @pytest.mark.parametrize(
     ("penalty", "reason"),
     [
-        (lambda member, x: -0.1 * member[0].weight.square().sum(), "uses a parameter"),
-        (lambda member, x: member[2](torch.relu(member[0](x))).mean(), "gets 32 rows"),
-        (lambda member, x: member(x + member[0].bias.detach()[0]).mean(), "a parameter"),
+        (lambda member, x: -0.1 * member[0].weight.square().sum(), "square uses parameter 0.weight outside"),
+        (lambda member, x: member[2](torch.relu(member[0](x))).mean(), "linear uses parameter 0.weight outside"),
+        (lambda member, x: member(x + member[0].bias.detach()[0]).mean(), "detach uses parameter 0.bias outside"),
         (lambda member, x: member(torch.randn(4, 6, generator=torch.Generator().manual_seed(1))).mean(), "inputs of their own"),
     ],
 )

@@ -140,7 +140,7 @@ def test_what_a_module_cannot_do_is_a_user_error_that_names_it():
 
     for bad, message in (
         (Bad(3, 2), "^perturbed: Bad: no such row$"),
-        (Alone(3, 2), "Alone: its output is a Normal without tensors$"),
+        (Alone(3, 2), "^perturbed: Alone: its output is a Normal without tensors$"),
     ):
         with neuro.perturbed(bad, "low_rank", MEMBERS), pytest.raises(neuro.UserError, match=message):
             bad(torch.randn(8, 3))

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 # of every module, changed by no forward pass
-_EVERY = frozenset(vars(nn.Module())) - {"_buffers"}
+_EVERY = frozenset(name for name in vars(nn.Module()) if name != "_buffers" and "hooks" not in name)
 _Saved = list[tuple[dict[str, Any], dict[str, Any], list[tuple[Any, Any]]]]
 
 

@@ -37,6 +37,7 @@ NOT_RUN = {
     "neuro bench": "takes minutes to hours: tests/bench/test_bench*.py run every kind at a small size",
     "neuro scale": "takes minutes to hours: tests/scaling run studies at a small size",
     "python scripts/bench": "takes minutes to hours: tests/scripts run them at a small size",
+    "python scripts/module_zoo": "takes a quarter of an hour and other packages: tests/scripts run its parts",
     "python scripts/ten_networks": "takes an hour: tests/scripts runs it at a small size",
     "cluster.join=": "needs another machine: tests/evolve join clusters on this one",
     "role=": "waits for other processes: tests/broker start all of them",

@@ -1,0 +1,56 @@
+"""Networks that nobody here wrote, one for each family, as small as their factories make them: for ``scripts/module_zoo.py``.
+
+``make()`` makes a subject anew, ``inputs(n)`` gives n examples, and ``call(module, x)`` calls the module as its library's own
+examples do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Call = Callable[[nn.Module, Tensor], Any]
+
+
+def plain(module: nn.Module, x: Tensor) -> Any:
+    """Call with the examples alone."""
+    return module(x)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Network of a ``family`` that stands for so many ``names`` of its zoo.
+
+    ``model``: its name, empty: that of its class. ``shrunk``: what differs from the factory's own.
+    """
+
+    zoo: str
+    family: str
+    names: int
+    model: str
+    shrunk: str
+    make: Callable[[], nn.Module]
+    inputs: Callable[[int], Tensor]
+    call: Call = plain
+    exact: torch.dtype = torch.float64  # of the reference; float32 where the network takes no other
+
+
+def images(*shape: int) -> Callable[[int], Tensor]:
+    """Examples of normal numbers."""
+    return lambda count: torch.randn(count, *shape, generator=torch.Generator().manual_seed(7))
+
+
+def tokens(length: int, vocabulary: int) -> Callable[[int], Tensor]:
+    """Examples of token numbers from 3 on: below stand the marks of padding and of ends."""
+    return lambda count: torch.randint(3, vocabulary, (count, length), generator=torch.Generator().manual_seed(7))
+
+
+def zoos() -> dict[str, Callable[[], list[Subject]]]:
+    """Functions that list a zoo's subjects, each of which imports its library."""
+    from zoo_timm import subjects as of_timm
+    from zoo_torchvision import subjects as of_torchvision
+    from zoo_transformers import subjects as of_transformers
+
+    return {"timm": of_timm, "torchvision": of_torchvision, "transformers": of_transformers}

@@ -1,0 +1,140 @@
+"""``scripts/module_zoo.py``: the kept table, how an outcome is judged, and that a process that dies or hangs is a row."""
+
+import importlib
+import runpy
+import sys
+
+import pytest
+import torch
+from inside import script_inside
+from test_kept_results import ROOT
+from torch import nn
+
+SCRIPT = ROOT / "scripts" / "module_zoo.py"
+ZOO = runpy.run_path(str(SCRIPT))
+KEPT = ROOT / "docs" / "results" / "modules"
+ROWS = ZOO["read"](KEPT.with_suffix(".csv"))
+# a worker that answers, dies and hangs as it is told
+WORKER = """
+import json, os, sys, time
+served = 0
+for line in sys.stdin:
+    asked, served = json.loads(line)["family"], served + 1
+    if asked == "dies" or (asked == "spoilt" and served > 1):
+        os.abort()
+    if asked == "hangs":
+        time.sleep(600)
+    row = {kind: {"way": "fast", "difference": 1e-16, "note": ""} for kind in ("own rows", "shared rows", "step")}
+    print(json.dumps(row | {"model": asked, "seconds": 0.1}), flush=True)
+"""
+
+
+@pytest.fixture
+def zoo(monkeypatch):
+    """Modules of scripts/zoo, by name."""
+    monkeypatch.syspath_prepend(ROOT / "scripts" / "zoo")
+    yield importlib.import_module
+    for name in ("checks", "subjects", "zoo_torchvision"):
+        sys.modules.pop(name, None)
+
+
+def test_the_page_is_what_the_table_says():
+    assert KEPT.with_suffix(".md").read_text() == ZOO["page"](ROWS)
+
+
+def test_no_family_is_scored_wrongly_and_most_names_share_a_pass():
+    assert {row["zoo"] for row in ROWS} == set(ZOO["ZOOS"])
+    assert [row["family"] for row in ROWS if ZOO["way_of"](row) in ZOO["BAD"]] == []
+    ran = [row for row in ROWS if row["zoo"] == "timm" and ZOO["way_of"](row) != "not run"]
+    assert len(ran) > 90
+    shared = sum(int(row["names"]) for row in ran if ZOO["way_of"](row) in ZOO["ONE_PASS"])
+    assert shared >= 0.97 * sum(int(row["names"]) for row in ran)
+
+
+def test_differences_of_right_rows_are_roundings():
+    for row in ROWS:
+        for kind, allowed in (("own rows", 1e-6), ("shared rows", 1e-6), ("step", 1e-3)):
+            if row[kind] in (*ZOO["ONE_PASS"], "one by one") and row["family"] != "MixtralForCausalLM":  # float32 alone
+                assert float(row[f"{kind} difference"]) <= allowed, row["family"]
+
+
+def test_a_process_that_dies_or_hangs_is_a_row():
+    asked = [{"zoo": "timm", "family": family} for family in ("first", "dies", "hangs", "spoilt", "last")]
+    found = {row["family"]: row for row in ZOO["rows_of"]([sys.executable, "-c", WORKER], asked, 1, 3.0)}
+    assert [found[family]["step"] for family in ("first", "dies", "hangs", "spoilt", "last")] == [
+        "fast", "abort", "hang", "fast", "fast",
+    ]  # fmt: skip
+    assert found["dies"]["own rows note"] == "exit code -6"
+    assert found["hangs"]["step note"] == "over 3 s"
+    spoilt = {row["family"]: row for row in ZOO["rows_of"]([sys.executable, "-c", WORKER], [asked[0], asked[3]], 1, 60.0)}
+    assert (spoilt["spoilt"]["step"], spoilt["spoilt"]["step note"]) == ("abort", "only after others in its process")
+
+
+class Counting(nn.Module):
+    """Network that adds what it was called before: no member gives what it gives alone."""
+
+    calls = 0  # of the class, out of the reach of whoever puts a module back
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 2)
+
+    def forward(self, x):
+        Counting.calls += 1
+        return self.inner(x) + Counting.calls
+
+
+def test_a_right_pass_is_told_from_a_wrong_one(zoo, monkeypatch):
+    subjects, checks = zoo("subjects"), zoo("checks")
+    subject = subjects.Subject("own", "own", 1, "own", "", lambda: nn.Linear(3, 2), subjects.images(3))
+    assert checks.fits(subject, 4) == 8
+    found = checks.outcomes(subject, "low_rank", 4, 2)
+    assert {kind: outcome.way for kind, outcome in found.items()} == dict.fromkeys(ZOO["KINDS"], "fast")
+    assert max(outcome.difference for outcome in found.values()) < 1e-6
+    right = checks.member_of
+
+    def other(module, noise, member):  # the sides of each direction change places
+        return right(module, noise, member ^ 1)
+
+    monkeypatch.setattr(checks, "member_of", other)
+    assert [outcome.way for outcome in checks.perturbed(subject, "low_rank", 4, 2)] == ["WRONG", "WRONG"]
+
+
+def test_a_network_that_does_not_repeat_shows_nothing(zoo):
+    subjects, checks = zoo("subjects"), zoo("checks")
+    subject = subjects.Subject("own", "own", 1, "own", "", Counting, subjects.images(3))
+    assert [outcome.way for outcome in checks.perturbed(subject, "low_rank", 4, 2)] == ["WRONG", "WRONG"]
+    with pytest.raises(checks.NothingShownError):
+        checks.step(subject, "low_rank", 4, 2)
+
+
+def test_members_that_give_the_same_are_no_outcome(zoo):
+    subjects, checks = zoo("subjects"), zoo("checks")
+    subject = subjects.Subject(
+        "own", "own", 1, "own", "", lambda: nn.Sequential(nn.Linear(3, 1), nn.Softmax(1)), subjects.images(3)
+    )
+    with pytest.raises(checks.NothingShownError):
+        checks.perturbed(subject, "low_rank", 4, 2)
+
+
+def test_differences_are_of_the_worst_output(zoo):
+    checks = zoo("checks")
+    ones = torch.ones(2, 3)
+    assert checks.difference([ones, ones], [ones, 2 * ones]) == 0.5
+    assert checks.difference([ones], [ones[:1]]) == checks.difference([ones * torch.nan], [ones]) == float("inf")
+    assert len(checks.leaves({"a": (ones, [ones]), "b": None, "c": object()})) == 2
+
+
+def test_every_family_of_torchvision_is_listed(zoo):
+    subjects = zoo("zoo_torchvision").subjects()
+    assert {row["family"] for row in ROWS if row["zoo"] == "torchvision"} == {subject.family for subject in subjects}
+    subject = next(subject for subject in subjects if subject.family == "vision_transformer")
+    assert zoo("checks").fits(subject, 2) == 24234
+
+
+def test_what_is_missing_and_bad_sizes_are_said_in_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    refused = script_inside(SCRIPT, "--zoos", "timm", cwd=tmp_path)
+    assert (refused.returncode, "pip install timm" in refused.stderr) == (2, True)
+    monkeypatch.undo()
+    assert script_inside(SCRIPT, "--zoos", "torchvision", "--members", "3", cwd=tmp_path).returncode == 2

@@ -34,7 +34,14 @@ NAVIGATION = {
         "docs/reinforcement_learning", "docs/ensembles", "docs/architecture_search", "docs/own_tasks", "docs/text",
         "docs/no_gradient",
     ],
-    "Results": ["docs/measured", "docs/performance", "docs/records", "docs/reproduce", "docs/results/gpu", "docs/results/modules"],
+    "Results": [
+        "docs/measured",
+        "docs/performance",
+        "docs/records",
+        "docs/reproduce",
+        "docs/results/gpu",
+        "docs/results/modules",
+    ],
     "Project": ["CONTRIBUTING", "CHANGELOG", "SECURITY"],
 }  # fmt: skip
 RECORDS = ["/docs/results/full/*", "/docs/results/quick/*", "/docs/results/gpu/*"]  # below docs/reproduce, so from the root

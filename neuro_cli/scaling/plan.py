@@ -101,6 +101,9 @@ def study_of(config: dict[str, Any]) -> Study:
         chosen = config[group]["_target_"]
         if chosen.rsplit(".", 1)[-1] not in usual[group] or config[group].get("name", "native") != "native":
             raise ConfigError(group, chosen, f"neuro scale compares several: give {several}")
+    if config["population"] is not None:
+        allowed = "neuro scale varies it: give populations=[..] (members of a rank) or strong=[..] (of all)"
+        raise ConfigError("population", config["population"], allowed)
     if ensemble and config["algo"]["members"]:
         raise ConfigError("algo.members", "[...]", "neuro scale varies the number of members: they must be of one kind")
     measured = _names(config, "fabrics", config["known_fabrics"])

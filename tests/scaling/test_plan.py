@@ -80,6 +80,7 @@ def test_models_and_networks_that_are_only_projected_are_named():
         (["populations=[]", "strong=[]"], r"populations=\[\]: nothing to measure"),
         (["methods=[logits_tree]"], "distribution=logits_tree: it trains ensembles"),
         (["algo=ensemble", "methods=[semi_updates]"], "distribution=semi_updates: algo=ensemble needs one of logits_allreduce"),
+        (["population=8"], r"population=8: neuro scale varies it: give populations="),
         (["repeats=0"], "repeats=0: must be an integer >= 1"),
         (["threads=null"], "threads=None: must be an integer >= 1"),
         (["batch_size=0"], "batch_size=0: must be an integer >= 1"),

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.machine.threads import Threads, threads_kept
+from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
 from neuro_cli.core.noise import Noise
 from neuro_cli.library.named import option
 from neuro_cli.sampler.base import BaseSampler, Sampler
@@ -77,7 +77,8 @@ class perturbed:
 
     def _answer(self, *args: Any, **kwargs: Any) -> Any:
         given = Given(args, kwargs, self.members, self._shared)
-        with answered_by(self._module, self._forward), torch.no_grad(), threads_kept():
+        modes = Modes.present()  # the caller's autocast is meant for the module
+        with answered_by(self._module, self._forward), threads_kept(), modes.entered(), torch.no_grad():
             self._sampler.prepare(self._generation, range(self._sampler.directions))
             answers = Answers(self._module, self._layout, self._sampler, self._generation, self.sigma, given)
             found = _FOUND.setdefault(self._module, {})

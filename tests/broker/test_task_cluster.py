@@ -69,7 +69,7 @@ def test_whatever_a_task_does_costs_that_task_alone(cluster, pool, tmp_path):
     shown = ("--certificates", str(cluster.certificates), "--dead", "9")
     told = neuro_inside("search", "status", cluster.nameserver, *shown, cwd=tmp_path).stdout
     assert "(noop) of run" in told
-    assert "RAISED after 1 attempts\nTraceback" in told
+    assert "RAISED after 1 attempts\n    Traceback" in told
     assert "ValueError: could not convert string to float: 'x'" in told
     with pytest.raises(UserError, match=r"its payload has \d+ bytes, security\.message_bytes allows"):
         pool.submit([WorkUnit("fat", "noop", {"echo": "x" * 5 * 2**20})])

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import count
 
 from torch import Tensor, nn
 
@@ -20,15 +21,16 @@ class Refused(nn.Linear):
             raise ValueError("no licence on this machine")
 
 
+CALLS = count(1)  # of a process: members have modules of their own
+
+
 class Leaving(nn.Sequential):
     """Ends its process after some members."""
 
     def __init__(self) -> None:
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
-        self.calls = 0
 
     def forward(self, images: Tensor) -> Tensor:
-        self.calls += 1
-        if own_rank() == "1" and self.calls > 20:
+        if own_rank() == "1" and next(CALLS) > 20:
             sys.exit(0)
         return super().forward(images)

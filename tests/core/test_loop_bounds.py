@@ -356,8 +356,9 @@ def test_policies(loops, widths, count, seed, bias):
     steps, sums, seen = np.zeros(4, np.int64), np.zeros((4, 2 * widths[0])), np.empty_like(x)
     mean, inverse = np.zeros(widths[0], np.float32), np.ones(widths[0], np.float32)
     episode, chosen = np.arange(count) % 4, np.empty(count, np.int64)
-    kernels.meet(x, episode, mean, inverse, np.float32(9), steps, sums, seen)
-    np.testing.assert_array_equal(seen, x)
+    base, raw = np.full(widths[0], 0.5), x.astype(np.float64)
+    assert kernels.meet(raw, episode, base, mean, inverse, np.float32(9), steps, sums, seen)
+    np.testing.assert_array_equal(seen, (raw - base).astype(np.float32))
     assert steps.sum() == count
     assert kernels.choose(out, 5, chosen)
     np.testing.assert_array_equal(chosen, 5 + out.argmax(axis=1) if count else chosen)

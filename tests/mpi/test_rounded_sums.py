@@ -78,10 +78,10 @@ def test_rounded_sums_lead_nearly_the_same_way(centre, algorithm, name, ranks):
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("wire", "share"), [("bfloat16", 1 / 2), ("int8", (1 + 4 / 256) / 4)])
 def test_bytes_that_rank_0_hands_over(centre, folder, ranks, wire, share):
-    """SNES sends two rows of M; beside them crosses a float32 for each member."""
+    """SNES sends two rows of M; beside them crosses a float64 for each member."""
     columns = centre("snes", "local", 1).size
     centre("snes", "chromosome_updates", ranks)
-    scores = 10 // ranks * 4
+    scores = 10 // ranks * 8
 
     def sent(name: str) -> int:
         return int((folder / "own" / f"snes-{name}-{ranks}.sent").read_text())

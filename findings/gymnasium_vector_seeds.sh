@@ -4,7 +4,7 @@
 # Version: gymnasium 1.4.0
 # Belief: reset(seed=s) gives each s its own eight episodes, the same in every vectorization mode.
 # Seen: Sub-environment i has the seed s + i, so the batches of s and s + 1 overlap in all but one. CartPole's default mode
-#   draws all states from one generator instead: no state in common with 'sync', although the very same numbers are drawn.
+#   draws all states from one generator, coordinate by coordinate: it has no state in common with 'sync'.
 # Means: Evaluation seeds s, s + 1, s + 2 are no independent samples: standard errors come out too small. Space seeds by the
 #   number of environments, and name the mode with a result.
 set -euo pipefail
@@ -23,8 +23,7 @@ def states(name, seed, mode):
 
 shared = len(states("Pendulum-v1", 0, "sync") & states("Pendulum-v1", 1, "sync"))
 modes = len(states("CartPole-v1", 0, "sync") & states("CartPole-v1", 0, None))
-numbers = [{x for row in states("CartPole-v1", 0, mode) for x in row} for mode in ("sync", None)]
 print(f"Pendulum, sync, seeds 0 and 1: {shared} of 8 first states are the same")
-print(f"CartPole, seed 0, sync and default mode: {modes} of 8 are the same, but {len(numbers[0] & numbers[1])} of 32 numbers")
+print(f"CartPole, seed 0, sync and default mode: {modes} of 8 are the same")
 raise SystemExit(shared != 7 or modes != 0)
 EOF

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-_TORCH = threading.RLock()  # torch has one generator for all threads: what seeds it must have it alone
+GENERATORS = threading.RLock()  # all threads share torch's, numpy's and Python's: what seeds them must have them alone
 _SIGNED = 2**63 - 1  # largest seed of torch's that is the same for all its generators
 
 
@@ -60,6 +60,6 @@ def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
     """
     import torch
 
-    with _TORCH, torch.random.fork_rng(devices=None if gpus else []):
+    with GENERATORS, torch.random.fork_rng(devices=None if gpus else []):
         torch.manual_seed(seed)
         yield

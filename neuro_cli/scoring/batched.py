@@ -111,14 +111,12 @@ class BatchedScorer(Scorer):
             return self._one_by_one(proposal, generation, members, part, refused)
         before = Generators()
         scores = self._in_chunks(proposal, generation, members)
-        self._leaves = self._trace(before)
+        self._leaves = self._trace(before.drawn(lambda: self._in_chunks(proposal, generation, members)))
         return self.scores(proposal, generation, members) if self._leaves else scores
 
-    def _trace(self, before: Generators) -> str:
+    def _trace(self, draws: list[str]) -> str:
         """Reason why chunks were not kept apart, empty where they were: passes put back what they can."""
-        draws = before.moved()
         if draws:
-            before.restore()
             return f"{type(self.module).__name__} draws random numbers ({', '.join(draws)}) in a forward pass"
         if self._looked and self.settings.device.type != "cpu":  # to compare buffers there is to wait for the device
             return ""

@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from torch import nn
@@ -30,7 +31,8 @@ class TestChunks:
             before = Generators()
             used = [self._copy() for _ in range(min(self._threads.count, len(chunks)))]
             rows = self._evaluated(chunks, used)
-            if not self._isolation.see_draws(before) and not self._see_states(chunks, used):
+            again = partial(self._evaluated, chunks, used)
+            if not self._isolation.see_draws(before, again) and not self._see_states(chunks, used):
                 return rows
 
     def _copy(self) -> nn.Module:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.hooks import RemovableHandle
 
-from neuro_cli.core.seeds import number_seed, seeded
+from neuro_cli.core.seeds import GENERATORS, number_seed, seeded
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked
 
 log = logging.getLogger(__name__)
@@ -63,15 +63,14 @@ class Isolation:
             self.inputs = True
             log.warning("model: a forward pass changes its input in place: every member gets a copy")
 
-    def see_draws(self, before: "Generators") -> bool:
+    def see_draws(self, before: "Generators", again: Callable[[], object]) -> bool:
         """Compare the process's random generators with their state ``before``; True where members drew from them unseeded.
 
-        Gives them back their state.
+        Gives them back their state. ``again`` scores once more, to tell these draws from those of other threads.
         """
-        names = [] if self.draws else before.moved()
+        names = [] if self.draws else before.drawn(again)
         if not names:
             return False
-        before.restore()
         self.draws = True
         log.warning(
             "scoring draws random numbers (%s): members are scored in turn, each seeded by its address, slower",
@@ -90,14 +89,16 @@ def drawing(seed: int, *address: int) -> Iterator[None]:
 
     One thread at a time.
     """
-    kept, own = Generators(), number_seed(seed, *address)
-    random.seed(own)
-    np.random.seed(own % 2**32)
-    try:
-        with seeded(own, gpus=torch.cuda.is_initialized()):
-            yield
-    finally:
-        kept.restore()
+    own = number_seed(seed, *address)
+    with GENERATORS:
+        kept = Generators()
+        random.seed(own)
+        np.random.seed(own % 2**32)
+        try:
+            with seeded(own, gpus=torch.cuda.is_initialized()):
+                yield
+        finally:
+            kept.restore()
 
 
 class Generators:
@@ -117,6 +118,22 @@ class Generators:
         """Names of the generators that were drawn from since."""
         now = self._read()
         return [name for name, state in self._states.items() if _plain(state) != _plain(now[name])]
+
+    def drawn(self, again: Callable[[], object]) -> list[str]:
+        """Names of the generators that ``again``, done once more, draws from; where there are any, all get back their state.
+
+        What moved alone may be the draws of another thread.
+        """
+        if not self.moved():
+            return []
+        with GENERATORS:
+            alone = Generators()
+            again()
+            names = alone.moved()
+            alone.restore()
+        if names:
+            self.restore()
+        return names
 
     def restore(self) -> None:
         """Set the generators back."""

@@ -12,6 +12,7 @@ import queue
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -80,7 +81,7 @@ class MemberScorer(Scorer):
         while True:
             before, copied = Generators(), isolation.inputs
             out = score(members, self._slots)
-            moved = isolation.see_draws(before) | self._see_states(score, members)
+            moved = isolation.see_draws(before, partial(score, members, self._slots)) | self._see_states(score, members)
             if isolation.draws and part is not None:
                 allowed = "scoring draws random numbers, which would depend on how the examples are shared out"
                 raise ConfigError("distribution", "data_parallel", allowed)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from neuro_cli.core.seeds import GENERATORS
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.isolation import Generators, difference
 
@@ -30,15 +31,17 @@ class Traces(NamedTuple):
 def traces(settings: ScoringSettings, centre: Tensor) -> Traces:
     """Find the traces of a few forward passes of two members."""
     batch = settings.task.batch(0, 0, min(EXAMPLES, settings.batch_size)).to(settings.precision)
-    before, fresh, used, writes = Generators(), settings.candidate(), [settings.candidate() for _ in range(2)], False
-    for candidate, factor, passes in zip(used, (1.0, OTHER), (1, 2), strict=True):
-        candidate.flat.copy_(centre * factor)
-        for _ in range(passes):
-            given = batch.clone()
-            with torch.no_grad():
-                settings.task.score(candidate.ready(), given)
-            writes |= any(tensor._version for tensor in given)
-    draws = before.moved()
-    before.restore()
+    fresh, used, writes = settings.candidate(), [settings.candidate() for _ in range(2)], False
+    with GENERATORS:
+        before = Generators()
+        for candidate, factor, passes in zip(used, (1.0, OTHER), (1, 2), strict=True):
+            candidate.flat.copy_(centre * factor)
+            for _ in range(passes):
+                given = batch.clone()
+                with torch.no_grad():
+                    settings.task.score(candidate.ready(), given)
+                writes |= any(tensor._version for tensor in given)
+        draws = before.moved()
+        before.restore()
     moved = difference(fresh.module, used[0].module) is not None
     return Traces(draws, writes, difference(used[0].module, used[1].module) if moved else None)

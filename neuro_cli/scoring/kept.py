@@ -44,7 +44,8 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
                 del now[name]
             now.update({name: value for name, value in before.items() if now.get(name) is not value})
             for container, content in containers:
-                _refill(container, content)
+                if container or content:  # most are tables of hooks, without any
+                    _refill(container, content)
         for buffer, numbers in buffers:
             # a GPU is not waited for, and an expanded buffer, which nobody can have written to, not written to
             if buffer.device.type != "cpu" or not torch.equal(buffer, numbers):
@@ -55,7 +56,8 @@ def _saved(module: nn.Module) -> _Saved:
     made = []
     for part in module.modules():
         before = {name: value for name, value in vars(part).items() if name not in _EVERY}
-        containers = [(value, value.copy()) for value in before.values() if isinstance(value, dict | list | set | deque)]
+        kinds = (dict, list, set, deque)
+        containers = [(value, value.copy() if value else ()) for value in before.values() if isinstance(value, kinds)]
         made.append((vars(part), before, containers))
     return made
 

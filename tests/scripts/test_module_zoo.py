@@ -53,7 +53,8 @@ def test_no_family_is_scored_wrongly_and_most_names_share_a_pass():
 
 def test_differences_of_right_rows_are_roundings():
     for row in ROWS:
-        for kind, allowed in (("own rows", 1e-6), ("shared rows", 1e-6), ("step", 1e-3)):
+        # a step is in float32: single members of a deep network are themselves off by a share of its bound
+        for kind, allowed in (("own rows", 1e-6), ("shared rows", 1e-6), ("step", 1e-2)):
             if row[kind] in (*ZOO["ONE_PASS"], "one by one") and row["family"] != "MixtralForCausalLM":  # float32 alone
                 assert float(row[f"{kind} difference"]) <= allowed, row["family"]
 

@@ -28,7 +28,10 @@ def key_of(seed: int) -> tuple[int, int]:
 
 
 def number_seed(seed: int, *address: int) -> int:
-    """A seed in [0, 2**63) for ``address``, integers >= 0, by numpy's SeedSequence."""
+    """A seed in [0, 2**63) for ``address``, integers >= 0, by numpy's SeedSequence.
+
+    That takes an address and the same with zeros behind it for one: addresses of one purpose have one length.
+    """
     return int(np.random.SeedSequence([seed, *address]).generate_state(1, np.uint64)[0] >> 1)
 
 

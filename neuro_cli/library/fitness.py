@@ -172,7 +172,7 @@ class FitnessTask(Task):
         return (values if values.dtype == torch.float64 else values.float())[:, None]
 
     def outputs(self, module: nn.Module, batch: Batch) -> Any:
-        """What ``module`` gives where it is called as the present closure calls it."""
+        """Call ``module`` as the present closure calls it."""
         return self._call.outputs(module, batch.inputs)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:

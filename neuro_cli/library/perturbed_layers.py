@@ -96,7 +96,7 @@ class perturbed:
             log.warning("perturbed: members answer one by one, slower: %s: %s", type(self._module).__name__, reason)
 
     def _signature(self, args: Any, kwargs: Any) -> Any:
-        """What the ways that serve may depend on: shapes and types of the inputs, modes of the parts, noise, autocast."""
+        """Signature of a call: shapes and types of the inputs, modes of the parts, noise, autocast."""
         leaves, form = tree_flatten((args, kwargs))
         inputs = tuple(
             (value.shape, value.dtype, value.device) if isinstance(value, Tensor)

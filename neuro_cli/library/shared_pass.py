@@ -21,7 +21,7 @@ class _Reached(BaseException):  # no Exception: the user's code must not catch i
 
 
 class Call(NamedTuple):
-    """How a closure calls its member: with one batch ``inputs`` (B, ..), by the ``name`` of an argument or without."""
+    """Call of a closure to its member: with one batch ``inputs`` (B, ..), by the ``name`` of an argument or without."""
 
     inputs: Tensor
     name: str | None

@@ -228,7 +228,7 @@ class BatchedScorer(Scorer):
         # without repetition the sides share their input, and the first layers work on it once
         inputs = repeated(batch.inputs, times if way.repeats_sides else times // self._sides)
         # a module may write to its input, and a fitness to its targets: those of a chunk alone
-        given = Batch(own(inputs, batch.inputs), own(repeated(batch.targets, times), batch.targets))
+        given = Batch(unshared(inputs, batch.inputs), unshared(repeated(batch.targets, times), batch.targets))
         sums = self._passed(way, perturbation, given)
         settings.clock.add("sample", drawn - start, settings.threads.count)
         settings.clock.add("forward", time.perf_counter() - drawn, settings.threads.count)
@@ -263,9 +263,9 @@ class BatchedScorer(Scorer):
         return scores.view(len(rows.scales), rows.directions, rows.examples, -1).sum(2, dtype=torch.float64)
 
 
-def own(made: Tensor, of: Tensor) -> Tensor:
-    """``made``, in memory of its own where it is ``of`` itself."""
-    return made.clone() if made is of else made
+def unshared(tensor: Tensor, kept: Tensor) -> Tensor:
+    """Copy ``tensor`` where it is ``kept`` itself, which a module must not write to."""
+    return tensor.clone() if tensor is kept else tensor
 
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:

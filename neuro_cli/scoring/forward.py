@@ -3,6 +3,7 @@
 Legend: S sides, D directions, e examples, n = S D e rows.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -30,7 +31,7 @@ def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None
             vars(module)["forward"] = own
 
 
-class ManyForward(TorchFunctionMode):
+class ManyForward(TorchFunctionMode, ABC):
     """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
     Input of n / S rows is what all sides have in common. What the module keeps is afterwards as it was.
@@ -63,9 +64,9 @@ class ManyForward(TorchFunctionMode):
         finally:
             self._inside = False
 
+    @abstractmethod
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Outputs of all members, in place of the module's own. Raises Unsupported, and whatever the module raises."""
-        raise NotImplementedError
 
     def _has_rows(self, x: Any) -> bool:
         """Whether ``x`` has the rows of all members, or those of one side."""

@@ -118,11 +118,11 @@ class MemberScorer(Scorer):
         def again() -> np.ndarray:
             return np.concatenate([score(range(member, member + 1), self._slots) for member in reversed(some)])[::-1]
 
-        if self._alike(out[: len(some)], again()):
+        if alike(out[: len(some)], again()):
             return out
         before = isolation.copies, isolation.inputs, isolation.draws
         isolation.copies = isolation.inputs = isolation.draws = True
-        if self._alike(first := again(), other := again()):
+        if alike(first := again(), other := again()):
             self.settings.warn("model: scores depend on the members scored before: every member gets a fresh copy, slower")
             return self._isolated(score, members, part)
         isolation.copies, isolation.inputs, isolation.draws = before
@@ -132,10 +132,6 @@ class MemberScorer(Scorer):
             raise ConfigError("model", type(self.module).__name__, allowed)
         self.settings.warn(f"fitness: {text}: results depend on the order of calls, and so on threads and ranks")
         return out
-
-    def _alike(self, one: np.ndarray, other: np.ndarray) -> bool:
-        largest = np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)).max(initial=0.0)
-        return np.allclose(one, other, rtol=ROUNDING, atol=ROUNDING * largest, equal_nan=True)
 
     def _scores(
         self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None, slots: list[_Slot]
@@ -225,6 +221,12 @@ class MemberScorer(Scorer):
             taken = [(minus, slot.plus)]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
+
+
+def alike(one: np.ndarray, other: np.ndarray) -> bool:
+    """Tell whether two scorings of the same members agree up to rounding."""
+    largest = np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)).max(initial=0.0)
+    return np.allclose(one, other, rtol=ROUNDING, atol=ROUNDING * largest, equal_nan=True)
 
 
 def takes_pooled(settings: ScoringSettings, centre: Tensor) -> bool:

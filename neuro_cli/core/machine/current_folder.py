@@ -47,5 +47,5 @@ def trusted_by_user() -> list[str]:
 
 
 def importable() -> bool:
-    """Whether packages in the current folder can be imported: its user has named it, or works there; rank 0 tells other ranks."""
+    """Tell whether packages of the current folder can be imported: its user named it or works there; rank 0 tells others."""
     return str(Path.cwd()) in sys.path

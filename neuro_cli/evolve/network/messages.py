@@ -79,7 +79,7 @@ def _is_plain(value: Any, depth: int = 4) -> bool:
 
 
 def _names_peers(message: dict[Any, Any]) -> bool:
-    """Whether all texts of an election's message but its type are names of peers, down to members in Raft's log."""
+    """Tell whether all texts of an election's message but its type are names of peers, down to members in Raft's log."""
 
     def holds(value: Any, depth: int) -> bool:
         if isinstance(value, list | tuple):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every finding of this folder, or those named (`run_all.sh jax_seeds scipy_rank_nan`), and prints one line each: it
+# Runs every finding of this folder, or those named (`run_all.sh jax_seeds mujoco_versions`), and prints one line each: it
 # holds, or it changed and with which exit code. FINDINGS_LOG=FOLDER keeps what each printed. The exit code is the number of
 # those that changed, 100 at most.
 set -uo pipefail

@@ -1,6 +1,8 @@
 """Copies of the user's module. All of them are made here, so that what cannot be copied is one error before anything ran."""
 
 import copy
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from torch import Tensor, nn
@@ -31,8 +33,14 @@ def copied(module: nn.Module) -> nn.Module:
     return made
 
 
-def own_memory(module: nn.Module) -> None:
-    """Give expanded parameters and buffers (a stride of 0) memory for each number, as writing to them needs."""
-    for tensor in (*module.parameters(), *module.buffers()):
-        if any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+def state_of(module: nn.Module) -> Iterator[Tensor]:
+    """Parameters and buffers."""
+    return chain(module.parameters(), module.buffers())
+
+
+def own_memory(tensors: Iterable[Tensor]) -> None:
+    """Give expanded tensors (a stride of 0) memory for each number, as writing to them needs."""
+    for tensor in tensors:
+        strides = tensor.stride()
+        if 0 in strides and any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, strides, strict=True)):
             tensor.data = tensor.data.contiguous()

@@ -5,9 +5,9 @@ GPU convolutions are fastest. The views have the usual shape (out, in, height, w
 channels-last activations (it calls ``view`` after a convolution) gets contiguous weights instead.
 """
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -94,14 +94,15 @@ class ParameterLayout:
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""
-        own_memory(module)
         parameters = dict(module.named_parameters())
-        with writing(module):
-            for place in self.places:
-                parameters[place.name].copy_(place.view(flat))
+        evolved = [parameters[place.name] for place in self.places]
+        own_memory(evolved)
+        with writing(evolved):
+            for place, parameter in zip(self.places, evolved, strict=True):
+                parameter.copy_(place.view(flat))
 
 
-def writing(module: nn.Module) -> AbstractContextManager[None]:
-    """Context in which the numbers of ``module`` may be written: those made in inference mode only there."""
-    made_in_inference = any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers()))
+def writing(tensors: Iterable[Tensor]) -> AbstractContextManager[None]:
+    """Context in which ``tensors`` may be written: those made in inference mode only there."""
+    made_in_inference = any(tensor.is_inference() for tensor in tensors)
     return torch.inference_mode() if made_in_inference else torch.no_grad()

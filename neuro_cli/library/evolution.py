@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import boolean, integer, one_of
-from neuro_cli.core.copies import copied, own_memory
+from neuro_cli.core.copies import copied, own_memory, state_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.machine.memory import keep_freed_memory
@@ -126,7 +126,7 @@ class Evolution:
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # of this rank
         self._modes = [part.training for part in module.modules()]  # of now: a script may evaluate the module between steps
-        own_memory(module)
+        own_memory(state_of(module))
         self._share_initial()
 
     def _share_initial(self) -> None:
@@ -142,7 +142,7 @@ class Evolution:
                 raise ConfigError(
                     "module", type(self._module).__name__, "every rank must make the same one: rank 0's has other tensors"
                 )
-        with writing(self._module):
+        with writing(state_of(self._module)):
             for name, value in state.items():
                 value.copy_(first[name])
 
@@ -285,7 +285,7 @@ class Evolution:
         self._asked, self._population = None, None
         self.generation = int(state["generation"])
         if "module" in state:
-            with writing(self._module):
+            with writing(state_of(self._module)):
                 self._module.load_state_dict(state["module"])
             return
         last = state["scalars"]["channels_last"]

@@ -41,7 +41,7 @@ class FitnessTask(Task):
     def __init__(self, precision: torch.dtype) -> None:
         self._precision = precision
         self._fitness: Fitness | None = None
-        self._modes, self._at_rest = REST, True
+        self._modes = REST
         self._batch: Batch | None = None
         self._call: Call
         self._captured: Batch | None = None  # what the present closure gives the module, where members share a pass
@@ -66,14 +66,12 @@ class FitnessTask(Task):
                 )
             batch = Batch(inputs, targets)
         self._fitness, self._batch, self._captured, self._modes = fitness, batch, None, modes
-        self._at_rest = replace(modes, gradients=True) == REST  # as threads of ours are: nothing to enter for each member
+        at_rest = replace(modes, gradients=True) == REST  # as threads of ours are: nothing to enter for each member
+        # of the user's function: the user's modes, without gradients
+        self._called: Callable[[], AbstractContextManager[Any]] = torch.no_grad if at_rest else self._in_modes
         self.batch_size = len(batch.targets) if batch else 1
         if self._watch is not None:
             self._watch.reset()
-
-    def _called(self) -> AbstractContextManager[None]:
-        """Context in which the user's function is called: the user's modes, without gradients."""
-        return torch.no_grad() if self._at_rest else self._in_modes()
 
     @contextmanager
     def _in_modes(self) -> Iterator[None]:

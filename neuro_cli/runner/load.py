@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.core.copies import own_memory
+from neuro_cli.core.copies import own_memory, state_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.current_folder import refuse_settings
@@ -85,7 +85,7 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
     model = make_model(config)
     layout = ParameterLayout(model, checkpoint.scalars.get("channels_last", True))
     layout.load(model, checkpoint.tensors["parameters"])
-    own_memory(model)
+    own_memory(state_of(model))
     buffers = dict(model.named_buffers())
     with torch.no_grad():
         for name, tensor in checkpoint.tensors.items():

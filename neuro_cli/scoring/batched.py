@@ -25,7 +25,8 @@ from neuro_cli.scoring.activation.marks import with_mark
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.hidden import unfused
-from neuro_cli.scoring.isolation import Generators, difference
+from neuro_cli.scoring.isolation import DrawWatch, Watched
+from neuro_cli.scoring.kept import has_caches
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.traces import traces
@@ -56,15 +57,18 @@ class BatchedScorer(Scorer):
         super().__init__(settings)
         self._sides = 2 if settings.parameter_sampler.antithetic else 1
         self._centre = settings.candidate()
-        # a module each, for threads must not meet in one; their parameters are views of one vector, the centre
-        self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
-        for _ in range(settings.threads.count):
-            self._modules.put(settings.candidate(shared=self._centre).module)
         self._single: MemberScorer | None = None
-        self._looked, self._leaves = False, ""  # what passes were seen to change in spite of their trial
-        draws = traces(settings, centre).draws
-        if draws:
-            raise Unsupported(f"{type(settings.module).__name__} draws random numbers ({', '.join(draws)}) in a forward pass")
+        self._draws, self._looked, self._leaves = (
+            DrawWatch(),
+            False,
+            "",
+        )  # what passes were seen to change in spite of their trial
+        seen = traces(settings, centre)
+        if seen.draws:
+            raise Unsupported(_drawing(settings.module, seen.draws))
+        # to put back what a pass changed costs as much as a small pass: where none changed anything, a look afterwards is enough
+        self._keeps_state = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
+        self._renew_modules()
         self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
         # by the directions of a chunk, where the first way does not serve so many rows: what ranks find alike, whoever is first
@@ -109,23 +113,33 @@ class BatchedScorer(Scorer):
         refused = self._leaves or self.refuses(proposal)
         if part is not None or refused is not None:
             return self._one_by_one(proposal, generation, members, part, refused)
-        before = Generators()
+        before = self._draws.read()
         scores = self._in_chunks(proposal, generation, members)
-        self._leaves = self._trace(before.drawn(lambda: self._in_chunks(proposal, generation, members)))
-        return self.scores(proposal, generation, members) if self._leaves else scores
-
-    def _trace(self, draws: list[str]) -> str:
-        """Reason why chunks were not kept apart, empty where they were: passes put back what they can."""
+        draws = before.drawn(lambda: self._in_chunks(proposal, generation, members))
+        changed = self._changed()
         if draws:
-            return f"{type(self.module).__name__} draws random numbers ({', '.join(draws)}) in a forward pass"
-        if self._looked and self.settings.device.type != "cpu":  # to compare buffers there is to wait for the device
-            return ""
-        self._looked = True
-        modules = [self._modules.get() for _ in range(self.settings.threads.count)]
+            self._leaves = _drawing(self.module, draws)
+        elif changed and self._keeps_state:
+            self._leaves = f"{changed} changes in a forward pass"
+        elif changed:
+            self._keeps_state = True
+            self._renew_modules()
+        return self.scores(proposal, generation, members) if draws or changed else scores
+
+    def _renew_modules(self) -> None:
+        """Make a module for each thread; the parameters of all are views of one vector, the centre."""
+        self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
+        modules = [self.settings.candidate(shared=self._centre).module for _ in range(self.settings.threads.count)]
+        self._watched = [Watched(self._centre.module, module) for module in modules]
         for module in modules:
             self._modules.put(module)
-        name = next(filter(None, (difference(self._centre.module, module) for module in modules)), None)
-        return "" if name is None else f"{name} changes in a forward pass"
+
+    def _changed(self) -> str | None:
+        """Name what passes changed in their modules, None where that is nothing."""
+        if self._looked and self.settings.device.type != "cpu":  # comparing buffers there waits for the device
+            return None
+        self._looked = True
+        return next(filter(None, (watched.difference() for watched in self._watched)), None)
 
     def _in_chunks(self, proposal: Proposal, generation: int, members: range) -> np.ndarray:
         settings, sampler = self.settings, self.settings.parameter_sampler
@@ -256,11 +270,15 @@ class BatchedScorer(Scorer):
         rows, module = perturbation.rows, self._modules.get()
         with_mark([batch.inputs, batch.targets])
         try:
-            with torch.no_grad(), way.forward(module, self.settings.layout, perturbation):
+            with torch.no_grad(), way.forward(module, self.settings.layout, perturbation, self._keeps_state):
                 scores = self.task.example_scores(module, batch)
         finally:
             self._modules.put(module)
         return scores.view(len(rows.scales), rows.directions, rows.examples, -1).sum(2, dtype=torch.float64)
+
+
+def _drawing(module: nn.Module, generators: list[str]) -> str:
+    return f"{type(module).__name__} draws random numbers ({', '.join(generators)}) in a forward pass"
 
 
 def unshared(tensor: Tensor, kept: Tensor) -> Tensor:

@@ -33,9 +33,8 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
         if statistics or not isinstance(part, _NormBase) or not buffer.dim()  # the count of batches
     ]
     for _, before, _ in saved:
-        for name, value in before.items():
-            if "cache" in name and isinstance(value, dict):
-                value.clear()
+        for cache in _caches(before):
+            cache.clear()
     try:
         yield
     finally:
@@ -50,6 +49,15 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
             # a GPU is not waited for, and an expanded buffer, which nobody can have written to, not written to
             if buffer.device.type != "cpu" or not torch.equal(buffer, numbers):
                 buffer.data.copy_(numbers)
+
+
+def has_caches(module: nn.Module) -> bool:
+    """Return whether the module has dictionaries that are called caches."""
+    return any(True for part in module.modules() for _ in _caches(vars(part)))
+
+
+def _caches(attributes: dict[str, Any]) -> Iterator[dict[Any, Any]]:
+    return (value for name, value in attributes.items() if "cache" in name and isinstance(value, dict))
 
 
 def _saved(module: nn.Module) -> _Saved:

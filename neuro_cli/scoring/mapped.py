@@ -22,14 +22,13 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.activation.marks import tensors
 from neuro_cli.scoring.bodies import body, overwrites
 from neuro_cli.scoring.forward import ManyForward
 from neuro_cli.scoring.handlers import HANDLERS
 from neuro_cli.scoring.hidden import HiddenMembers, quiet
 from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.outputs import by_tensor, demand_rows, flat, rows_of
-from neuro_cli.scoring.reads import follow, name_of, of_rows, reads
+from neuro_cli.scoring.reads import any_of_rows, follow, name_of, reads
 from neuro_cli.scoring.uses import Use, Uses
 
 
@@ -39,8 +38,15 @@ class MappedForward(ManyForward):
     Input of n / S rows is what all sides have in common. ``numbers``: an output that is one number for each member is taken.
     """
 
-    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, numbers: bool = False) -> None:
-        super().__init__(module, perturbation)
+    def __init__(
+        self,
+        module: nn.Module,
+        layout: ParameterLayout,
+        perturbation: Perturbation,
+        keeps_state: bool = True,
+        numbers: bool = False,
+    ) -> None:
+        super().__init__(module, perturbation, keeps_state)
         self._uses, self._numbers = Uses(module, layout), numbers
         self._members = HiddenMembers(self._uses, perturbation)
 
@@ -104,7 +110,7 @@ class MappedForward(ManyForward):
 
     def _outside(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         given = [*args, *kwargs.values()]
-        rows = any(map(of_rows, tensors(given)))
+        rows = any_of_rows(given)
         if rows and reads(func, args, kwargs):
             raise Unsupported(f"{name_of(func)} reads values of all members together")
         made = func(*args, **kwargs)

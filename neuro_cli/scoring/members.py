@@ -16,14 +16,14 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
 from neuro_cli.scoring.hidden import unfused
-from neuro_cli.scoring.isolation import Generators, InputCopies, difference
+from neuro_cli.scoring.isolation import DrawWatch, InputCopies, Watched
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.pooled import pooled_alike
 from neuro_cli.task.base import Batch
@@ -56,6 +56,8 @@ class MemberScorer(Scorer):
         self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # in the state in which every member begins, unless it gets a fresh copy
+        self._draws = DrawWatch()
+        self._watched: dict[int, Watched] = {}  # by the modules' identities
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
         form += ", convolutions with pooling and ReLU in one pass" if self._pooled else ""
@@ -79,7 +81,7 @@ class MemberScorer(Scorer):
         """Scores, made again where members were seen to change what others meet."""
         isolation = self._isolation
         while True:
-            before, copied = Generators(), isolation.inputs
+            before, copied = self._draws.read(), isolation.inputs
             out = score(members, self._slots)
             moved = isolation.see_draws(before, partial(score, members, self._slots)) | self._see_states(score, members)
             if isolation.draws and part is not None:
@@ -94,18 +96,26 @@ class MemberScorer(Scorer):
         """Look at the modules that members used; True where state moved from member to member."""
         if self._isolation.copies:
             return False
-        used = [made.module for slot in self._slots for made in (slot.plus, slot.minus) if made is not None]
         self._begins = self._begins or self._candidate(self._slots[0].plus)
-        if all(difference(self._begins.module, module) is None for module in used):
+        if self._unchanged(self._begins.module):
             return False
         # a cache that does not depend on the member is the same after any member's pass: later members may begin with it
         warm = _Slot(self._candidate())
         score(members[:1], [warm])
-        if all(difference(warm.plus.module, module) is None for module in used):
+        self._watched = {}
+        if self._unchanged(warm.plus.module):
             self._begins = warm.plus
             return False
-        self._isolation.see_states(self._begins.module, used)
+        self._isolation.see_states(self._begins.module, self._used())
         return True
+
+    def _used(self) -> list[nn.Module]:
+        return [candidate.module for slot in self._slots for candidate in (slot.plus, slot.minus) if candidate is not None]
+
+    def _unchanged(self, reference: nn.Module) -> bool:
+        """Return whether all threads' modules are in the state of ``reference``."""
+        watched = [self._watched.setdefault(id(module), Watched(reference, module)) for module in self._used()]
+        return all(each.difference() is None for each in watched)
 
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
         """Score two members once more, in the other order and beside no other one. Raises ConfigError where scores differ.
@@ -152,11 +162,11 @@ class MemberScorer(Scorer):
                 batch = shared or self._own_batch(generation, job.unit.direction)
                 for member, candidate in self._candidates(slot, job, proposal, generation):
                     start = time.perf_counter()
-                    row = out[member - members.start]
-                    if settled:
-                        row[:] = self.task.score(candidate.ready(), batch)
-                    else:
-                        row[:] = self._score(candidate, batch, generation, job.unit.direction)
+                    out[member - members.start] = (
+                        self.task.score(candidate.ready(), batch)
+                        if settled
+                        else self._score(candidate, batch, generation, job.unit.direction)
+                    )
                     settings.clock.add("forward", time.perf_counter() - start, settings.threads.count)
                 if shared is None:
                     isolation.see_inputs(batch)

@@ -20,11 +20,11 @@ from torch.utils._pytree import tree_map
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.activation.marks import tensors, with_mark
+from neuro_cli.scoring.activation.marks import DATA, with_mark
 from neuro_cli.scoring.forward import ManyForward
 from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.outputs import by_tensor
-from neuro_cli.scoring.reads import follow, name_of, of_rows, reads
+from neuro_cli.scoring.reads import any_of_rows, follow, name_of, of_rows, reads
 
 
 class PerturbedForward(ManyForward):
@@ -33,8 +33,8 @@ class PerturbedForward(ManyForward):
     Input of n / S rows is what all sides have in common: the first layers then work on it once.
     """
 
-    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation) -> None:
-        super().__init__(module, perturbation)
+    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, keeps_state: bool = True) -> None:
+        super().__init__(module, perturbation, keeps_state)
         parameters = dict(module.named_parameters())
         # by identity: equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
@@ -70,9 +70,13 @@ class PerturbedForward(ManyForward):
         if handler is not None:
             if args and id(args[0]) in self._places:
                 raise Unsupported(f"{name_of(func)} gets a parameter as its input")
-            return with_mark(handler(self, *args, **kwargs))
-        given = [*args, *kwargs.values()]
-        rows, parameter = any(map(of_rows, tensors(given))), self._uses_parameter(given)
+            result = handler(self, *args, **kwargs)
+            if isinstance(result, Tensor):
+                setattr(result, DATA, True)
+                return result
+            return with_mark(result)
+        given = [*args, *kwargs.values()] if kwargs else args
+        rows, parameter = any_of_rows(given), self._uses_parameter(given)
         if (rows or parameter) and reads(func, args, kwargs):
             raise Unsupported(f"{name_of(func)} reads {'values of all members together' if rows else 'a parameter'}")
         made = func(*args, **kwargs)
@@ -84,9 +88,11 @@ class PerturbedForward(ManyForward):
         return made
 
     def _uses_parameter(self, values: Iterable[Any]) -> bool:
-        return any(
-            self._uses_parameter(value) if isinstance(value, list | tuple) else id(value) in self._places for value in values
-        )
+        # a loop: it runs at each operation, and a generator costs more than the look
+        for value in values:
+            if self._uses_parameter(value) if isinstance(value, list | tuple) else id(value) in self._places:
+                return True
+        return False
 
     def _place(self, parameter: Tensor | None) -> Place | None:
         return None if parameter is None else self._places.get(id(parameter))

@@ -1,6 +1,7 @@
 """Which calls of torch let a program go by the numbers of tensors, so that rows of many members would be decided on together."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -31,12 +32,23 @@ def reads(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any])
 
     A mask that is written through is none: what it gives has the form that it had.
     """
-    name = name_of(func)
-    if name in READERS or (name == "where" and len(args) == 1):
-        return True
+    name = _suspect(func)
+    if name is None:  # nearly always, and at each operation
+        return False
+    if name == "where":
+        return len(args) == 1
     if name in SHAPED:
-        return name != "repeat_interleave" or any(map(of_rows, [*(args[1:] or args), *kwargs.values()]))
-    return name in INDEXERS and any(index.dtype in MASKS and of_rows(index) for index in tensors(args[1:]))
+        return name != "repeat_interleave" or any_of_rows([*(args[1:] or args), *kwargs.values()])
+    if name in INDEXERS:
+        return any(index.dtype in MASKS and of_rows(index) for index in tensors(args[1:]))
+    return True
+
+
+@cache
+def _suspect(func: Callable[..., Any]) -> str | None:
+    """Name of a function that may read numbers, None of any other."""
+    name = name_of(func)
+    return name if name in READERS | SHAPED | INDEXERS | {"where"} else None
 
 
 def of_rows(value: Any) -> bool:
@@ -46,13 +58,25 @@ def of_rows(value: Any) -> bool:
     return hasattr(value, DATA) or (value._base is not None and hasattr(value._base, DATA))
 
 
+def any_of_rows(values: Sequence[Any]) -> bool:
+    """Return whether one of ``values``, or of those in lists, is :func:`of_rows`."""
+    for value in values:  # a loop: it runs at each operation of a pass
+        if isinstance(value, Tensor):
+            if of_rows(value):
+                return True
+        elif isinstance(value, list | tuple) and any_of_rows(value):
+            return True
+    return False
+
+
 def follow(func: Callable[..., Any], made: Any, first: Any, rows: int) -> None:
     """Mark what ``func`` made of members' rows, and what it wrote to, its ``first`` argument.
 
     Raises Unsupported for a tensor without a dimension of so many ``rows``, or of several times as many: it is of all members.
     """
-    for tensor in tensors([made]):
-        if not any(size % rows == 0 for size in tensor.shape):
+    for tensor in (made,) if isinstance(made, Tensor) else tensors([made]):
+        shape = tensor.shape
+        if not (shape and shape[0] % rows == 0) and not any(size % rows == 0 for size in shape):
             raise Unsupported(f"{name_of(func)} makes one tensor {tuple(tensor.shape)} of the rows of all members")
         setattr(tensor, DATA, True)
     if (made is None or made is first) and isinstance(first, Tensor):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import prune
 
-from neuro_cli.core.copies import copied, own_memory
+from neuro_cli.core.copies import copied, own_memory, state_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 
@@ -44,6 +44,6 @@ def test_expanded_tensors_get_memory_of_their_own():
     layout = ParameterLayout(module)
     layout.load(module, torch.arange(8.0))
     assert module.bias.tolist() == [6.0, 7.0]
-    own_memory(module)
+    own_memory(state_of(module))
     module.scale[0, 0] = 2.0
     assert module.scale.sum() == 7.0

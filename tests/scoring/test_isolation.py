@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
-from neuro_cli.scoring.isolation import Generators, drawing, same
+from neuro_cli.scoring.isolation import DrawWatch, Generators, Watched, drawing, same
 
 POPULATION = 12
 INPUTS, TARGETS = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
@@ -343,6 +343,8 @@ def test_a_buffer_that_moves_in_training_mode_alone_is_said(caplog):
         (torch.Generator().manual_seed(1), torch.Generator().manual_seed(2), False),
         (Tape(), Tape(), True),
         (1, 1.0, False),
+        (torch.ones(2), None, False),
+        ({"a": [1]}, {"a": None}, False),
     ],
 )
 def test_values_are_compared_down_to_their_parts(one, other, equal):
@@ -471,3 +473,73 @@ def test_a_cache_of_the_scripts_own_calls_is_no_members():
     es = evolution(CachedInEvaluation)
     es.module.eval()(INPUTS)
     assert step(es, "closure") == pytest.approx((own.mean(), own.max()), rel=1e-6)
+
+
+def late(start: int, change: Callable[[nn.Module], float]) -> Callable[[], nn.Module]:
+    """Network of which ``change`` is called in each pass from pass ``start`` on, counted outside of it; a factor comes back."""
+    calls = itertools.count()
+
+    class Late(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x) * (change(self) if next(calls) >= start else 1.0)
+
+    return Late
+
+
+def test_a_module_that_begins_to_keep_state_is_kept_apart_from_then_on():
+    """Passes put nothing back where no pass kept anything; the first that does is seen, and its generation scored again."""
+
+    def add(module: nn.Module) -> float:
+        module.total = getattr(module, "total", 1.0) + 1.0  # type: ignore[assignment]
+        return module.total
+
+    inputs, targets = INPUTS.repeat(2, 1), TARGETS.repeat(2)
+    es = evolution(late(50, add), 2, sampler="low_rank", layout="per_example")
+    doubled = evolution(late(0, lambda _: 2.0), 2, sampler="low_rank", layout="per_example")
+    seen = []
+    for _ in range(60):
+        doubled.load_state_dict(es.state_dict())
+        pair = [each.step(lambda member, x, y: losses(member(x), y), inputs, targets).fitness_mean for each in (es, doubled)]
+        seen.append(pair[0] == pair[1])
+    assert not seen[0] and seen[-1]  # a fresh module's first factor, each time
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize("draw", [np.random.random, random.random, lambda: float(torch.rand(()))])
+def test_draws_that_begin_late_are_seen(draw, caplog):
+    es = evolution(late(30 * POPULATION, lambda _: 1.0 + draw()))
+    for _ in range(30 + DrawWatch.EVERY):
+        step(es, "batch")
+    assert "scoring draws random numbers" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda module: module.tapes.append(1),
+        lambda module: module.tapes[0].steps.append(2.0),
+        lambda module: module.count.add_(1),
+        lambda module: module.register_buffer("count", torch.ones(3)),
+        lambda module: module.register_buffer("more", torch.ones(3)),
+        lambda module: setattr(module, "extra", None),
+        lambda module: setattr(module.layer, "in_features", 9),
+        lambda module: setattr(module, "layer", nn.Linear(8, 3, bias=False)),
+        lambda module: module.layer.eval(),
+        lambda module: delattr(module, "tapes"),
+        lambda module: setattr(module, "array", np.ones(2)),
+    ],
+)
+def test_a_watched_module_is_compared_again_where_it_can_have_changed(change):
+    class Keeping(Net):
+        def start(self) -> None:
+            self.tapes, self.array = [Tape()], np.zeros(2)
+            self.register_buffer("count", torch.zeros(3))
+
+    torch.manual_seed(1)
+    reference = Keeping()
+    torch.manual_seed(1)
+    used = Keeping()
+    watched = Watched(reference, used)
+    assert [watched.difference() for _ in range(3)] == [None] * 3
+    change(used)
+    assert watched.difference() is not None

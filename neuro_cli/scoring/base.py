@@ -65,10 +65,10 @@ class ScoringSettings:
             self.said.add(message)
             log.warning("%s", message)
 
-    def candidate(self, blocked: bool = False, shared: Candidate | None = None, pooled: bool = False) -> Candidate:
+    def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
         """A copy of the module for parameters of its own, or for those of ``shared``."""
         warn = self.warn if blocked else None
-        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared, pooled)
+        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared)
 
 
 class Scorer(ABC):

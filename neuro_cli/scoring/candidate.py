@@ -3,24 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.core.copies import copied
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import rounding_kernels
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.scoring.pooled import pool_convolutions
 
 
 class Candidate:
     """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
-    ``blocked``: on activations in blocked layout, with a function that warns. ``pooled``: with convolutions, pooling and ReLU in
-    one pass, which computes in float32, and so do the other layers then, with rounded parameters. ``shared``: another
-    candidate, with a vector that this one views too.
+    ``blocked``: on activations in blocked layout, with a function that warns. ``shared``: another candidate, with a vector that
+    this one views too.
     """
 
     def __init__(
@@ -31,16 +27,13 @@ class Candidate:
         device: torch.device,
         blocked: Callable[[str], None] | None = None,
         shared: "Candidate | None" = None,
-        pooled: bool = False,
     ) -> None:
         gpu.keep_float32(device, precision)
-        self._precision, computed = precision, torch.float32 if pooled else precision
-        inner = scoring_mode(copied(module).to(computed))
+        self._precision = precision
+        inner = scoring_mode(copied(module).to(precision))
         self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device, dtype=torch.float32)
-        rounded = self.flat if computed == torch.float32 else torch.empty_like(self.flat, dtype=computed)
+        rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
-        for part in pool_convolutions(inner) if pooled else ():
-            part.compiled = True
         layout.attach(inner, self._rounded)
         self.module = Blocked(inner, blocked) if blocked else inner
 
@@ -48,10 +41,6 @@ class Candidate:
         """The module with the parameters that ``flat`` holds now."""
         if self._rounded is not self.flat:
             self._rounded.copy_(self.flat)
-        elif self._precision == torch.bfloat16:
-            rounding_kernels.to_bfloat16(self.flat.numpy().view(np.uint32))
-        elif self._precision != torch.float32:
-            self.flat.copy_(self.flat.to(self._precision))
         return self.module
 
 

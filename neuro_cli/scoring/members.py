@@ -25,7 +25,6 @@ from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
 from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import DrawWatch, InputCopies, Watched
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
-from neuro_cli.scoring.pooled import pooled_alike
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -51,8 +50,7 @@ class MemberScorer(Scorer):
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
         super().__init__(settings)
         cpu = settings.device.type == "cpu"
-        self._pooled = cpu and takes_pooled(settings, centre)
-        self._blocked = cpu and settings.precision == torch.float32 and not self._pooled and takes_blocked(settings, centre)
+        self._blocked = cpu and settings.precision == torch.float32 and takes_blocked(settings, centre)
         self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # in the state in which every member begins, unless it gets a fresh copy
@@ -60,12 +58,11 @@ class MemberScorer(Scorer):
         self._watched: dict[int, Watched] = {}  # by the modules' identities
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
-        form += ", convolutions with pooling and ReLU in one pass" if self._pooled else ""
         precision = str(settings.precision).removeprefix("torch.")
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, settings.device, settings.threads.count, precision, form)
 
     def _candidate(self, shared: Candidate | None = None) -> Candidate:
-        return self.settings.candidate(self._blocked, shared, self._pooled)
+        return self.settings.candidate(self._blocked, shared)
 
     @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
@@ -237,21 +234,6 @@ def alike(one: np.ndarray, other: np.ndarray) -> bool:
     """Tell whether two scorings of the same members agree up to rounding."""
     largest = np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)).max(initial=0.0)
     return np.allclose(one, other, rtol=ROUNDING, atol=ROUNDING * largest, equal_nan=True)
-
-
-def takes_pooled(settings: ScoringSettings, centre: Tensor) -> bool:
-    """Tell whether compiled convolutions are to score the members, tried on a few examples: all ranks choose alike."""
-    inputs = settings.task.batch(0, 0, min(TRIED, settings.batch_size)).to(settings.precision).inputs
-    if inputs.dim() != 4 or settings.examples < TRIED:  # with few, to spread the filters takes what their products save
-        return False
-    candidate = settings.candidate(pooled=True)
-    candidate.flat.copy_(centre)
-    examples = settings.examples * settings.sampler.directions
-    try:
-        return pooled_alike(candidate.ready(), inputs, examples, settings.precision)
-    except UNSUPPORTED as error:
-        log.info("convolutions with pooling in one pass are not for this model: %s", brief(error))
-        return False
 
 
 def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:

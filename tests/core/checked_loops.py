@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import blas, compiled, linear, vectors, winograd
+from neuro_cli.core.kernels import blas, compiled, linear, vectors
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
 from neuro_cli.task.reinforcement import episodes, policies
@@ -154,33 +154,6 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
 
         return law
 
-    def spread(source: Any, row: Any, pixel: Any, target: Any, step: Any) -> None:
-        for i in range(winograd.POINTS**2):
-            memory.at(source + i // winograd.POINTS * row + i % winograd.POINTS * pixel, winograd.LANES, single)
-            memory.at(target + i * step, winograd.LANES, single)[:] = 0
-
-    def product(spread: Any, filters: Any, target: Any, groups: Any) -> None:
-        memory.at(spread, groups * winograd.TILES * winograd.LANES, single)
-        memory.at(filters, groups * winograd.LANES * winograd.PAIR, single)
-        memory.at(target, winograd.TILES * winograd.PAIR, single)[:] = 0
-
-    def gather(source: Any, step: Any, bias: Any, *targets: Any) -> None:
-        for i in range(winograd.POINTS**2):
-            memory.at(source + i * step, winograd.LANES, single)
-        for target in targets:
-            memory.at(target, winograd.LANES, single)[:] = memory.at(bias, winograd.LANES, single)
-
-    def windows(across: int) -> Callable[..., None]:
-        def law(source: Any, row: Any, filters: Any, step: Any, bias: Any, target: Any, outputs: Any) -> None:
-            for line in range(winograd.TAPS + 1):
-                memory.at(source + line * row, 2 * across + winograd.TAPS - 1, single)
-            for tap in range(winograd.TAPS**2):
-                memory.at(filters + tap * step, winograd.PAIR, single)
-            for tile in range(across):
-                memory.at(target + tile * outputs, winograd.PAIR, single)[:] = memory.at(bias, winograd.PAIR, single)
-
-        return law
-
     def half(lanes: int) -> Callable[..., None]:
         def law(source: Any, bits: Any, target: Any) -> None:
             other = ((int(bits) >> np.arange(lanes)) & 1).astype(word) << word(15)
@@ -194,8 +167,7 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1), blas._product_of_halves: half_product,
         vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
-        vectors.signed_sums: signed_sums, blas.sgemm: sgemm, winograd._spread: spread, winograd._product: product,
-        winograd._gather: gather, winograd._one_window: windows(1), winograd._two_windows: windows(2),
+        vectors.signed_sums: signed_sums, blas.sgemm: sgemm,
     }  # fmt: skip
 
 

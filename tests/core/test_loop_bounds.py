@@ -13,7 +13,6 @@ import test_linear
 import test_rows
 import test_sign_sums
 import test_sums
-import test_winograd
 import torch
 import torch.nn.functional as F
 from checked_loops import watching
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import blas, blocks, convolutions, rounding, winograd
+from neuro_cli.core.kernels import blas, blocks, convolutions
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
@@ -204,21 +203,6 @@ def test_convolutions_with_own_weights(loops, **given):
     np.testing.assert_array_equal(out, base + noise * (np.float32(0.5) * rows[:, :, None] * columns[:, None]))
 
 
-@pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")
-@given(
-    count=FEW, channels=st.sampled_from([1, 16, 32]), outputs=st.sampled_from([32, 64]), height=st.integers(1, 7),
-    width=st.integers(1, 7), bias=st.booleans(),
-)  # fmt: skip
-@settings(drawn, max_examples=8)
-def test_convolutions_with_pooling(loops, request, count, channels, outputs, height, width, bias):
-    """In Python only what they touch is held: their sums are instructions."""
-    layer, images = test_winograd.layer(channels, outputs, bias), normal(count, channels, height, width)
-    with torch.no_grad():
-        made = layer(images)
-        if "guarded" in request.node.name and min(height, width) > 1:
-            close(made, test_winograd.exact(layer, images))
-
-
 @given(
     start=st.sampled_from([0, 1, 1023, 1024, 2040]),
     length=st.sampled_from([0, 1, 2, 17, 33, 1024, 1500]),
@@ -372,15 +356,6 @@ def test_steps_of_landers_stay_in_their_lanes(loops, legs):
     lanes = np.zeros(lander_kernels.ROWS * lander_kernels.LANES, np.float32)
     loops(lander_kernels).iterate(lanes, *legs)
     assert np.isfinite(lanes).all()
-
-
-@given(size=st.integers(0, 9), seed=SEEDS)
-@drawn
-def test_rounding(loops, size, seed):
-    values = normal(size, seed=seed)
-    made = values.clone()
-    loops(rounding).to_bfloat16(made.numpy().view(np.uint32))
-    assert torch.equal(made, values.bfloat16().float())
 
 
 def numbers(*shape: int) -> np.ndarray:

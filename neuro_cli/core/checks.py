@@ -6,7 +6,7 @@ from typing import Any
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.cores import usable_cores
 
-THREADS, THREADS_A_CORE = 1024, 64  # of a process, at most: each takes memory, and many more end no sooner
+THREADS, THREADS_A_CORE = 1024, 64  # most threads of a process: each takes memory, and more finish no sooner
 
 
 def integer(key: str, value: Any, low: int, high: int | None = None) -> int:

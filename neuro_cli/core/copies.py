@@ -16,7 +16,9 @@ def copied(module: nn.Module) -> nn.Module:
     # ``nn.utils.weight_norm`` and ``prune`` keep a computed tensor as an attribute, which deepcopy refuses
     memo: dict[int, Any] = {}
     for part in module.modules():
-        for value in tree_leaves([*vars(part).values(), *part._buffers.values()]):  # in containers too: caches of weights
+        for value in tree_leaves(
+            [*vars(part).values(), *part._buffers.values()]
+        ):  # also inside containers, such as caches of weights
             if isinstance(value, Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
     try:

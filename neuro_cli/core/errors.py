@@ -48,10 +48,10 @@ def no_exit() -> Iterator[None]:
 
 @contextmanager
 def only_warned(what: str) -> Iterator[None]:
-    """Make a warning of any error of ``what`` is done beside the result, which is there: a plot, a tracker."""
+    """Turn errors of ``what`` into warnings: side work (a plot, a tracker) must not lose a result that exists."""
     try:
         yield
-    except Exception as error:  # of a library, which has errors of its own
+    except Exception as error:  # a library raises errors of its own
         log.debug("", exc_info=error)
         log.warning("%s: left out (%s: %s); the rest is complete", what, type(error).__name__, one_line(str(error))[:300])
 

@@ -26,7 +26,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Replace ``path`` with ``content``, on disk on return. On OSError the old file stays and no other is left."""
     temporary = path.with_name(f"{path.name}.tmp")
     try:
-        temporary.unlink(missing_ok=True)  # of a killed writer, or a link that leads elsewhere
+        temporary.unlink(missing_ok=True)  # left by a killed writer, or a link that leads elsewhere
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
             file.write(content)
             file.flush()
@@ -70,7 +70,7 @@ class HeldFolder:
             same = False
         if not same:
             raise UserError(
-                f"{self.path}: it was moved or removed while its run was at work; the run goes on from where it is now"
+                f"{self.path}: it was moved or removed while its run was at work; the run can be resumed from its new place"
             )
 
 

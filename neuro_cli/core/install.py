@@ -20,5 +20,5 @@ def absent(*packages: str) -> list[str]:
 def _is_there(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # of its parent
+    except ModuleNotFoundError:  # its parent is missing
         return False

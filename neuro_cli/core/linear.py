@@ -13,7 +13,7 @@ from torch import Tensor
 from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels
 from neuro_cli.core.rows import MemberBatch
 
-ROWS = 512  # of a block: with fewer, products take longer, with more the nearest caches are too small
+ROWS = 512  # rows of a block: with fewer, products are slower; more do not fit in the nearest caches
 # a layer of few outputs takes as long as reading its inputs does: most values of inputs, their copy and outcomes, and least rows
 NARROW, VALUES, LEAST = 64, 2**18, 256
 

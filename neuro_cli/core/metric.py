@@ -17,7 +17,7 @@ class Metric:
 
     ``name``: its key in ``summary.json`` and its column of ``metrics.csv``; ``label``: its words in tables and figures.
     ``form``: the format of a value, for example ``.4f``, ``,.1f`` or ``.3g``. ``unit``: ``fraction`` (from 0 to 1), ``fitness``
-    (drawn beside the fitness, on its axis), or a text behind the label. ``better``: higher | lower. ``column``: False for a
+    (drawn on the fitness's axis), or a text behind the label. ``better``: higher | lower. ``column``: False for a
     metric that is in ``summary.json`` alone.
     """
 

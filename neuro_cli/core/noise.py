@@ -28,7 +28,7 @@ EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, ROUNDING_STREAM = 7, 8, 9,
 
 
 class Tier:
-    """Chooses between the definition, which is there at once, and the compiled loops, which are 60 times as fast.
+    """Chooses between the definition, which starts at once, and the compiled loops, which are 60 times as fast.
 
     To load them takes a second of the processor: what the definition needs for 15 million numbers. A process that makes few
     numbers never loads them. Both make the same bits.

@@ -44,7 +44,7 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
 
 
 def short_order(size: int, device: torch.device) -> bool:
-    """Tell whether places of an order of ``size`` things have 16 bits there, and else 32."""
+    """Return whether places in an order of ``size`` things have 16 bits there; otherwise they have 32."""
     return device.type == "cpu" and size <= 2**SHORT_ORDER
 
 

@@ -33,7 +33,7 @@ def by_rank(fitness: np.ndarray, utilities: np.ndarray) -> np.ndarray:
 
 
 def is_flat(fitness: np.ndarray) -> bool:
-    """Tell whether all fitnesses are equal: such a generation says nothing."""
+    """Return whether all fitnesses are equal: such a generation carries no information."""
     return bool((fitness == fitness[0]).all())
 
 
@@ -95,7 +95,7 @@ def pair_rank(fitness: np.ndarray) -> np.ndarray:
 SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     shaping.__name__: shaping for shaping in (centred_rank, nes_utilities, z_score, centred, raw)
 }
-# for members in mirrored pairs (2j, 2j + 1), each pair compared with itself only: the way to shape when pairs see
+# members come in mirrored pairs (2j, 2j + 1), each pair compared with itself only: the way to shape when pairs see
 # examples of their own, some of them harder than others
 PAIR_SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     shaping.__name__: shaping for shaping in (pair_z_score, pair_rank)

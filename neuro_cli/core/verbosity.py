@@ -10,7 +10,7 @@ FLAGS = {"-q": QUIET, "--quiet": QUIET, "-v": VERBOSE, "--verbose": VERBOSE}
 
 
 def taken_from(arguments: list[str]) -> list[str]:
-    """``arguments`` without the flags, of which the last counts from now on."""
+    """Strip the flags from ``arguments``; the last flag sets the verbosity from now on."""
     for text in arguments:
         if text in FLAGS:
             os.environ[VARIABLE] = FLAGS[text]

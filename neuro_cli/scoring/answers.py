@@ -135,7 +135,7 @@ class Answers:
         try:
             few = self._few()
             trial = trial_of(few, next(self._module.parameters()).dtype)
-        except Exception as error:  # of any kind: of copying, or the module's own
+        except Exception as error:  # any kind: copying's, or the module's own
             return Serving([], brief(error))
         for number, way in enumerate(ways):
             if way not in ways_for(few, self._given.shared):
@@ -143,7 +143,7 @@ class Answers:
             try:
                 trial.passed(way)
                 return Serving(ways[number:], None)
-            except Exception as error:  # of any kind: torch's, or the module's own
+            except Exception as error:  # any kind: torch's, or the module's own
                 reason = brief(error)
                 log.info("not by %s: %s", way, reason)
         return Serving([], reason)
@@ -158,7 +158,7 @@ class Answers:
             before = _generators()
             try:
                 return self._passed(way)
-            except Exception as error:  # of any kind: torch's, or the module's own
+            except Exception as error:  # any kind: torch's, or the module's own
                 _restore(before)
                 log.info("not by %s: %s", way, brief(error))
                 with generators_kept():

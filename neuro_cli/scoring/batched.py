@@ -41,7 +41,7 @@ ROWS = {"cpu": (32, 4096), "cuda": (256, 2**17)}  # least and most rows of a chu
 # the same of passes with noise on activations, which make their noise while an activation is near
 NEAR = {"cpu": 2**21, "cuda": 2**28}
 PASSES = {"cpu": (32, 512), "cuda": (256, 2**17)}
-CHUNKS = {"cpu": 2, "cuda": 1}  # at least, so that two threads have something to share
+CHUNKS = {"cpu": 2, "cuda": 1}  # least number, so that two threads can share the work
 NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
 
 
@@ -66,12 +66,12 @@ class BatchedScorer(Scorer):
         seen = traces(settings, centre)
         if seen.draws:
             raise Unsupported(_drawing(settings.module, seen.draws))
-        # to put back what a pass changed costs as much as a small pass: where none changed anything, a look afterwards is enough
+        # restoring what a pass changed costs as much as a small pass: where none changed anything, a check afterwards is enough
         self._keeps_state = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
         self._renew_modules()
         self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
-        # by the directions of a chunk, where the first way does not serve so many rows: what ranks find alike, whoever is first
+        # keyed by directions of a chunk, where the first way does not serve so many rows; all ranks find the same
         self._others: dict[int, Way | Unsupported] = {}
         self._choice = threading.Lock()
         self._length = self._chunk_length(largest)
@@ -161,7 +161,7 @@ class BatchedScorer(Scorer):
         def keep(chunk: int, sums: np.ndarray) -> None:
             low = bounds(chunk)[0] * self._sides
             by_member = sums.swapaxes(0, 1).reshape(-1, sums.shape[-1])  # both sides of a direction side by side
-            # of a chunk that is worked out whole, the rows of this rank's members
+            # a chunk is computed completely; this rank takes the rows of its own members
             a, b = own(chunk).start, own(chunk).stop
             out[a - members.start : b - members.start] = by_member[a - low : b - low]
 
@@ -170,7 +170,7 @@ class BatchedScorer(Scorer):
         def run(chunk: int) -> Tensor | None:
             try:
                 return self._served(generation, *bounds(chunk), proposal, shared)
-            except Exception as error:  # of any kind: the module's own, or the fitness's, which single members raise again
+            except Exception as error:  # any kind: the module's own, or the fitness's, which single members raise again
                 if self._call is not None:  # scores of single members are others: whoever takes this falls back by itself
                     raise
                 failed[chunk] = f"{type(self.module).__name__}: {brief(error)}"
@@ -287,7 +287,7 @@ def unshared(tensor: Tensor, kept: Tensor) -> Tensor:
 
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:
-    """:func:`chunk_rows` of passes with noise on activations, of which a rank has any number."""
+    """:func:`chunk_rows` for passes with noise on activations; a rank has any number of them."""
     low, high = PASSES[device.type]
     return max(low, min(NEAR[device.type] // largest, high, -(-total // CHUNKS[device.type])))
 

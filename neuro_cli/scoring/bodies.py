@@ -24,7 +24,7 @@ def body(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 
 def overwrites(function: Callable[..., Any]) -> bool:
-    """Tell whether a function of torch overwrites its first argument, by its name."""
+    """Return whether a function of torch overwrites its first argument, by its name."""
     name = getattr(function, "__name__", "")
     return (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__iadd__", "__imul__")
 

@@ -50,7 +50,7 @@ LONGEST = 160  # letters of an error that are quoted
 
 
 def brief(error: Exception) -> str:
-    """The first sentence of an error, in one short line: torch's go on with all that its dispatcher knows."""
+    """First sentence of an error, in one short line: torch's continue with all that its dispatcher knows."""
     first = " ".join(str(error).strip().partition("\n")[0].split()).partition(". ")[0]
     return first if len(first) <= LONGEST else first[: LONGEST - 2] + ".."
 
@@ -78,7 +78,7 @@ class Blocked(nn.Module):
             return self.blocked(inputs)
         except UNSUPPORTED as error:
             # a branch that the trial at the start did not take; if the module itself fails, it fails again below.
-            # Tried anew for every member: a score must not depend on the member that this thread scored before.
+            # Tried again for every member: a score must not depend on the member that this thread scored before.
             self._warn(f"{type(self.inner).__name__}: a layer takes no blocked activations, it is done without: {brief(error)}")
             plain: Tensor = self.inner(inputs)
             return plain

@@ -39,7 +39,7 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
         return MemberScorer(settings, centre)
     try:
         batched = BatchedScorer(settings, centre)
-    except Exception as error:  # of any kind: torch's, or the module's own
+    except Exception as error:  # any kind: torch's, or the module's own
         settings.warn(f"members are scored one by one, slower: {brief(error)}")
         return MemberScorer(settings, centre)
     if batched.slower:
@@ -63,14 +63,14 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
     for name, part in module.named_modules():
         if isinstance(part, _BatchNorm) and part.training:
             part.register_forward_pre_hook(partial(note, name))
-    with torch.no_grad(), suppress(ValueError):  # which torch raises then
+    with torch.no_grad(), suppress(ValueError):  # torch raises it then
         module(settings.task.batch(0, 0, 1).to(settings.precision).inputs)
     if lone:
         reason = f"batch norm {lone[0]} needs more than one example for each member, it has one value for each channel"
         raise ConfigError(settings.task.batch_key, settings.batch_size, reason)
 
 
-# by what a task says of itself in ``Task.scored_by``: it lies below this package and cannot name a class of it
+# keyed by ``Task.scored_by``: tasks lie below this package and cannot name its classes
 SCORERS: dict[str, Callable[[ScoringSettings, Tensor], Scorer]] = {"examples": example_scorer, "episodes": EpisodeScorer}
 
 

@@ -44,7 +44,7 @@ class EpisodeScorer(Scorer):
         log.info("policies: %s; %d environments stepped together by one thread per rank", how, self._reinforcement.environments)
 
     def _agrees(self, chain: Chain, centre: Tensor) -> bool:
-        """Tell whether the compiled chain answers as the module does, on made-up observations."""
+        """Return whether the compiled chain answers as the module does, on made-up observations."""
         if chain.inputs != self._reinforcement.spaces.inputs:
             return False
         observations = torch.linspace(-2, 2, TRIED * chain.inputs, dtype=torch.float32).sin().view(TRIED, -1)
@@ -82,7 +82,7 @@ class EpisodeScorer(Scorer):
         with self.settings.clock.phase("forward"):
             outcome = self._reinforcement.play(plan, policies, self._reinforcement.normaliser)
         self._see(before, policies)
-        if outcome.faults:  # of other members there may be more: one line is enough
+        if outcome.faults:  # other members may have more: one line is enough
             self._tell(outcome.faults[0])
         columns = self._reinforcement.columns(outcome).reshape(len(members), stop - start, -1)
         total = np.zeros((len(members), columns.shape[2]))
@@ -92,7 +92,7 @@ class EpisodeScorer(Scorer):
         return total
 
     def _see(self, before: Generators, policies: Policies) -> None:
-        """Warn of what makes returns depend on more than seed and member. Policies are made anew for each generation."""
+        """Warn of what makes returns depend on more than seed and member. Policies are created again for each generation."""
         names = before.moved()
         if names:
             self.settings.warn(
@@ -129,7 +129,7 @@ class EpisodeScorer(Scorer):
     def _policies(self, flats: Tensor) -> Policies:
         if self._chain is not None:
             return ChainPolicies(self._chain, flats.cpu().numpy())
-        # of all episodes, also where this rank plays a part: a row's bits depend on its place in the batch
+        # the batch of all episodes, even where this rank plays a part: a row's bits depend on its place in the batch
         return ModulePolicies([self._policy(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:

@@ -105,7 +105,7 @@ class HiddenMembers:
             raise Unsupported(f"{user} uses parameter {use.place.name} of {size:,} values: at most {EXPANDED:,} in such a use")
         values = (parameter + self.scales(parameter, parameter.dim() + 1) * self.noise.values(use.place)).flatten(0, 1)
         if not use.whole:
-            # as the parameter lies in memory, for a view is an offset and strides there
+            # the parameter as it lies in memory: a view is an offset and strides there
             inside = values.new_empty(len(values), span(parameter))
             inside.as_strided(values.shape, (inside.shape[1], *parameter.stride())).copy_(values)
             values = inside.as_strided((len(values), *use.tensor.shape), (inside.shape[1], *use.tensor.stride()), use.offset)
@@ -128,7 +128,7 @@ class HiddenMembers:
 
     def layer(self, use: Use, x: Tensor, bias: Use | None) -> Tensor | None:
         """Linear layer of a whole weight and bias on rows (B, k, I) on a CPU, by the sampler's own way; None: it has none."""
-        if x.device.type != "cpu":  # on a GPU that way is for rows of one point
+        if x.device.type != "cpu":  # on a GPU this is faster for rows of one point only
             return None
         shift, parameter = (None, None) if bias is None else (bias.place, bias.parameter)
         with self._rows_of(x):

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, partial)
 MISSING = object()
-# of every module: tables of parameters and the like, which are compared by themselves, of hooks, which are functions
+# attributes of every module: tables of parameters and the like, compared by themselves, and of hooks, which are functions
 STRUCTURE = frozenset(vars(nn.Module())) - {"training"}
 
 
@@ -48,7 +48,7 @@ class Isolation:
 
     @property
     def settled(self) -> bool:
-        """Tell whether members need no care: what passes were seen to change is nothing."""
+        """Return whether members need no care, as no pass was seen to change anything."""
         return not self.copies and not self.draws and self.inputs is False
 
     def see_states(self, begins: nn.Module, used: Iterable[nn.Module]) -> None:
@@ -183,7 +183,7 @@ class InputCopies:
     def __init__(self, isolation: Isolation | None, module: nn.Module) -> None:
         self._isolation, self._given = isolation, list[Tensor]()
         self._handles: list[RemovableHandle] = []
-        if not isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
+        if not isinstance(module, torch.jit.ScriptModule):  # a scripted module takes no hooks
             before = module.register_forward_pre_hook(self._before, with_kwargs=True)
             self._handles = [before, module.register_forward_hook(self._after, always_call=True)]
 
@@ -212,7 +212,7 @@ class Watched:
 
     def __init__(self, reference: nn.Module, used: nn.Module) -> None:
         self._reference, self._used = reference, used
-        self._tables: list[dict[str, Any]] = []  # of the module's parts, with their entries at the last comparison
+        self._tables: list[dict[str, Any]] = []  # tables of the module's parts, and their entries at the last comparison
         self._entries: list[dict[str, Any]] = []
         self._in_place: list[tuple[Any, Any]] = []  # values of the reference and of the module that can change in place
 
@@ -228,7 +228,7 @@ class Watched:
 
     def _unchanged(self) -> bool:
         try:
-            if self._tables != self._entries:  # by identity first, which decides nearly always
+            if self._tables != self._entries:  # compares identities first, which nearly always decide
                 return False
         except Exception:  # a tensor in place of another has no single truth, and an object's comparison is the user's code
             return False
@@ -288,7 +288,7 @@ def _tables(part: nn.Module) -> tuple[dict[str, Any], ...]:
 
 
 def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:
-    """Tell whether two values are equal down to their parts; what cannot be compared (functions, locks) is.
+    """Return whether two values are equal down to their parts; what cannot be compared (functions, locks) is.
 
     ``seen``: values under comparison or compared before, by identity, so that circles end.
     """

@@ -1,4 +1,4 @@
-"""What a module keeps beside its parameters, as it was before a pass: buffers, attributes, and what its containers hold.
+"""Restores what a pass changed in a module besides parameters: buffers, attributes, contents of containers.
 
 A pass for many members leaves their tensors there (a cache of computed weights, the last state), which are nobody's own.
 """
@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
-# of every module, changed by no forward pass
+# attributes of every module that no forward pass changes
 _EVERY = frozenset(name for name in vars(nn.Module()) if name != "_buffers" and "hooks" not in name)
 _Saved = list[tuple[dict[str, Any], dict[str, Any], list[tuple[Any, Any]]]]
 

@@ -67,7 +67,7 @@ class MappedForward(ManyForward):
         if not length or length not in (self._rows.count, self._one_side):
             raise Unsupported(f"the module gets {length} rows for {self._rows.count} examples")
         own = [place for place, value in enumerate(given) if isinstance(value, Tensor) and value.dim() and len(value) == length]
-        parts: list[Any] = []  # of the outputs that are no tensors, and of those that are a place for each
+        parts: list[Any] = []  # outputs that are no tensors; a placeholder for each tensor
         rebuilt: Callable[[Sequence[Any]], Any]
 
         def member(*inputs: Tensor) -> list[Tensor]:

@@ -30,7 +30,7 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 TRIED = 16  # examples on which blocked activations are compared with plain ones
-ROUNDING = 1e-5  # of a score made twice
+ROUNDING = 1e-5  # relative difference of a score computed twice
 
 
 @dataclass
@@ -41,7 +41,7 @@ class _Slot:
     minus: Candidate | None = None
 
 
-Score = Callable[[range, list[_Slot]], np.ndarray]  # of members by candidates
+Score = Callable[[range, list[_Slot]], np.ndarray]  # scores members with candidates
 
 
 class MemberScorer(Scorer):
@@ -53,9 +53,9 @@ class MemberScorer(Scorer):
         self._blocked = cpu and settings.precision == torch.float32 and takes_blocked(settings, centre)
         self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
-        self._begins: Candidate | None = None  # in the state in which every member begins, unless it gets a fresh copy
+        self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         self._draws = DrawWatch()
-        self._watched: dict[int, Watched] = {}  # by the modules' identities
+        self._watched: dict[int, Watched] = {}  # keyed by the modules' identities
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
         precision = str(settings.precision).removeprefix("torch.")
@@ -115,7 +115,7 @@ class MemberScorer(Scorer):
         return all(each.difference() is None for each in watched)
 
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
-        """Score two members once more, in the other order and beside no other one. Raises ConfigError where scores differ.
+        """Score two members once more, in the other order and without others. Raises ConfigError where scores differ.
 
         ``out``: the scores of all, made again where they depended on what else was scored.
         """
@@ -231,13 +231,13 @@ class MemberScorer(Scorer):
 
 
 def alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Tell whether two scorings of the same members agree up to rounding."""
+    """Return whether two scorings of the same members agree up to rounding."""
     largest = np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)).max(initial=0.0)
     return np.allclose(one, other, rtol=ROUNDING, atol=ROUNDING * largest, equal_nan=True)
 
 
 def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
-    """Tell whether every layer takes blocked activations with the same outcome, tried on a few examples.
+    """Return whether every layer takes blocked activations with the same outcome, tried on a few examples.
 
     A property of the model, not of a clock: all ranks must choose alike.
     """
@@ -251,7 +251,7 @@ def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
             candidate.flat.copy_(centre)
             try:
                 module = candidate.ready()
-                # not by its forward, which would go on without
+                # not by its forward, which would fall back
                 outputs.append(module.blocked(inputs) if isinstance(module, Blocked) else module(inputs))
             except UNSUPPORTED as error:
                 log.info("blocked activations are not for this model: %s", brief(error))

@@ -120,7 +120,7 @@ def _demand_tensor(leaves: Sequence[Any], made: Any) -> None:
 
 
 def alike(made: Any, wanted: Any, tolerance: float) -> bool:
-    """Tell whether the tensors of two trees agree: numbers to ``tolerance`` of the largest, what has no rounding exactly.
+    """Return whether the tensors of two trees agree: floats to ``tolerance`` of the largest, the rest exactly.
 
     A value that is no number agrees with nothing.
     """

@@ -36,7 +36,7 @@ class PerturbedForward(ManyForward):
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, keeps_state: bool = True) -> None:
         super().__init__(module, perturbation, keeps_state)
         parameters = dict(module.named_parameters())
-        # by identity: equality of tensors compares numbers
+        # identities, as equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
         self._noise = perturbation
         self.largest = 0  # values of one row in the largest output of a layer
@@ -218,7 +218,7 @@ class PerturbedForward(ManyForward):
         """Values of ``parameter`` for every side and direction: (S or 1, D or 1, values)."""
         if parameter is None:
             return None
-        # as it lies in the flat vector: a norm's parameters are never four-dimensional
+        # the layout of the flat vector: a norm's parameters are never four-dimensional
         base, place = parameter.reshape(1, 1, -1), self._place(parameter)
         if place is None:
             return base

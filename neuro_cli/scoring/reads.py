@@ -10,7 +10,7 @@ from torch import Tensor
 from neuro_cli.scoring.activation.marks import DATA, tensors, with_mark
 from neuro_cli.scoring.operators import Unsupported
 
-# by the names of functions and methods: a number, a truth or an array for Python
+# names of functions and methods that give Python a number, a truth value or an array
 READERS = frozenset(
     (
         "item", "tolist", "numpy", "is_nonzero", "equal", "allclose", "__float__", "__int__", "__bool__", "__index__",
@@ -28,7 +28,7 @@ def name_of(func: Callable[..., Any]) -> str:
 
 
 def reads(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Tell whether ``func`` of ``args``, tensors of members' rows among them, gives what depends on numbers in its form.
+    """Return whether the form of what ``func`` gives depends on numbers in ``args``, members' rows among them.
 
     A mask that is written through is none: what it gives has the form that it had.
     """
@@ -52,7 +52,7 @@ def _suspect(func: Callable[..., Any]) -> str | None:
 
 
 def of_rows(value: Any) -> bool:
-    """Tell whether a tensor depends on the rows of members, or lies in the memory of one that does."""
+    """Return whether a tensor depends on the rows of members, or lies in the memory of one that does."""
     if not isinstance(value, Tensor):
         return False
     return hasattr(value, DATA) or (value._base is not None and hasattr(value._base, DATA))

@@ -32,7 +32,7 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 SCALE = 0.1
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # of the largest output; others 0.1
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # share of the largest output; 0.1 for other types
 TRIED = 4  # examples of a member
 
 
@@ -50,7 +50,7 @@ class Way:
 # products of a member, and for each of its weights, beyond which single members are faster
 MANY, PER_WEIGHT = 2**24, 128
 
-# in the order of their speed
+# fastest first
 WAYS = (Way(PerturbedForward), Way(PerturbedForward, repeats_sides=True), Way(MappedForward))
 
 
@@ -127,7 +127,7 @@ def trial_of(members: Members, dtype: torch.dtype) -> Trial:
     """A trial in float64; in ``dtype`` where the module does not take that, as one that makes tensors of its own float type."""
     try:
         return Trial(members, torch.float64)
-    except Exception:  # of any kind: the module's own
+    except Exception:  # any kind: the module's own
         return Trial(members, dtype)
 
 
@@ -151,7 +151,7 @@ def chosen_way(
         try:
             forward = trial.passed(way)
             return Found(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
-        except Exception as error:  # of any kind: torch's or the module's own
+        except Exception as error:  # any kind: torch's or the module's own
             reason = brief(error)
             log.info("not by %s: %s", way, reason)
     raise Unsupported(f"{type(settings.module).__name__}: {reason}")

@@ -58,7 +58,7 @@ class Uses:
 
     def __init__(self, module: nn.Module, layout: ParameterLayout) -> None:
         parameters = dict(module.named_parameters())
-        # by identity: equality of tensors compares numbers. A view is held, so that no other tensor gets its identity
+        # identities, as equality of tensors compares numbers. A view is kept alive so that no other tensor gets its identity
         own = [(parameters[place.name], place) for place in layout.places]
         self._known = {id(parameter): Use(parameter, parameter, place) for parameter, place in own}
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _HALF = "neuro_gemm_bf16bf16f32"
 LIBRARY = "libtorch_cpu.so"  # found by its name, wherever torch has loaded it from
-NAMES = ("sgemm_", "SGEMM")  # as Fortran's compilers write it; torch's wheels for x86 show MKL's capitals alone
+NAMES = ("sgemm_", "SGEMM")  # Fortran compilers append "_"; torch's wheels for x86 export MKL's capitals only
 _SYMBOL = "neuro_sgemm"
 _I8, _I32, _F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 

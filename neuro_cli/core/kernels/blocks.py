@@ -12,14 +12,14 @@ import numpy as np
 
 from neuro_cli.core.kernels.vectors import LANES, added_flipped
 
-NEAR = 2**18  # numbers of shared noise that stay in a cache, beside twice as many sums
+NEAR = 2**18  # numbers of shared noise that fit in a cache along with twice as many sums
 SUMMED = 512  # directions of a float32 sum
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
 @_compiled
 def _fit(count, base, scale, plus, minus):
-    """Assert that a block has ``count`` numbers, as far as it is there."""
+    """Assert that a block, where it exists, has ``count`` numbers."""
     assert base.size == count and (scale.size == 1 or scale.size == count)
     assert (plus.size == 0 or plus.size == count) and (minus.size == 0 or minus.size == count)
 
@@ -128,7 +128,7 @@ def add_placed_taps(shared, rows, inputs, taps, taps_first, weights, low, high, 
     kept, inner, padded = inputs.shape[1], out.shape[1] // taps, -(-taps // LANES) * LANES
     assert rows.shape == (weights.size, shared.shape[0]) and inputs.shape == (weights.size, shared.shape[1] // taps)
     assert out.shape == (high - low, taps * inner) and 0 < kept <= inner
-    # by address: of a piece of near at most ``length`` lines of ``padded`` numbers, and lines inputs[d] < inner of sums[k]
+    # addresses: of a piece of near at most ``length`` lines of ``padded`` numbers, and lines inputs[d] < inner of sums[k]
     near = _by_input(shared, taps, taps_first, square, padded)
     pieces, count, length, _ = near.shape
     row_of = np.full((high - low, rows.shape[0]), -1, np.int32)

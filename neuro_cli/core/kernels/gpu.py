@@ -72,7 +72,7 @@ def noise_kernels(device_type: str) -> Any:
     return triton_noise
 
 
-TERMS = 2048  # of a product at once, so that the parts of both factors take little memory
+TERMS = 2048  # terms of a product at once, so that the parts of both factors take little memory
 
 
 def product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:

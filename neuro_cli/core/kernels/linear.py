@@ -1,7 +1,7 @@
 """Linear layers of many members, a block of rows after the other: a core's caches hold a block from the first step to the last.
 
 Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_cli.core.kernels.rows`. Arrays are contiguous and
-float32, or x, ``out`` and the weights bfloat16 as words of 16 bits, of which only outcomes are rounded: x (n, I), ``out`` (n, O),
+float32, or x, ``out`` and the weights bfloat16 as words of 16 bits; only outcomes are rounded. x (n, I), ``out`` (n, O),
 weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows may lie apart; what a layer lacks has
 no columns. ``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs: what such a
 loop begins with, and how far it goes, is asserted by the layer that calls it.
@@ -202,7 +202,7 @@ def _add_placed(x, first, index, examples, scales, factor, out):
             for m in range(kept):
                 out[row, nb.uint32(index[direction, m])] += step * x[row, m]
             continue
-        for m in range(kept):  # in the nearest cache, for places are written there at twice the rate of adding to them
+        for m in range(kept):  # kept in the nearest cache: writing places is twice as fast as adding to them
             near[nb.uint32(index[direction, m])] = x[row, m]
         add_row(nb.uintp(near.ctypes.data), size, step, target + _FLOAT * nb.uintp(size * row))
 

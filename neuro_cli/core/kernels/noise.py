@@ -114,7 +114,7 @@ def words_of(key0, key1, generation, stream, directions, out):
 @_compiled
 def draw(key0, key1, generation, stream, directions, start, out):
     """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
-    # by address where a tile is whole: TILE numbers that lie side by side
+    # addresses where a tile is complete: TILE numbers that lie side by side
     assert out.shape[0] == directions.size and start >= 0
     assert out.itemsize == 4 and (out.shape[1] <= 1 or out.strides[1] == 4)
     tile_words = np.empty((4, LANE), np.uint32)

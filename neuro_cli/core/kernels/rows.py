@@ -14,7 +14,7 @@ import numpy as np
 from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
 
 NEAR, FAR = 2**14, 2**17  # numbers of a nearest cache, with room for others, and of the next one
-PLACES = 16  # of 32 bits in a line of a cache; of 16 bits there are more
+PLACES = 16  # places of 32 bits in a cache line; 16-bit places are more
 WIDE = wide()  # signs of a row of one pixel change by masks of AVX-512; with more pixels a row's signs are spread out once
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
@@ -74,7 +74,7 @@ def flip(x, words, examples, out):
 @_compiled
 def _flip_wide(x, words, examples, out):
     directions, channels = words.shape[0], x.shape[2]
-    # by address: LANES numbers from c on, c + LANES <= C
+    # addresses: LANES numbers from c on, c + LANES <= C
     assert x.shape == out.shape and channels <= 32 * words.shape[1] and x.itemsize == out.itemsize == 4
     assert x.flags.c_contiguous and out.flags.c_contiguous
     for row in range(x.shape[0]):
@@ -111,7 +111,7 @@ def add_flipped(y, t, words, examples, scales):
 @_compiled
 def _add_flipped_wide(y, t, words, examples, scales):
     directions, channels = words.shape[0], y.shape[2]
-    # by address: LANES numbers from c on, c + LANES <= C
+    # addresses: LANES numbers from c on, c + LANES <= C
     assert y.shape == t.shape and channels <= 32 * words.shape[1] and y.itemsize == t.itemsize == 4
     assert y.shape[0] <= scales.size * directions * examples and y.flags.c_contiguous and t.flags.c_contiguous
     for row in range(y.shape[0]):
@@ -184,7 +184,7 @@ def add_scattered(y, t, index, examples, scales):
                 for m in range(kept):
                     target[nb.uint32(order[m])] += scale * source[m]
                 continue
-            for m in range(channels):  # in the nearest cache, for places are written there at twice the rate of adding to them
+            for m in range(channels):  # kept in the nearest cache: writing places is twice as fast as adding to them
                 near[nb.uint32(order[m])] = source[m]
             for c in range(channels):
                 target[c] += scale * near[c]
@@ -255,7 +255,7 @@ def add_low_rank(y, x, factors, read, written, share, examples, scales):
     """y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
 
     y (n, points, C), x (n, points, C'); factors (D, W): b of rank q from column read[q] on, a from column written[q] on, as they
-    lie there: what a copy costs shows beside a small layer. ``share``: (1,), of the type of y.
+    lie there: next to a small layer the cost of a copy shows. ``share``: (1,), of the type of y.
     """
     channels, inner = y.shape[2], x.shape[2]
     assert inner > 0 and x.shape[:2] == y.shape[:2] and read.size == written.size and share.size == 1

@@ -71,11 +71,11 @@ def _sum(tables, rows, columns, out):
     """Add to ``out`` what ``tables`` say of the patterns of its rows and columns, whose numbers are those of whole tiles."""
     assert tables.shape[1] == 2**GROUP and rows.shape[0] == columns.shape[0] == tables.shape[0]
     assert -(-out.shape[0] // ROWS) * ROWS <= rows.shape[1] and -(-out.shape[1] // COLUMNS) * COLUMNS <= columns.shape[1]
-    # by address: patterns are 4 bytes, and below 2^GROUP, as is a row's xor a column's
+    # addresses: patterns are 4 bytes, and below 2^GROUP, as is a row's xor a column's
     assert rows.itemsize == columns.itemsize == out.itemsize == 4 and out.flags.c_contiguous
     assert rows.flags.c_contiguous and columns.flags.c_contiguous and tables.flags.c_contiguous
     steps = (nb.uintp(rows.shape[1]), nb.uintp(columns.shape[1]))
-    edge = np.zeros((ROWS, COLUMNS), np.float32)  # a tile that is not whole, whose sums go on as those of a whole one do
+    edge = np.zeros((ROWS, COLUMNS), np.float32)  # an incomplete tile, summed in the same order as a complete one
     for begin in range(0, tables.shape[0], NEAR):
         groups, table = min(NEAR, tables.shape[0] - begin), tables[begin].ctypes.data
         lines, line = rows[begin].ctypes.data, columns[begin].ctypes.data

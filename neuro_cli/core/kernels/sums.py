@@ -39,7 +39,7 @@ def add_outer_sum(factors, read, written, step, rank, weights, block, out):
 @_compiled
 def _spread(words, first, weights, out):
     """``out`` (b, C) = weights[d] with the signs of the first bits of words[d] (W,), for the directions from ``first`` on."""
-    # by address: parts of LANES numbers and single ones, ``size`` in all of a row
+    # addresses: parts of LANES numbers and single ones, ``size`` in all of a row
     assert out.shape[1] <= 32 * words.shape[1] and first + out.shape[0] <= min(words.shape[0], weights.size)
     assert out.flags.c_contiguous and out.itemsize == 4
     size, target, values = out.shape[1], nb.uintp(out.ctypes.data), np.empty(LANES, np.float32)
@@ -71,7 +71,7 @@ def add_sign_sum(rows, columns, weights, block, out):
 @_compiled
 def add_weighted(vectors, weights, out):
     """Add to ``out`` (O,) the sum over directions of weights[d] * vectors[d]; vectors (D, O), whose rows may lie apart."""
-    # by address: out.size numbers from the begin of a row of vectors on
+    # addresses: out.size numbers from the begin of a row of vectors on
     assert vectors.shape == (weights.size, out.size) and vectors.itemsize == weights.itemsize == out.itemsize == 4
     assert out.flags.c_contiguous and (vectors.shape[1] == 1 or vectors.strides[1] == 4)
     source, target = nb.uintp(vectors.ctypes.data), nb.uintp(out.ctypes.data)

@@ -1,4 +1,4 @@
-"""Layers with the members' own weights on a GPU as Triton kernels: one launch, without the centre's product beside the noise's.
+"""Layers with the members' own weights on a GPU as Triton kernels: one launch, and no second product for the centre.
 
 A convolution is an implicit matrix product: a program has a block of one member's outputs (pixels of its examples, channels) and
 reads the inputs that each tap needs. A linear layer is a convolution of one tap. The weights of a member are kept ones (dense
@@ -23,7 +23,7 @@ from torch import Tensor
 from neuro_cli.core.kernels import triton_rows
 
 FEW = 8  # channels of an input below which a step of the sum has several taps
-_CHANGING = ["scale0", "scale1"]  # no reason to compile anew
+_CHANGING = ["scale0", "scale1"]  # values that need no recompilation
 
 
 @triton.jit
@@ -204,7 +204,7 @@ def _tile(points: int, outputs: int, inputs: int, half: bool, plane: bool) -> tu
 
 
 def one_stride(weight: Tensor) -> bool:
-    """Tell whether the taps of a weight (.., kh, kw) lie at multiples of one distance, as :func:`layer` needs it."""
+    """Return whether the taps of a weight (.., kh, kw) lie at multiples of one distance, as :func:`layer` needs it."""
     height, width = weight.shape[-2:]
     return height == 1 or width == 1 or weight.stride(-2) == width * weight.stride(-1)
 

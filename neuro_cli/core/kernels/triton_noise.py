@@ -14,7 +14,7 @@ from torch import Tensor
 from neuro_cli.core.philox import LANE, TILE
 from neuro_cli.core.quantile import BASE, SLOPE
 
-CHANGING = ["key0", "key1", "generation", "stream", "start", "width", "tiles", "count"]  # no reason to compile anew
+CHANGING = ["key0", "key1", "generation", "stream", "start", "width", "tiles", "count"]  # values that need no recompilation
 NARROW = 2**31  # columns that places of 32 bits count
 PART = 64  # counters of a tile that one program sums: enough programs for a GPU where there are few columns
 

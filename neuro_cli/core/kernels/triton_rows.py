@@ -19,7 +19,7 @@ from torch import Tensor
 BLOCK = 1024
 NARROW = 2**31 - BLOCK  # values that places of 32 bits count, a block beyond the last one too
 SERVED = (torch.float32, torch.bfloat16, torch.float16)
-_CHANGING = ["scale0", "scale1"]  # no reason to compile anew
+_CHANGING = ["scale0", "scale1"]  # values that need no recompilation
 
 
 @triton.jit

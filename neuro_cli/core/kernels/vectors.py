@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-LANES, HALF_LANES = 16, 32  # of float32 and of bfloat16, which is a word of 16 bits here
+LANES, HALF_LANES = 16, 32  # numbers in a vector of float32 and of bfloat16, here a word of 16 bits
 _I1, _I16, _I32, _I64, _F32 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 _F64 = ir.DoubleType()
 _FIRST = 127 << 6  # segment of the least tail: exponent 0 and mantissa 0 of a float32, six bits of the latter
@@ -235,7 +235,7 @@ def _added_flipped(lanes: int) -> Any:
 added_flipped, added_flipped_one = _added_flipped(LANES), _added_flipped(1)
 
 
-ROWS, COLUMNS = 4, 4 * LANES  # of a tile, whose sums stay in registers
+ROWS, COLUMNS = 4, 4 * LANES  # size of a tile whose sums fit in registers
 GROUP = 5  # directions of a table: its 2^5 numbers are two registers
 
 

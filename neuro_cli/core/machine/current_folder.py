@@ -20,7 +20,7 @@ _VARIANTS = ("", "tls/**/", "x86_64/**/", "aarch64/**/", "glibc-hwcaps/**/", "ha
 # pattern of the files; the library, by the name under which a user trusts it; what it takes from there
 READ = {
     ".numba_config.yaml": ("numba", "settings, and the place of its cache, which it unpickles,"),
-    "ucx.conf": ("ucx", "settings of MPI's network, and the place of its modules,"),  # of MPICH's and Open MPI's UCX
+    "ucx.conf": ("ucx", "settings of MPI's network, and the place of its modules,"),  # read by the UCX of MPICH and Open MPI
     # libcusparseLt of torch's CUDA packages searches the current folder: its run path ends in an empty part
     **{f"{folder}libcuda.so.1": ("cuda", "code in place of the driver's") for folder in _VARIANTS},
 }
@@ -47,5 +47,5 @@ def trusted_by_user() -> list[str]:
 
 
 def importable() -> bool:
-    """Tell whether packages of the current folder can be imported: its user named it or works there; rank 0 tells others."""
+    """Return whether packages of the current folder may be imported. Its user named it or works there; rank 0 decides for all."""
     return str(Path.cwd()) in sys.path

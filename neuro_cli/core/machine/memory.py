@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 MEMINFO = Path("/proc/meminfo")
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, from glibc's malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from glibc's malloc.h
 
 
 def keep_freed_memory() -> None:

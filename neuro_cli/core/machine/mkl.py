@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 PROCESSORS = Path("/proc/cpuinfo")
 MODE = "MKL_CBWR"
 
-_ALL, _OFF = -1, (0, 1)  # from mkl_types.h: the whole setting; no such mode
+_ALL, _OFF = -1, (0, 1)  # constants of mkl_types.h: the whole setting; no such mode
 
 
 def ask_for_same_bits(processors: Path = PROCESSORS) -> None:

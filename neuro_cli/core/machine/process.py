@@ -34,7 +34,7 @@ def die_with_parent(number: int, parent: int | None = None) -> None:
     """Get signal ``number`` when the parent ends, whatever ends it; now, if it has ended already. Only Linux has that.
 
     ``parent``: process id of the parent where it is known; without it, one that ended before this call goes unnoticed.
-    The kernel means the parent's thread: what starts a process goes on until that process has ended.
+    The kernel watches the parent's thread, so the thread that starts a process must outlive it.
     """
     if sys.platform != "linux":
         return
@@ -58,7 +58,7 @@ def ended_with_us(command: Sequence[str], number: int) -> list[str]:
 
 
 def stop(*processes: "subprocess.Popen[Any]", patience: float, ask: bool = True) -> list[int]:
-    """End processes of :func:`start`: SIGTERM, and SIGKILL for the group of those that go on after ``patience`` seconds.
+    """End processes of :func:`start`: SIGTERM, and SIGKILL for the process group after ``patience`` seconds.
 
     ``ask=False``: they end by themselves, without SIGTERM. Closes their pipes. Returns exit codes, -N for signal N.
     """
@@ -112,7 +112,7 @@ def resident_bytes(pid: int) -> int:
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
             total += sum(resident_bytes(int(child)) for child in children.read_text().split())
     except (OSError, IndexError, ValueError):
-        pass  # it has ended meanwhile
+        pass  # the process has ended meanwhile
     return total
 
 
@@ -120,7 +120,7 @@ def main() -> None:
     """Become the command of :func:`ended_with_us`."""
     number, parent, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     die_with_parent(number, parent)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and what is ignored stays so in the command
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and a command would inherit that
         signal.signal(ignored, signal.SIG_DFL)
     try:
         os.execvp(command[0], command)

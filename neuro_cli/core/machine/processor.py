@@ -1,4 +1,4 @@
-"""The processor in words: figures of one kind are no figures of another."""
+"""Names the CPU model, so that timings are compared on like hardware only."""
 
 import platform
 from pathlib import Path
@@ -24,5 +24,5 @@ def cores() -> str:
 
 
 def supported(instructions: str) -> bool:
-    """Tell whether torch finds avx512_bf16, vnni or amx_tile; False where this version of torch does not say."""
+    """Return whether torch finds avx512_bf16, vnni or amx_tile; False where this version of torch does not say."""
     return bool(getattr(torch.cpu, f"_is_{instructions}_supported", bool)())

@@ -79,7 +79,7 @@ class Threads:
         modes = Modes.present()
 
         def work() -> None:
-            with modes.entered(), suppress(IndexError):  # of the empty queue
+            with modes.entered(), suppress(IndexError):  # the queue is empty
                 while True:
                     number, item = left.popleft()
                     try:

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from worlds import MPIS, Mpi
+from support.worlds import MPIS, Mpi
 
 # a shell without job control starts what it puts into the background deaf to Ctrl-C, and so would be all that tests start
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -30,7 +30,7 @@ LONG = (
     "slurm", "mpi", "election", "runner", "evolve", "search", "launch", "fabric", "broker", "scaling", "cli", "bench", "report",
     "docs", "reproduce", "scripts", "run_folder", "pool",
 )  # fmt: skip
-# one worker has them all: their ranks are those of one world (tests/shared_world.py)
+# one worker has them all: their ranks are those of one world (tests/support/shared_world.py)
 ON_SHARED_RANKS = (
     "mpi/test_equality.py", "mpi/test_rounded_sums.py", "runner/test_resume_rounded.py", "runner/test_ensemble_runs.py",
     "runner/test_target.py", "distribution/test_efficiency.py", "cli/test_bad_input.py", "cli/test_cli.py",
@@ -129,7 +129,7 @@ def _files_of_conf_are_parsed_once() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def kept_choices() -> Iterator[None]:
     """Compose each choice of options once in a file of tests that only check commands."""
-    from composing import composed_once  # late: not every test needs Hydra
+    from support.composing import composed_once  # late: not every test needs Hydra
 
     with composed_once():
         yield

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from configs import composed
-from inside import Done, neuro_in_one_world, neuro_inside, one_line
-from worlds import mostly_own, needs_mpi, neuro
+from support.configs import composed
+from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
+from support.worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from inside import neuro_in_one_world, neuro_inside
 from omegaconf import OmegaConf
-from worlds import mostly_own, needs_mpi, neuro
+from support.inside import neuro_in_one_world, neuro_inside
+from support.worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli import load
 from neuro_cli.cli.options.groups import groups, groups_of

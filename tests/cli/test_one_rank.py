@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from worlds import mostly_own, neuro
+from support.worlds import mostly_own, neuro
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "task"))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from inside import neuro_in_one_world, neuro_inside, one_line
 from omegaconf import OmegaConf
-from worlds import needs_mpi
+from support.inside import neuro_in_one_world, neuro_inside, one_line
+from support.worlds import needs_mpi
 
 from neuro_cli import load
 from neuro_cli.core.errors import UserError

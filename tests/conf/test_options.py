@@ -7,9 +7,9 @@ import inspect
 from typing import Any
 
 import pytest
-from configs import composed
 from hydra.utils import get_object
 from omegaconf import OmegaConf
+from support.configs import composed
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from inside import neuro_in_one_world
-from worlds import needs_mpi
+from support.inside import neuro_in_one_world
+from support.worlds import needs_mpi
 
 from neuro_cli.core.clock import Clock
 from neuro_cli.distribution import efficiency

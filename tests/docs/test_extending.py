@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from doc_commands import ROOT, commands_of
+from support.worlds import clean_environment, needs_mpi
 from test_commands import of_the_page
-from worlds import clean_environment, needs_mpi
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 FILE = re.compile(r"^`((?:neuro_cli|conf)/\S+)`:\n\n```(?:python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from configs import composed
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from support.configs import composed
 from torch import nn
 
 from neuro_cli.cli.options.groups import groups

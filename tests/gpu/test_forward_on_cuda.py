@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch import Tensor, nn
 
 from neuro_cli.core.kernels import gpu

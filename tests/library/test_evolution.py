@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import SAMPLERS, composed
 from hydra.utils import get_class
-from thread_ranks import on_ranks
+from support.configs import SAMPLERS, composed
+from support.thread_ranks import on_ranks
 from torch import nn
 
 import neuro_cli as neuro

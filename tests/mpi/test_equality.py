@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from configs import SAMPLERS
-from shared_world import program_in_world
-from worlds import Mpi, own_mpi
+from support.configs import SAMPLERS
+from support.shared_world import program_in_world
+from support.worlds import Mpi, own_mpi
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank", "activation", "control_variates")
@@ -102,7 +102,7 @@ def test_within_rounding(local, centres, mpi, algorithm, distribution, ranks):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_centres_moved(local, algorithm, monkeypatch):
     """The equalities would hold for centres that stand still."""
-    from configs import composed
+    from support.configs import composed
 
     from neuro_cli.core.layout import ParameterLayout
     from neuro_cli.runner.build import make_model

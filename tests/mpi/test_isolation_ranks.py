@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from worlds import needs_mpi, program
+from support.worlds import needs_mpi, program
 
 PROGRAM = Path(__file__).with_name("isolation_program.py")
 

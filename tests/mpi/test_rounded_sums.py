@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shared_world import program_in_world
-from worlds import Mpi
+from support.shared_world import program_in_world
+from support.worlds import Mpi
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 ALGORITHMS = ("snes", "tiny")

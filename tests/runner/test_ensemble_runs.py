@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import composed
-from inside import Done, neuro_in_one_world, neuro_inside, one_line
-from worlds import Mpi, clean_environment, descendants, mostly_own, needs_mpi, own_mpi, wait_for_end, wait_for_rows
+from support.configs import composed
+from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
+from support.worlds import Mpi, clean_environment, descendants, mostly_own, needs_mpi, own_mpi, wait_for_end, wait_for_rows
 
 import neuro_cli
 from neuro_cli.core.errors import UserError
@@ -42,7 +42,7 @@ TIMES = ("seconds", "elapsed_seconds", "candidates_per_second", "bytes")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("ensemble")
-    (place / "tiny_heads.py").write_text((Path(__file__).parents[1] / "tiny_heads.py").read_text())
+    (place / "tiny_heads.py").write_text((Path(__file__).parents[1] / "support" / "tiny_heads.py").read_text())
     return place
 
 

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from inside import Done, neuro_in_one_world, neuro_inside
-from worlds import needs_mpi
+from support.inside import Done, neuro_in_one_world, neuro_inside
+from support.worlds import needs_mpi
 
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from inside import neuro_inside, one_line
-from worlds import needs_mpi
+from support.inside import neuro_inside, one_line
+from support.worlds import needs_mpi
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
@@ -53,7 +53,7 @@ def test_a_run_ends_at_the_look_that_reaches_it(tmp_path):
 
 @needs_mpi
 def test_a_metric_that_the_test_has_not_is_one_line_on_two_ranks(tmp_path):
-    from inside import neuro_in_one_world
+    from support.inside import neuro_in_one_world
 
     wrong = ("train", *SETTING, "distribution=replicated", "stop.metric=test_acuracy", "stop.at=0.5", "hydra.run.dir=run")
     (done,) = neuro_in_one_world(wrong, cwd=tmp_path, ranks=2)

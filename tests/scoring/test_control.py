@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from activation_lab import SIGMA, Made, bound, estimate, gradient
-from inside import neuro_inside
-from thread_ranks import on_ranks
+from support.inside import neuro_inside
+from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
 from neuro_cli.algo.ars import ARS

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import composed
+from support.configs import composed
 from torch import Tensor, nn
 from torchvision.models import VisionTransformer
 

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 import torch
-from configs import SAMPLERS, composed, sampler_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.configs import SAMPLERS, composed, sampler_of
 from torch import Tensor, nn
 
 from neuro_cli.core.kernels import gpu

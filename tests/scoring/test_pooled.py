@@ -4,7 +4,7 @@ import logging
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch import nn
 
 from neuro_cli.core.kernels import winograd

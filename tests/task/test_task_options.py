@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from configs import composed
 from hydra.utils import instantiate
+from support.configs import composed
 
 from neuro_cli.task.base import Task
 

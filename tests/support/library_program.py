@@ -1,6 +1,6 @@
 """Runs on every rank: a script that trains by ``neuro_cli.train``; each of three ranks writes what it saw.
 
-mpiexec -n 3 python library_program.py FOLDER (or more ranks, which wait)
+mpiexec -n 3 python -m support.library_program FOLDER, from tests/ (or more ranks, which wait)
 """
 
 import json
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from part_of_world import first_ranks
 from torch import nn
 
 from neuro_cli.cli.library import evaluate, resume, train
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import mpi_world
+from support.part_of_world import first_ranks
 
 SMALL: dict[str, Any] = {"population": 8, "batch_size": 16, "threads": 1, "distribution": "replicated", "generations": 3}
 

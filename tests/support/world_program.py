@@ -15,10 +15,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from part_of_world import first_ranks
-
 from neuro_cli.cli.main import main
 from neuro_cli.fabric.mpi import mpi_world
+from support.part_of_world import first_ranks
 
 HERE = os.getcwd()
 

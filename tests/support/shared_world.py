@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from worlds import Mpi, clean_environment
+from support.worlds import Mpi, clean_environment
 
-PROGRAM = Path(__file__).parent / "world_program.py"
+TESTS = Path(__file__).parents[1]
 
 
 class SharedWorld:
@@ -21,7 +21,7 @@ class SharedWorld:
     def __init__(self, mpi: Mpi, ranks: int) -> None:
         self.ranks, self._output = ranks, TemporaryFile()  # noqa: SIM115 (open as long as the world)
         self._process = subprocess.Popen(
-            mpi.command(ranks, str(PROGRAM)), cwd=PROGRAM.parent, env=clean_environment(), stdin=subprocess.PIPE,
+            mpi.command(ranks, "-m", "support.world_program"), cwd=TESTS, env=clean_environment(), stdin=subprocess.PIPE,
             stdout=self._output, stderr=self._output, text=True,
         )  # fmt: skip
 

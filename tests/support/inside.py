@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from hydra.core.config_store import ConfigStore
-from shared_world import commands_in_world
-from worlds import own_mpi
 
 from neuro_cli.cli.main import main
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.run_folder.own_log import leave
+from support.shared_world import commands_in_world
+from support.worlds import own_mpi
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,18 @@ def sampler_of(name: str) -> tuple[str, ...]:
     return (f"sampler={name}", *SMALL.get(name, ()))
 
 
-def _class_of(name: str, group: str = "sampler") -> type:
+def class_of(name: str, group: str = "sampler") -> type:
     return get_class(str(OmegaConf.load(config_folder() / group / f"{name}.yaml")["_target_"]))
 
 
 def reuses_noise(name: str) -> bool:
-    return bool(getattr(_class_of(name), "reuses_noise"))  # noqa: B009
+    return bool(getattr(class_of(name), "reuses_noise"))  # noqa: B009
 
 
 def _options(group: str, kind: type) -> list[str]:
     """Options of a group whose class is one of ``kind``: a new one is tested as it is there."""
     names = sorted(path.stem for path in (config_folder() / group).glob("*.yaml"))
-    return [name for name in names if issubclass(_class_of(name, group), kind)]
+    return [name for name in names if issubclass(class_of(name, group), kind)]
 
 
 SAMPLERS = _options("sampler", Sampler)  # of parameters: members are networks of their own

@@ -26,7 +26,7 @@ from neuro_cli.scoring.activation.response import Diagonal, Matrix, Response
 from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
-LEARNT, SEEN = 60, 60  # generations before errors count, and while they do
+LEARNT, SEEN = 30, 20  # generations before errors count, and while they do
 SMOOTHED = 1e-10  # squared difference of the gradient and that of the smoothed fitness, which is what noise estimates
 
 

@@ -18,6 +18,8 @@ from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=6", "checkpoint.every=2")
 HERE = Path(__file__).parent
 

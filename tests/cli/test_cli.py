@@ -19,6 +19,8 @@ from neuro_cli import load
 from neuro_cli.cli.options.groups import groups, groups_of
 from neuro_cli.core.errors import UserError
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 
 

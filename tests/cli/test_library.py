@@ -36,6 +36,8 @@ from neuro_cli.runner.build import make_model
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.task.digits import Digits
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SETTING = ("population=8", "batch_size=16", "threads=1", "evaluate.every=2", "sampler=iid", "algo.sigma=0.1")
 SMALL: dict[str, Any] = {
     "population": 8, "batch_size": 16, "threads": 1, "evaluate": {"every": 2}, "sampler": "iid", "algo": {"sigma": 0.1}

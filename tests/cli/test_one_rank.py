@@ -7,6 +7,8 @@ import pytest
 from support.made_data import idx_files
 from support.worlds import mostly_own, neuro
 
+pytestmark = pytest.mark.waits
+
 SMALL = ("population=8", "batch_size=16", "threads=1", "distribution=replicated")
 
 

@@ -14,6 +14,8 @@ from neuro_cli import load
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=4", "checkpoint.every=2")
 
 NETS = """

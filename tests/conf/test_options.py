@@ -30,6 +30,8 @@ from neuro_cli.selection.base import Selection
 from neuro_cli.strategy.base import Strategy
 from neuro_cli.task.base import Task
 
+pytestmark = pytest.mark.xdist_group("options")
+
 EXPECTED = {
     "task": Task,
     "model": nn.Module,

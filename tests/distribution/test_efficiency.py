@@ -17,6 +17,8 @@ from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.logger.base import RANK_COLUMNS
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SETTING = ("population=8", "batch_size=16", "threads=1", "generations=4", "evaluate.every=4", "checkpoint.every=2")
 
 

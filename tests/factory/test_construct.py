@@ -18,6 +18,8 @@ from neuro_cli.factory.construct import ConstructionError, construct, located
 from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.options import Options
 
+pytestmark = pytest.mark.xdist_group("options")
+
 ROOTS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}
 OPTIONS = [(group, option) for group, options in groups().items() if group != "experiment" for option in options]
 

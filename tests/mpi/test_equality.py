@@ -12,6 +12,8 @@ from support.configs import SAMPLERS
 from support.shared_world import program_in_world
 from support.worlds import Mpi, own_mpi
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank", "activation", "control_variates")
 # of the norm; least squares of control variates carry what was rounded on to the next generation

@@ -8,6 +8,8 @@ import pytest
 from support.shared_world import program_in_world
 from support.worlds import Mpi
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 PROGRAM = Path(__file__).parent / "equality_program.py"
 ALGORITHMS = ("snes", "tiny")
 RANKS = (1, 2, 3, 4)

@@ -25,6 +25,8 @@ from neuro_cli.runner.ensemble.metrics import disagreement
 from neuro_cli.runner.ensemble.training import build_ensemble, refuse_unseen
 from neuro_cli.runner.options import Options
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SETTING = (
     "algo=ensemble", "algo.size=4", "batch_size=32", "threads=1", "generations=11", "evaluate.every=4", "checkpoint.every=3",
     "algo.optimizer.lr=0.1",

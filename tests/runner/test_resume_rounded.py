@@ -10,7 +10,7 @@ from support.worlds import needs_mpi
 
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.xdist_group("ranks")]
 
 GENERATIONS = 6
 CHROMOSOME = ("distribution=chromosome_updates", "distribution.wire=int8", "distribution.overlap=true")

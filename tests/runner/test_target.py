@@ -11,6 +11,8 @@ from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.target import StopConfig, Target
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SETTING = ("population=4", "batch_size=8", "threads=1", "generations=9", "evaluate.every=2", "checkpoint.every=100")
 
 

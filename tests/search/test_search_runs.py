@@ -16,6 +16,8 @@ from support.worlds import clean_environment, descendants
 from neuro_cli.report.run_state import read_job
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 
+pytestmark = pytest.mark.waits
+
 TINY = (
     "trainings=7",
     "max_layers=2",

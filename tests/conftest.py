@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ DATA = HERE.parents[1] / "shared" / "data"
 WAITING = ("broker", "evolve", "launch", "slurm")
 # long folders in the order in which they begin, so that no worker is left with one at the end
 LONG = ("mpi", "runner", "cli", "docs", "bench", "search", "scaling", "report", "fabric", "scoring", "core", "library")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse several workers where pytest-xdist would ignore the groups of tests, which it does without a word."""
+    if config.getoption("tx", None) and pytest.version_tuple >= (9, 2) and version("pytest-xdist") == "3.8.0":
+        raise pytest.UsageError("pytest-xdist 3.8 takes no groups with pytest 9.2: pip install 'pytest<9.2'")
 
 
 def pytest_collection_finish() -> None:

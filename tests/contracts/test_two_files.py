@@ -10,7 +10,7 @@ import pytest
 from support.inside import neuro_inside
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluate.every=2", "hydra.run.dir=run")
-# by group: the class in neuro_cli/GROUP/mine.py, and the keys that conf/GROUP/mine.yaml gives its arguments
+# group: the class in neuro_cli/GROUP/mine.py, and the keys that conf/GROUP/mine.yaml gives its arguments
 MINE = {
     "sampler": (
         """

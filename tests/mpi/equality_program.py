@@ -60,7 +60,7 @@ SETTINGS = {
     "bfloat16": "distribution.wire=bfloat16",
     "int8": "distribution.wire=int8",
     "overlap": "distribution.overlap=true",
-    "machines": "distribution.share_node=true",  # of two ranks each
+    "machines": "distribution.share_node=true",  # two ranks on each
 }
 
 

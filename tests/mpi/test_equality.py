@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("ranks")
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank", "activation", "control_variates")
-# of the norm; least squares of control variates carry what was rounded on to the next generation
+# shares of the norm: least squares of control variates carry rounding errors into the next generation
 ROUNDED = {"control_variates": 1e-5}
 ALGORITHMS = (
     *("openai_es", "iid", "snes", "genetic", "pgpe", "ars", "episodes", "accuracy", "permutation", "noise_table", "tiny"),

@@ -33,7 +33,11 @@ SETTINGS = [
     ("sampler=low_rank", "sampler.rank=3"),
 ]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-TOLERANCE = {torch.float64: (1e-9, 1e-9), torch.float32: (1e-5, 1e-5), torch.bfloat16: (0.05, 0.05)}  # of the largest output
+TOLERANCE = {
+    torch.float64: (1e-9, 1e-9),
+    torch.float32: (1e-5, 1e-5),
+    torch.bfloat16: (0.05, 0.05),
+}  # shares of the largest output
 
 
 @pytest.fixture(params=SETTINGS, ids=lambda setting: "-".join(setting))
@@ -123,7 +127,7 @@ def test_all_members_on_a_shared_batch(sampler):
     check(sampler, module, shape, examples=3, shared=True, matters=True)
 
 
-# with float64, above, each sampler meets each kind of layer: here each of both meets each precision
+# float64, above, brings each sampler to each kind of layer; here each of both meets each precision
 @pytest.mark.parametrize(
     ("sampler", "kind", "dtype"),
     [

@@ -1,4 +1,4 @@
-"""Composes the config of a run as the command line would."""
+"""Composes the config of a run as the command line does."""
 
 from copy import deepcopy
 from functools import cache
@@ -16,7 +16,7 @@ SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an opt
 
 
 def sampler_of(name: str) -> tuple[str, ...]:
-    """The overrides that choose a sampler."""
+    """Return the overrides that choose a sampler."""
     return (f"sampler={name}", *SMALL.get(name, ()))
 
 
@@ -29,17 +29,17 @@ def reuses_noise(name: str) -> bool:
 
 
 def _options(group: str, kind: type) -> list[str]:
-    """Options of a group whose class is one of ``kind``: a new one is tested as it is there."""
+    """List the options of a group whose class is a ``kind``: a new option is tested as soon as its YAML exists."""
     names = sorted(path.stem for path in (config_folder() / group).glob("*.yaml"))
     return [name for name in names if issubclass(class_of(name, group), kind)]
 
 
-SAMPLERS = _options("sampler", Sampler)  # of parameters: members are networks of their own
+SAMPLERS = _options("sampler", Sampler)  # samplers that give every member parameters of its own
 ALGOS = _options("algo", PopulationAlgorithm)
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:
-    """The resolved config of ``neuro VERB OVERRIDES``, for the caller to change."""
+    """Return the resolved config of ``neuro VERB OVERRIDES``, for the caller to change."""
     return deepcopy(_composed(verb, overrides))
 
 

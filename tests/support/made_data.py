@@ -23,7 +23,7 @@ def idx_bytes(values: np.ndarray) -> bytes:
 
 
 def idx_files(train: int = 30, test: int = 10) -> dict[str, bytes]:
-    """The four IDX files of a made-up data set, by name."""
+    """Return the four IDX files of a made-up data set, by name."""
     generator = np.random.default_rng(0)
     files = {}
     for part, count in (("train", train), ("t10k", test)):
@@ -40,7 +40,7 @@ def write_image(path: Path, width: int = 6, height: int = 5, seed: int = 0) -> N
 
 
 def cifar_files(root, monkeypatch):
-    """Five made-up batches of 4 images and a test batch; returns the first image (3, 32, 32)."""
+    """Write five made-up batches of 4 images and a test batch. Returns the first image (3, 32, 32)."""
     generator, sums = np.random.default_rng(0), {}
     folder = root / CIFAR10.folder
     folder.mkdir(parents=True)

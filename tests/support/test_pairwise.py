@@ -10,4 +10,4 @@ def test_any_two_values_of_two_parameters_meet():
     cases = pairwise(*parameters)
     for (first, values), (second, others) in combinations(enumerate(parameters), 2):
         assert {(case[first], case[second]) for case in cases} == {(value, other) for value in values for other in others}
-    assert len(set(cases)) == len(cases) <= 24  # of 160, and no fewer than 20 can be
+    assert len(set(cases)) == len(cases) <= 24  # the product has 160, the two longest parameters alone need 20

@@ -156,7 +156,7 @@ def test_mpi_hydra_and_picklers_stay_where_they_are_known():
 def test_nothing_is_pickled():
     forbidden = {"torch.load", "torch.save", "np.load", "numpy.load"}
     found = {module: calls(source) & forbidden for module, source in SOURCES.items()}
-    # for other programs, where a user asks for a file of that kind: neuro reads none
+    # a user may ask for such a file for other programs; neuro reads none
     assert {module: names for module, names in found.items() if names} == {"neuro_cli.export.formats": {"torch.save"}}
 
 

@@ -7,7 +7,7 @@ from threading import Lock
 import numpy as np
 import pytest
 import torch
-from thread_ranks import on_ranks
+from support.thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli import Evolution

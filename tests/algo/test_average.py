@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from configs import composed
 from safetensors.torch import load_file
-from thread_ranks import on_ranks
+from support.configs import composed
+from support.thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli import Evolution

@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from thread_ranks import on_ranks
+from support.thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm
-from neuro_cli.algo.cr_fm_nes import CRFMNES
+from neuro_cli.algo.cr_fm_nes import CRFMNES, inverse_of_h
 from neuro_cli.algo.xnes import XNES
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -152,6 +152,12 @@ def test_cr_fm_nes_is_the_paper_with_a_solved_fisher_matrix():
     expected = cr_fm_nes(algo.state().tensors["v"].numpy(), noise, 0.5)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-4)
     assert ellipsoid(found[-1:])[0] > 0.05 * ellipsoid(np.ones((1, N)))[0]
+
+
+@pytest.mark.parametrize("n", [5, 600, 1000, 11_274, 3_000_000])
+def test_the_solved_constant_of_cr_fm_nes_fits_networks_of_any_size(n):
+    a = inverse_of_h(n)
+    assert (1 + a * a) * math.exp(a * a / 2) / 0.24 - 10 == pytest.approx(n, rel=1e-12)
 
 
 def test_cr_fm_nes_is_its_authors_package(monkeypatch):

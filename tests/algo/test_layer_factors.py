@@ -6,8 +6,8 @@ from threading import Lock
 import numpy as np
 import pytest
 import torch
-from configs import SAMPLERS, composed, reuses_noise, sampler_of
-from thread_ranks import on_ranks
+from support.configs import SAMPLERS, composed, reuses_noise, sampler_of
+from support.thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli import Evolution

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from configs import ALGOS
+from support.configs import ALGOS
 from torch import nn
 
 from neuro_cli.algo.base import PopulationAlgorithm

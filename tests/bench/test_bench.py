@@ -3,9 +3,9 @@
 import csv
 
 import pytest
-from configs import composed
-from inside import neuro_inside, one_line
-from worlds import needs_mpi
+from support.configs import composed
+from support.inside import neuro_inside, one_line
+from support.worlds import needs_mpi
 
 from neuro_cli.bench.correlation import bench_correlation, correlations, trained
 from neuro_cli.bench.generation import SPLIT

@@ -3,7 +3,7 @@
 import csv
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 SMALL = ("brokers.tasks=300", "brokers.seconds=1", "brokers.rate=200", "brokers.shared_tasks=100", "brokers.queued=1000")
 

@@ -6,7 +6,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.bench.diversity import LAWS, bench_diversity, birthday, collision, dependence
 from neuro_cli.core.errors import ConfigError

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from configs import composed
-from inside import neuro_inside, one_line
+from support.configs import composed
+from support.inside import neuro_inside, one_line
 from torch import nn
 
 from neuro_cli.bench.layer.cases import Case, cases, convolution, linear

@@ -5,8 +5,8 @@ import itertools
 import math
 
 import pytest
-from configs import composed
-from inside import neuro_inside, one_line
+from support.configs import composed
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.bench.records import FIELDS, Trial, p_value, plan, table
 from neuro_cli.bench.table import machine

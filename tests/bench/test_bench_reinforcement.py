@@ -7,10 +7,10 @@ import re
 import sys
 
 import pytest
-from configs import composed
-from inside import neuro_inside, one_line
 from matplotlib.figure import Figure
-from worlds import neuro
+from support.configs import composed
+from support.inside import neuro_inside, one_line
+from support.worlds import neuro
 
 from neuro_cli.bench import reinforcement as bench
 from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, Trial, plan, table

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 from torch import nn
 
 from neuro_cli.bench.roofline import INTEGERS, MEMORY, PRODUCTS, Machine, Work, _integers, forward_work

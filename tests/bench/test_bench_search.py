@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.bench import search as bench_of_searches
 from neuro_cli.core.errors import UserError

@@ -3,9 +3,9 @@
 import csv
 
 import pytest
-from configs import composed
-from inside import neuro_inside, one_line
-from worlds import needs_mpi
+from support.configs import composed
+from support.inside import neuro_inside, one_line
+from support.worlds import needs_mpi
 
 from neuro_cli.bench.semi_updates import curves, run_config
 from neuro_cli.runner.config import RunConfig

@@ -10,6 +10,8 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.metrics import MetricsTail
 
+pytestmark = pytest.mark.waits
+
 WRITER = """
 import sys, time
 from pathlib import Path

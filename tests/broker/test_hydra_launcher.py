@@ -4,9 +4,9 @@ import csv
 import json
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
+from support.worlds import needs_mpi
 from waits import all_results, until
-from worlds import needs_mpi
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.nameserver import client

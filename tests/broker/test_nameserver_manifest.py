@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from worlds import clean_environment
+from support.worlds import clean_environment
 
 from neuro_cli.broker.certificates import make_certificates
 

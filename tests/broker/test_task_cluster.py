@@ -9,8 +9,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from inside import neuro_inside, one_line
 from secured import TOKEN, open_to, pool_of
+from support.inside import neuro_inside, one_line
 from trouble import TROUBLE
 from waits import all_results, until
 

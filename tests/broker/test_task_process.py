@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
+from support.worlds import alive, descendants
 from trouble import TROUBLE
-from worlds import alive, descendants
 
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.worker.attempt import ERROR_BYTES, SAME_AGAIN, Attempt, Ending, attempt_of, failed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from made_tasks import EveryByte, Ranks
-from worlds import alive, descendants, needs_mpi
+from support.worlds import alive, descendants, needs_mpi
 
 from neuro_cli.broker.local_cluster import cluster_config
 from neuro_cli.broker.settings import worker_settings

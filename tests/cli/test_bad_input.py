@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from configs import composed
-from inside import Done, neuro_in_one_world, neuro_inside, one_line
-from worlds import mostly_own, needs_mpi, neuro
+from support.configs import composed
+from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
+from support.worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=6", "checkpoint.every=2")
 HERE = Path(__file__).parent

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from inside import neuro_in_one_world, neuro_inside
 from omegaconf import OmegaConf
-from worlds import mostly_own, needs_mpi, neuro
+from support.inside import neuro_in_one_world, neuro_inside
+from support.worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli import load
 from neuro_cli.cli.options.groups import groups, groups_of
 from neuro_cli.core.errors import UserError
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
 

@@ -8,8 +8,8 @@ import pytest
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from inside import neuro_inside, one_line
 from omegaconf import OmegaConf
+from support.inside import neuro_inside, one_line
 
 MINE = {
     "experiment/tiny.yaml": "# @package _global_\ndefaults:\n  - override /sampler: iid\npopulation: 12\n",

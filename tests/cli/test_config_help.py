@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside
+from support.inside import neuro_inside
 
 from neuro_cli.bench.bench import KINDS as MEASURED
 from neuro_cli.cli.bench import KINDS

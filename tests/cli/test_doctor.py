@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from worlds import needs_mpi
+from support.worlds import needs_mpi
 
 from neuro_cli.cli import doctor as module
 from neuro_cli.cli.doctor import Finding, doctor

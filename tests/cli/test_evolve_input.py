@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.evolve.ledger.file import HEADER
 

@@ -18,11 +18,11 @@ import torch
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from inside import neuro_inside, one_line
 from omegaconf import OmegaConf
-from shared_world import program_in_world
+from support.inside import neuro_inside, one_line
+from support.shared_world import program_in_world
+from support.worlds import needs_mpi, own_mpi
 from torch import nn
-from worlds import needs_mpi, own_mpi
 
 from neuro_cli import load
 from neuro_cli.algo.snes import SNES
@@ -36,12 +36,14 @@ from neuro_cli.runner.build import make_model
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.task.digits import Digits
 
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SETTING = ("population=8", "batch_size=16", "threads=1", "evaluate.every=2", "sampler=iid", "algo.sigma=0.1")
 SMALL: dict[str, Any] = {
     "population": 8, "batch_size": 16, "threads": 1, "evaluate": {"every": 2}, "sampler": "iid", "algo": {"sigma": 0.1}
 }  # fmt: skip
 MODEL = {"_target_": "neuro_cli.model.mnist.MNIST_10K"}
-PROGRAM = Path(__file__).parents[1] / "library_program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "library_program.py"
 
 
 class Rows(Logger):

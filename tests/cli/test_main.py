@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hydra._internal.hydra import Hydra
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.version import __version__

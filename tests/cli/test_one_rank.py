@@ -1,15 +1,13 @@
 """What goes wrong on one rank alone ends all ranks."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-from worlds import mostly_own, neuro
+from support.made_data import idx_files
+from support.worlds import mostly_own, neuro
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "task"))
-
-from made_data import idx_files
+pytestmark = pytest.mark.waits
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "distribution=replicated")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from inside import Done, neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line
 
 from neuro_cli.cli.overrides.composition import IN_EXTRA
 

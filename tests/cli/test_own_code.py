@@ -9,9 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from inside import Done, neuro_inside, one_line
 from omegaconf import OmegaConf
-from worlds import clean_environment, needs_mpi, neuro
+from support.inside import Done, neuro_inside, one_line
+from support.worlds import clean_environment, needs_mpi, neuro
 
 import neuro_cli
 from neuro_cli import load

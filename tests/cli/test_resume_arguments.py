@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from inside import neuro_in_one_world, neuro_inside, one_line
 from omegaconf import OmegaConf
-from worlds import needs_mpi
+from support.inside import neuro_in_one_world, neuro_inside, one_line
+from support.worlds import needs_mpi
 
 from neuro_cli import load
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=4", "checkpoint.every=2")
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from worlds import clean_environment
+from support.worlds import clean_environment
 
 from neuro_cli.cli.completion import SHELLS
 

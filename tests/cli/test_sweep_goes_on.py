@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from inside import Done, neuro_inside, one_line
-from worlds import clean_environment
+from support.inside import Done, neuro_inside, one_line
+from support.worlds import clean_environment
 
 from neuro_cli.cli.sweep.jobs import Left, left_in
 from neuro_cli.core.errors import UserError

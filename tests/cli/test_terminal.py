@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
-from worlds import clean_environment
+from support.inside import neuro_inside, one_line
+from support.worlds import clean_environment
 
 from neuro_cli.cli.completion import SHELLS, candidates
 from neuro_cli.cli.registry import listed

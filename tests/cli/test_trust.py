@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from configs import composed
 from omegaconf import OmegaConf
+from support.configs import composed
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.core.errors import UserError

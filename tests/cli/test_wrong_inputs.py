@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from inside import neuro_inside
 from PIL import Image
+from support.inside import neuro_inside
 from wrong_inputs import KEYS, NOT_NUMBERS, NUMBERS, RUNS, WRONG, WRONG_AT_ONCE
 
 HARMLESS = ("seed=3", "generations=2", "+algo.optimizer.eps=1e-6", "checkpoint.every=7", "-q")

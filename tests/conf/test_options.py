@@ -7,9 +7,9 @@ import inspect
 from typing import Any
 
 import pytest
-from configs import composed
 from hydra.utils import get_object
 from omegaconf import OmegaConf
+from support.configs import composed
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
@@ -29,6 +29,8 @@ from neuro_cli.search.command import OURS as SEARCH
 from neuro_cli.selection.base import Selection
 from neuro_cli.strategy.base import Strategy
 from neuro_cli.task.base import Task
+
+pytestmark = pytest.mark.xdist_group("options")
 
 EXPECTED = {
     "task": Task,

@@ -251,7 +251,7 @@ def _guarded(loop: Dispatcher) -> Callable[..., Any]:
         def place(array: np.ndarray) -> np.ndarray:
             low, high = bounds(array)
             room = np.full(high - low + 2 * MARGIN + 64, 0xFF, np.uint8)
-            first = -room.ctypes.data % 64 + MARGIN + low % 64  # as far from a line of the cache as it was
+            first = -room.ctypes.data % 64 + MARGIN + low % 64  # the same distance from a line of the cache as before
             inner = np.ndarray(array.shape, array.dtype, room.data, first, array.strides)
             own = np.zeros(room.size, np.bool_)
             np.ndarray(array.shape, f"V{array.itemsize}", own.data, first, array.strides)[...] = b"\1" * array.itemsize

@@ -30,5 +30,5 @@ def test_a_folder_that_cannot_be_synced_is_one_warning(number, goes_on, tmp_path
         else:
             with pytest.raises(OSError, match=os.strerror(number)):
                 files.write_atomically(tmp_path / "file", content)
-    # by identity: a handler of the package's logger, left by a run in this process, sees a record once more
+    # compare by identity: a handler of the package's logger, left by a run in this process, sees a record once more
     assert len({id(each) for each in caplog.records if "does not sync folders" in each.getMessage()}) == goes_on

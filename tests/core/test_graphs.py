@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch import Tensor
 
 from neuro_cli.core.kernels import graphs

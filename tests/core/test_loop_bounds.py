@@ -233,7 +233,7 @@ def test_noise(loops, start, length, count):
 
 
 def test_noise_past_the_caches(loops, request):
-    """Whole tiles of members that no cache holds, of which the last is not whole."""
+    """More tiles of members than a cache has room for; the last one is cut short."""
     size = 2**20 + 5 if "guarded" in request.node.name else 2 * philox.TILE + 5  # what is far is near in Python
     whole = torch.zeros(2 * size + 64)
     first = -(whole.data_ptr() // 4) % 16
@@ -369,7 +369,7 @@ def numbers(*shape: int) -> np.ndarray:
         (row_kernels, "add_vectors", (numbers(5, 1, 5), numbers(2, 5), 1, numbers(2))),  # more rows than sides have
         (row_kernels, "projected", (numbers(2, 1, 0), numbers(2, 1, 0), 1, numbers(2, 1, 1))),
         (blas, "product", (numbers(3, 4), numbers(5, 4), numbers(3, 4))),
-        (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # by address, but not in a row
+        (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # addressed one by one, not in a row
         (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
         (blocks, "table_sums", (numbers(9), np.array([4]), np.ones((1, 1)), np.array([1]), 2, numbers(1, 4))),
         (policy_kernels, "bound", (numbers(2, 3), numbers(2), numbers(3), numbers(2, 3))),

@@ -166,7 +166,7 @@ def test_perturb_is_centre_plus_and_minus_scaled_noise(per_column):
     assert torch.equal(only, minus)
 
 
-@pytest.mark.parametrize("shift", [0, 3])  # in memory: whole lines of the cache are written past it
+@pytest.mark.parametrize("shift", [0, 3])  # both lie in memory: complete lines are written past the cache
 def test_perturb_of_many_parameters_is_that_of_few(shift):
     size = kernels.FAR + 70
     made, base, scale = noise(size=size), torch.linspace(-1, 1, size), torch.tensor([0.3])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inside import close_logs, neuro_inside
+from support.inside import close_logs, neuro_inside
 
 from neuro_cli.core.errors import lines_apart, one_line, printable
 from neuro_cli.core.verbosity import say

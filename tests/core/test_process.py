@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds import alive
+from support.worlds import alive
 
 from neuro_cli.core.machine.process import ended_with_us, exit_text, last_line, resident_bytes, start, stop
 

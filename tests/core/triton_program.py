@@ -103,7 +103,7 @@ def projections(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
 
 
 def placed(device: str) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Sums of a matrix of which each direction places part of the rows and columns."""
+    """Sums of a matrix: each direction places a part of its rows and columns."""
     shared, weights = normal(9, 300), torch.tensor([0.5, -2.0, 1.25], dtype=torch.float64)
     rows = torch.stack([torch.randperm(14)[:9] for _ in range(3)]).to(torch.int32)
     columns = torch.stack([torch.randperm(310)[:300] for _ in range(3)]).to(torch.int32)

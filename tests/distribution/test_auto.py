@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from configs import composed
-from thread_ranks import on_ranks
+from support.configs import composed
+from support.thread_ranks import on_ranks
 
 from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm

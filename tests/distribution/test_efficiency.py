@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from inside import neuro_in_one_world
-from worlds import needs_mpi
+from support.inside import neuro_in_one_world
+from support.worlds import needs_mpi
 
 from neuro_cli.core.clock import Clock
 from neuro_cli.distribution import efficiency
@@ -16,6 +16,8 @@ from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.logger.base import RANK_COLUMNS
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 SETTING = ("population=8", "batch_size=16", "threads=1", "generations=4", "evaluate.every=4", "checkpoint.every=2")
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import composed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thread_ranks import on_ranks
+from support.configs import composed
+from support.thread_ranks import on_ranks
 
 from neuro_cli.algo.ensemble import joint_outcome
 from neuro_cli.core.errors import CandidateError, ConfigError
@@ -19,9 +19,16 @@ from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.runner.ensemble.training import build_ensemble
 from neuro_cli.runner.options import Options
 
-SETTING = ("algo=ensemble", "algo.size=4", "batch_size=24", "threads=1", "algo.dtype=float64", "model._target_=tiny_heads.Tiny")
+SETTING = (
+    "algo=ensemble",
+    "algo.size=4",
+    "batch_size=24",
+    "threads=1",
+    "algo.dtype=float64",
+    "model._target_=support.tiny_heads.Tiny",
+)
 ITERATIONS = 6
-BROKEN = "algo.members=[{model:{_target_:tiny_heads.Broken}}]"
+BROKEN = "algo.members=[{model:{_target_:support.tiny_heads.Broken}}]"
 EQUAL = ("logits_allreduce", "logits_tree", "logits_microbatches", "single_graph", "batch_parallel")
 
 
@@ -106,16 +113,16 @@ def test_pipelining_is_training_with_old_gradients(staleness):
 
 @pytest.mark.parametrize("distribution", ["logits_allreduce", "logits_pipelined"])
 def test_threads_change_no_bit(distribution):
-    overrides = (f"distribution={distribution}", "model._target_=tiny_heads.Dropped")
+    overrides = (f"distribution={distribution}", "model._target_=support.tiny_heads.Dropped")
     assert losses(1, *overrides, "threads=3") == losses(1, *overrides)
 
 
 def test_dropout_is_addressed():
     """The same draws on any number of ranks, others in every iteration."""
-    overrides = ("distribution=logits_allreduce", "model._target_=tiny_heads.Dropped")
+    overrides = ("distribution=logits_allreduce", "model._target_=support.tiny_heads.Dropped")
     alone = losses(1, *overrides)
     assert losses(2, *overrides) == alone
-    assert alone != losses(1, "distribution=logits_allreduce", "model._target_=tiny_heads.Undropped")
+    assert alone != losses(1, "distribution=logits_allreduce", "model._target_=support.tiny_heads.Undropped")
 
 
 @pytest.mark.parametrize("distribution", ["logits_allreduce", "logits_tree", "logits_pipelined", "logits_microbatches"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thread_ranks import on_ranks
+from support.thread_ranks import on_ranks
 
 from neuro_cli.algo.base import Combination, State
 from neuro_cli.core.clock import Clock

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from configs import ALGOS
-from thread_ranks import on_ranks
+from support.configs import ALGOS
+from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
 from neuro_cli import Evolution

@@ -5,7 +5,7 @@ The bottleneck of DarwiNN (section 5): to make the same noise on every rank take
 
 import numpy as np
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox

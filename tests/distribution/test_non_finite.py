@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from inside import neuro_inside, one_line
-from thread_ranks import on_ranks
+from support.inside import neuro_inside, one_line
+from support.thread_ranks import on_ranks
 
 import neuro_cli as neuro
 from neuro_cli import Evolution

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.core import philox
 from neuro_cli.core.noise import NOISE_STREAM

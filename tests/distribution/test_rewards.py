@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from thread_ranks import on_ranks
+from support.thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli.core.layout import ParameterLayout

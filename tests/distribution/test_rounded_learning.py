@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build

@@ -15,8 +15,8 @@ import pytest
 import torch
 from doc_commands import ROOT
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from inside import neuro_inside
 from omegaconf import OmegaConf
+from support.inside import neuro_inside
 from torch import nn
 
 from neuro_cli.bench.bench import KINDS

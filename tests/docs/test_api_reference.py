@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from doc_commands import PAGES, ROOT
-from worlds import clean_environment
+from support.worlds import clean_environment
 
 import neuro_cli
 

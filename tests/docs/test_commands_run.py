@@ -12,10 +12,10 @@ import pytest
 import yaml
 from doc_checks import BEST, NET, folder_of_options, placed
 from doc_commands import ROOT, Command, all_commands, commands_of, section_of
-from inside import neuro_inside
 from PIL import Image
+from support.inside import neuro_inside
+from support.worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 from test_commands import NOT_RUN, of_the_page
-from worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
 from neuro_cli.core.files import config_folder
 from neuro_cli.fabric.emulation.kernel import missing_rights

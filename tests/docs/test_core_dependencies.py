@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from doc_commands import ROOT
-from inside import neuro_inside, one_line
 from packaging.requirements import Requirement
-from worlds import clean_environment
+from support.inside import neuro_inside, one_line
+from support.worlds import clean_environment
 
 from neuro_cli.core import install
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 from doc_commands import ROOT
-from worlds import needs_mpi, program
+from support.worlds import needs_mpi, program
 
 SCRIPT = ROOT / "docs" / "examples" / "digits.py"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from doc_commands import ROOT, commands_of
+from support.worlds import clean_environment, needs_mpi
 from test_commands import of_the_page
-from worlds import clean_environment, needs_mpi
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 FILE = re.compile(r"^`((?:neuro_cli|conf)/\S+)`:\n\n```(?:python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -80,7 +80,7 @@ def test_the_page_s_task_can_be_learnt(checkout, tmp_path):
 
 @pytest.mark.slow
 def test_the_options_pass_the_tests_of_all_options(checkout):
-    files = ("tests/conf/test_options.py", "tests/sampler/test_samplers.py", "tests/task/test_task_options.py")
+    files = ("tests/conf/test_options.py", "tests/sampler/test_samplers.py", "tests/contracts/test_option_contracts.py")
     done = run(checkout, "-m", "pytest", *files, "-k", "uniform or bars or sines", "-p", "no:cacheprovider", cwd=checkout)
     assert done.returncode == 0, done.stdout[-3000:]
     passed = int(re.search(r"(\d+) passed", done.stdout)[1])  # type: ignore[index]

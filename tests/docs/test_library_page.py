@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from doc_commands import ROOT
-from worlds import clean_environment, needs_mpi, own_mpi
+from support.worlds import clean_environment, needs_mpi, own_mpi
 
 PAGE = (ROOT / "docs" / "library.md").read_text()
 EXAMPLES = ROOT / "docs" / "examples"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from doc_commands import ROOT
-from worlds import clean_environment
+from support.worlds import clean_environment
 
 NOTEBOOK = ROOT / "docs" / "library.ipynb"
 

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 import yaml
-from configs import composed
 from doc_commands import PAGES, ROOT, section_of
+from support.configs import composed
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.core.metric import ACCURACY

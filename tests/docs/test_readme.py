@@ -4,7 +4,7 @@ import re
 
 import pytest
 from doc_commands import ROOT, section_of
-from inside import neuro_inside
+from support.inside import neuro_inside
 
 TEXT = (ROOT / "README.md").read_text()
 RUN = section_of(TEXT, "The first run")

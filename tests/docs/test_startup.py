@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from worlds import clean_environment
+from support.worlds import clean_environment
 
 HEAVY = (
     "torch",

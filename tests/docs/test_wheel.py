@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from doc_commands import ROOT
-from worlds import clean_environment
+from support.worlds import clean_environment
 
 from neuro_cli import __version__
 

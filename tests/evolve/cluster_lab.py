@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from worlds import clean_environment
+from support.worlds import clean_environment
 
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.ledger.file import read_ledger

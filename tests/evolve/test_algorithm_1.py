@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch.nn.functional import cross_entropy
 
 from neuro_cli.evolve.ledger.file import read_ledger

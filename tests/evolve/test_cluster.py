@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from cluster_lab import SECRET, SMALL, Lab, consistent, descendants_with
-from inside import neuro_inside, one_line
-from worlds import clean_environment
+from support.inside import neuro_inside, one_line
+from support.worlds import clean_environment
 
 from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.runner.load import load

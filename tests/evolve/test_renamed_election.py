@@ -1,7 +1,7 @@
 """Runs of what earlier versions called election=takeover: they go on as election=succession, with the same hashes."""
 
 import pytest
-from configs import composed
+from support.configs import composed
 from test_steps import parts_of
 
 from neuro_cli.core.errors import ConfigError

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 import torch
-from configs import composed
-from inside import neuro_inside, one_line
 from safetensors.torch import load_file
+from support.configs import composed
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.evolve.ledger.record import LedgerRecord, decoded, encoded
 from neuro_cli.evolve.state_transfer import Snapshot

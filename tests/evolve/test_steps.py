@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from configs import SAMPLERS, composed, sampler_of
+from support.configs import SAMPLERS, composed, sampler_of
 from test_ledger import START
 
 from neuro_cli.evolve.ledger.record import MEMBERS, LedgerRecord

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from inside import neuro_inside, one_line
 from PIL import Image
 from safetensors.torch import load_file
+from support.inside import neuro_inside, one_line
 
 from neuro_cli import load
 from neuro_cli.cli.library import train

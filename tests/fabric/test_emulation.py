@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside
-from worlds import clean_environment, needs_mpi, neuro, wait_for_rows
+from support.inside import neuro_inside
+from support.worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
 from neuro_cli.fabric.emulation.enter import placed
 from neuro_cli.fabric.emulation.hosts import address, code_of

@@ -1,7 +1,7 @@
 """torchrun, and srun without MPI, start processes that know nothing of each other: each would train alone."""
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.foreign import foreign_start

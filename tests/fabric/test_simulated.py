@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.fabric.base import shares
 from neuro_cli.fabric.simulated import SimulatedWorld

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import program
+from support.worlds import program
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess, Traffic, shares

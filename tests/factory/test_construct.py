@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from configs import composed
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from support.configs import composed
 from torch import nn
 
 from neuro_cli.cli.options.groups import groups
@@ -17,6 +17,8 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.construct import ConstructionError, construct, located
 from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.options import Options
+
+pytestmark = pytest.mark.xdist_group("options")
 
 ROOTS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}
 OPTIONS = [(group, option) for group, options in groups().items() if group != "experiment" for option in options]

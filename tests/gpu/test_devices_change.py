@@ -1,4 +1,4 @@
-"""A run that began on a CUDA device goes on without one."""
+"""A run that began on a CUDA device continues without one."""
 
 import csv
 import json
@@ -35,7 +35,7 @@ def test_a_run_on_cuda_is_resumed_on_a_cpu(tmp_path, sampler):
     shutil.copytree(tmp_path / "there", tmp_path / "here")
     done = neuro(tmp_path, "resume", "there", "generations=9")
     assert done.returncode == 0, done.stderr
-    # as on a machine without a GPU
+    # a machine without a GPU
     done = neuro(tmp_path, "resume", "here", "device=cpu", "generations=9", CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 0, done.stderr
     here, there = rows_of(tmp_path / "here"), rows_of(tmp_path / "there")

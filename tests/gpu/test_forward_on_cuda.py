@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch import Tensor, nn
 
 from neuro_cli.core.kernels import gpu
@@ -21,7 +21,7 @@ from neuro_cli.scoring.perturbed import PerturbedForward
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 SIGMA, DIRECTIONS, CUDA = 0.3, 3, torch.device("cuda")
-# of the largest output; the noise of a member changes outputs by more than a tenth of that
+# shares of the largest output; a member's noise changes outputs by more than a tenth of it
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.01, torch.bfloat16: 0.05}
 
 

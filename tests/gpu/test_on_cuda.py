@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch import Tensor, nn
 
 from neuro_cli.core.kernels import gpu

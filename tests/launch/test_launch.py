@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from inside import Done, neuro_inside, one_line
-from worlds import AS_ROOT, MPIS, Mpi, clean_environment, descendants, mostly_own, neuro, wait_for_rows
+from support.inside import Done, neuro_inside, one_line
+from support.worlds import AS_ROOT, MPIS, Mpi, clean_environment, descendants, mostly_own, neuro, wait_for_rows
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import library_name

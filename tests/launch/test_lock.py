@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
-from worlds import clean_environment, descendants, needs_mpi, wait_for_rows
+from support.inside import neuro_inside, one_line
+from support.worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import lock

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.launch import broker_sweep
 from neuro_cli.launch.broker_sweep import SweepJob, _task

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from worlds import clean_environment, needs_mpi, wait_for_rows
+from support.worlds import clean_environment, needs_mpi, wait_for_rows
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.network import Network

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import SAMPLERS, composed
 from hydra.utils import get_class
-from thread_ranks import on_ranks
+from support.configs import ALGOS, SAMPLERS, composed
+from support.thread_ranks import on_ranks
 from torch import nn
 
 import neuro_cli as neuro
@@ -21,8 +21,6 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build, make_model
 from neuro_cli.runner.options import Options
-
-ALGOS = ("ars", "cr_fm_nes", "genetic", "openai_es", "pgpe", "sep_cma_es", "snes")
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import SAMPLERS
-from thread_ranks import on_ranks
+from support.configs import SAMPLERS
+from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
 import neuro_cli as neuro

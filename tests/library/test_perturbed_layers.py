@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
-from configs import SAMPLERS
+from support.configs import SAMPLERS
 from torch import nn
 
 import neuro_cli as neuro

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from configs import ALGOS
+from support.configs import ALGOS
 from torch import Tensor, nn
 
 from neuro_cli import Evolution

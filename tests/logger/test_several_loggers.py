@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 import neuro_cli
 from neuro_cli.core.errors import ConfigError

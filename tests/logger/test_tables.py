@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.bench import bench as module
 from neuro_cli.core.errors import UserError

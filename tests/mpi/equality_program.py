@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from configs import SAMPLERS, composed, sampler_of
-from part_of_world import first_ranks, machines_of_two
+from support.configs import SAMPLERS, composed, sampler_of
+from support.part_of_world import first_ranks, machines_of_two
 
 from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import MpiWorld, mpi_world
@@ -60,7 +60,7 @@ SETTINGS = {
     "bfloat16": "distribution.wire=bfloat16",
     "int8": "distribution.wire=int8",
     "overlap": "distribution.overlap=true",
-    "machines": "distribution.share_node=true",  # of two ranks each
+    "machines": "distribution.share_node=true",  # two ranks on each
 }
 
 

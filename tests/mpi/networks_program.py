@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.fabric.mpi import mpi_world
 from neuro_cli.runner.build import build

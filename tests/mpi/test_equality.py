@@ -1,20 +1,24 @@
 """Every distribution method gives the centre of ``local``, on 1 to 4 real ranks, with P and M that do not divide.
 
-On Open MPI as on MPICH. By default all algorithms on 3 ranks, some of them on 1, 2 and 4, and on 3 of Open MPI.
+On Open MPI as on MPICH. By default all algorithms on 3 ranks with two methods each, some with all methods on 1 to 4 ranks, and on
+3 of Open MPI; the slow tests have the others.
 """
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from configs import SAMPLERS
-from shared_world import program_in_world
-from worlds import Mpi, own_mpi
+from support.configs import SAMPLERS
+from support.shared_world import program_in_world
+from support.worlds import Mpi, own_mpi
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank", "activation", "control_variates")
-# of the norm; least squares of control variates carry what was rounded on to the next generation
+# shares of the norm: least squares of control variates carry rounding errors into the next generation
 ROUNDED = {"control_variates": 1e-5}
 ALGORITHMS = (
     *("openai_es", "iid", "snes", "genetic", "pgpe", "ars", "episodes", "accuracy", "permutation", "noise_table", "tiny"),
@@ -29,27 +33,24 @@ DISTRIBUTIONS = ("replicated", "replicated-machines", "chromosome_updates", "sem
 RANKS = (1, 2, 3, 4)
 QUICK_ALGORITHMS = ("openai_es", "snes", "sign_flip")
 
-# what one world of each MPI trains for the default tests: algorithms by the number of ranks
-DEFAULT = {
-    "own": {1: QUICK_ALGORITHMS, 2: QUICK_ALGORITHMS, 3: ALGORITHMS, 4: QUICK_ALGORITHMS},
-    "openmpi": {3: QUICK_ALGORITHMS},
-}
-
 Centres = Callable[[Mpi, str, str, int], np.ndarray]
 
 
-def cases() -> list:
-    """(MPI, algorithm, ranks), those marked slow that are not of the default tests."""
-    found = []
-    for name, default in DEFAULT.items():
-        for algorithm in ALGORITHMS:
-            for ranks in RANKS:
-                quick = algorithm in default.get(ranks, ())
-                found.append(pytest.param(name, algorithm, ranks, marks=[] if quick else pytest.mark.slow))
-    return found
+def by_default(mpi: str, algorithm: str, distribution: str, ranks: int) -> bool:
+    """Return whether a combination is in the default tests: some algorithms in all of them, the others in two on three ranks."""
+    if algorithm in QUICK_ALGORITHMS:
+        return mpi == "own" or ranks == 3
+    turn = DISTRIBUTIONS[ALGORITHMS.index(algorithm) % len(DISTRIBUTIONS)]
+    return mpi == "own" and ranks == 3 and distribution in ("chromosome_updates", turn)
 
 
-each_case = pytest.mark.parametrize(("mpi", "algorithm", "ranks"), cases(), indirect=["mpi"])
+def each_case(*distributions: str) -> pytest.MarkDecorator:
+    """Parametrize by MPI, algorithm, method and ranks; slow where the combination is not in the default tests."""
+    cases = [
+        pytest.param(*case, marks=[] if by_default(*case) else pytest.mark.slow)
+        for case in product(("own", "openmpi"), ALGORITHMS, distributions, RANKS)
+    ]
+    return pytest.mark.parametrize(("mpi", "algorithm", "distribution", "ranks"), cases, indirect=["mpi"])
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +62,12 @@ def centres(tmp_path_factory) -> Centres:
         file = folder / mpi.name / f"{algorithm}-{distribution}-{ranks}.npy"
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            plan = DEFAULT[mpi.name]
-            if distribution != "local" and algorithm not in plan.get(ranks, ()):  # of the slow tests
-                plan = {size: [name for name in ALGORITHMS if name not in plan.get(size, ())] for size in RANKS}
-                plan = {size: names for size, names in plan.items() if names}
-            words = [f"{size}:{','.join(names)}:{','.join(DISTRIBUTIONS)}" for size, names in plan.items()]
+            default = distribution == "local" or by_default(mpi.name, algorithm, distribution, ranks)
+            cases = [case for case in product(ALGORITHMS, DISTRIBUTIONS, RANKS) if by_default(mpi.name, *case) == default]
+            words = [f"{size}:{name}:{method}" for name, method, size in cases]
             local = [f"1:{','.join(ALGORITHMS)}:local"] if distribution == "local" else []
-            program_in_world(PROGRAM, str(file.parent), *local, *words, cwd=file.parent, ranks=max(plan), mpi=mpi)
+            largest = max(size for _, _, size in cases)
+            program_in_world(PROGRAM, str(file.parent), *local, *words, cwd=file.parent, ranks=largest, mpi=mpi)
         return np.load(file)
 
     return centre
@@ -81,16 +81,14 @@ def local(centres) -> Callable[[str], np.ndarray]:
     return lambda algorithm: centres(own_mpi(), algorithm, "local", 1)
 
 
-@each_case
-@pytest.mark.parametrize("distribution", ["replicated", "replicated-machines", "chromosome_updates"])
+@each_case("replicated", "replicated-machines", "chromosome_updates")
 def test_bit_for_bit(local, centres, mpi, algorithm, distribution, ranks):
     expected = local(algorithm)
     assert expected.size % 4, "M must not divide among the ranks"
     assert np.array_equal(centres(mpi, algorithm, distribution, ranks), expected)
 
 
-@each_case
-@pytest.mark.parametrize("distribution", ["semi_updates", "data_parallel"])
+@each_case("semi_updates", "data_parallel")
 def test_within_rounding(local, centres, mpi, algorithm, distribution, ranks):
     if distribution == "data_parallel" and algorithm in PER_EXAMPLE:
         pytest.skip("data_parallel refuses layout=per_example")
@@ -102,7 +100,7 @@ def test_within_rounding(local, centres, mpi, algorithm, distribution, ranks):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_centres_moved(local, algorithm, monkeypatch):
     """The equalities would hold for centres that stand still."""
-    from configs import composed
+    from support.configs import composed
 
     from neuro_cli.core.layout import ParameterLayout
     from neuro_cli.runner.build import make_model

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from worlds import program
+from support.worlds import program
 
 
 @pytest.mark.slow

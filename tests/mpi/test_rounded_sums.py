@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shared_world import program_in_world
-from worlds import Mpi
+from support.shared_world import program_in_world
+from support.worlds import Mpi
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 ALGORITHMS = ("snes", "tiny")
@@ -78,7 +80,7 @@ def test_rounded_sums_lead_nearly_the_same_way(centre, algorithm, name, ranks):
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("wire", "share"), [("bfloat16", 1 / 2), ("int8", (1 + 4 / 256) / 4)])
 def test_bytes_that_rank_0_hands_over(centre, folder, ranks, wire, share):
-    """SNES sends two rows of M; beside them crosses a float64 for each member."""
+    """SNES sends two rows of M; a float64 for each member crosses along with them."""
     columns = centre("snes", "local", 1).size
     centre("snes", "chromosome_updates", ranks)
     scores = 10 // ranks * 8
@@ -92,7 +94,7 @@ def test_bytes_that_rank_0_hands_over(centre, folder, ranks, wire, share):
     assert sent("semi_updates") - scores == 2 * columns * 4
 
 
-@pytest.mark.slow  # by default tests/mpi/test_equality.py runs on Open MPI, with unrounded sums
+@pytest.mark.slow  # the default tests run on Open MPI in tests/mpi/test_equality.py, with unrounded sums
 @pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_open_mpi_exchanges_the_same(centre, algorithm):

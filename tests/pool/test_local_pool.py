@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from worlds import alive, descendants
+from support.worlds import alive, descendants
 
 from neuro_cli.core.errors import ConfigError, headline
 from neuro_cli.pool.base import WorkResult, WorkUnit

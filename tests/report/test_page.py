@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from inside import neuro_inside, one_line
 from made_runs import config, made_run, made_search, made_study
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.report.curves import over_time, pictures
 from neuro_cli.report.downsample import LEAST, MOST, curve

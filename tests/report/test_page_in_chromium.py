@@ -11,7 +11,7 @@ from made_runs import made_run, made_search, made_study
 from neuro_cli.report.table import read_jobs
 from neuro_cli.run_folder.palette import COLOURS
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.waits]
 
 HOSTILE = "<img src=x onerror=window.broken=1>"
 

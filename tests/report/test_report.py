@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.report.run_state import read_job
 from neuro_cli.report.table import CSV, read_jobs, report

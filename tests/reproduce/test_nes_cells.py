@@ -1,7 +1,7 @@
 """Entries of NES's paper: every cell is one that its command writes, and the published layers are those of the text."""
 
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.bench.layer.cases import cases
 from neuro_cli.core.files import config_folder

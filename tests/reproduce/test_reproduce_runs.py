@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
 from PIL import Image
-from worlds import clean_environment, wait_for_rows
+from support.inside import neuro_inside, one_line
+from support.worlds import clean_environment, wait_for_rows
 
 TINY = """
 title: Tiny <trainings> & more

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from inside import close_logs, neuro_inside
+from support.inside import close_logs, neuro_inside
 
 from neuro_cli.core.verbosity import VARIABLE
 from neuro_cli.run_folder.log import LOG, log_to, messages

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.names import folder_of, remember

@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 
 import pytest
-from configs import composed
-from inside import neuro_inside, one_line
 from omegaconf import OmegaConf
+from support.configs import composed
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder import saved_yaml

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import peak_memory_bytes

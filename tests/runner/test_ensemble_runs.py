@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import composed
-from inside import Done, neuro_in_one_world, neuro_inside, one_line
-from worlds import Mpi, clean_environment, descendants, mostly_own, needs_mpi, own_mpi, wait_for_end, wait_for_rows
+from support.configs import composed
+from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
+from support.worlds import Mpi, clean_environment, descendants, mostly_own, needs_mpi, own_mpi, wait_for_end, wait_for_rows
 
 import neuro_cli
 from neuro_cli.core.errors import UserError
@@ -24,6 +24,8 @@ from neuro_cli.runner.ensemble.members import kinds_of, load_task_of
 from neuro_cli.runner.ensemble.metrics import disagreement
 from neuro_cli.runner.ensemble.training import build_ensemble, refuse_unseen
 from neuro_cli.runner.options import Options
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 SETTING = (
     "algo=ensemble", "algo.size=4", "batch_size=32", "threads=1", "generations=11", "evaluate.every=4", "checkpoint.every=3",
@@ -42,7 +44,7 @@ TIMES = ("seconds", "elapsed_seconds", "candidates_per_second", "bytes")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("ensemble")
-    (place / "tiny_heads.py").write_text((Path(__file__).parents[1] / "tiny_heads.py").read_text())
+    (place / "tiny_heads.py").write_text((Path(__file__).parents[1] / "support" / "tiny_heads.py").read_text())
     return place
 
 

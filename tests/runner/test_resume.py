@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside
-from worlds import Mpi, clean_environment, descendants, needs_mpi, neuro, own_mpi, wait_for_end, wait_for_rows
+from support.inside import neuro_inside
+from support.worlds import Mpi, clean_environment, descendants, needs_mpi, neuro, own_mpi, wait_for_end, wait_for_rows
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.waits]
 
 GENERATIONS = 40
 SETTING = (

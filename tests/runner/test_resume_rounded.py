@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from inside import Done, neuro_in_one_world, neuro_inside
-from worlds import needs_mpi
+from support.inside import Done, neuro_in_one_world, neuro_inside
+from support.worlds import needs_mpi
 
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.xdist_group("ranks")]
 
 GENERATIONS = 6
 CHROMOSOME = ("distribution=chromosome_updates", "distribution.wire=int8", "distribution.overlap=true")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 import neuro_cli
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy

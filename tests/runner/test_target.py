@@ -3,13 +3,15 @@
 import json
 
 import pytest
-from inside import neuro_inside, one_line
-from worlds import needs_mpi
+from support.inside import neuro_inside, one_line
+from support.worlds import needs_mpi
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.target import StopConfig, Target
+
+pytestmark = pytest.mark.xdist_group("ranks")
 
 SETTING = ("population=4", "batch_size=8", "threads=1", "generations=9", "evaluate.every=2", "checkpoint.every=100")
 
@@ -53,7 +55,7 @@ def test_a_run_ends_at_the_look_that_reaches_it(tmp_path):
 
 @needs_mpi
 def test_a_metric_that_the_test_has_not_is_one_line_on_two_ranks(tmp_path):
-    from inside import neuro_in_one_world
+    from support.inside import neuro_in_one_world
 
     wrong = ("train", *SETTING, "distribution=replicated", "stop.metric=test_acuracy", "stop.at=0.5", "hydra.run.dir=run")
     (done,) = neuro_in_one_world(wrong, cwd=tmp_path, ranks=2)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 import torch
-from configs import SAMPLERS, composed
+from support.configs import SAMPLERS, composed
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch import nn
 
 from neuro_cli.core.layout import ParameterLayout

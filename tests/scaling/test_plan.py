@@ -1,7 +1,7 @@
 """What a scaling study is asked to measure."""
 
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.runner.config import RunConfig

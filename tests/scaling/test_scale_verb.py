@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside
-from worlds import clean_environment, needs_mpi
+from support.inside import neuro_inside
+from support.worlds import clean_environment, needs_mpi
 
 from neuro_cli.fabric.emulation.kernel import missing_rights
 

@@ -4,7 +4,7 @@ import csv
 from dataclasses import replace
 
 import pytest
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.fabric.cost import Cost, CostModel
 from neuro_cli.scaling import scaling

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from configs import composed
-from inside import neuro_inside
+from support.configs import composed
+from support.inside import neuro_inside
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from activation_lab import Made, bound
-from thread_ranks import on_ranks
+from support.thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli.algo.openai_es import OpenAIES

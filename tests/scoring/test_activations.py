@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from activation_lab import Made, bound, estimate, gradient
-from thread_ranks import on_ranks
+from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
 from neuro_cli.algo.ars import ARS

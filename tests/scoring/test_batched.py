@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from configs import SAMPLERS, composed, reuses_noise
 from hypothesis import given
 from hypothesis import strategies as st
+from support.configs import SAMPLERS, composed, reuses_noise
 from torch import Tensor, nn
 from torchvision.models import VisionTransformer
 

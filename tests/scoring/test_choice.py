@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess

@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from activation_lab import SIGMA, Made, bound, estimate, gradient
-from inside import neuro_inside
-from thread_ranks import on_ranks
+from support.inside import neuro_inside
+from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
 from neuro_cli.algo.ars import ARS
@@ -26,7 +26,7 @@ from neuro_cli.scoring.activation.response import Diagonal, Matrix, Response
 from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
-LEARNT, SEEN = 60, 60  # generations before errors count, and while they do
+LEARNT, SEEN = 30, 20  # generations before errors count, and while they do
 SMOOTHED = 1e-10  # squared difference of the gradient and that of the smoothed fitness, which is what noise estimates
 
 

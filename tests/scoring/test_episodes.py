@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 import torch
-from configs import composed
-from thread_ranks import on_ranks
+from support.configs import composed
+from support.thread_ranks import on_ranks
 from torch import nn
 
 from neuro_cli.core.errors import CandidateError, ConfigError

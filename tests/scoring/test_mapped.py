@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from configs import composed
+from support.configs import composed
+from support.pairwise import each_pair
 from torch import Tensor, nn
 from torchvision.models import VisionTransformer
 
@@ -33,12 +34,9 @@ SAMPLERS = {
 }
 
 
-ALWAYS = ("sign_flip", "sparse_both", "low_rank")  # the other samplers on some cases
-
-
-@pytest.fixture(scope="module", params=SAMPLERS)
-def sampler(request) -> tuple[str, Sampler]:
-    return request.param, make(composed(*SAMPLERS[request.param]), "sampler", Sampler)
+@pytest.fixture
+def sampler(request) -> Sampler:
+    return make(composed(*SAMPLERS[request.param]), "sampler", Sampler)
 
 
 def mapped(
@@ -244,25 +242,25 @@ for _module, _inputs in CASES.values():  # gives lazy layers their sizes
     copy.deepcopy(_module)
     _module.double()(_inputs)
     _module.float()
+# each case by one sampler of each row, in turn
+FEATURES = ("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs")
+NUMBERS = ("low_rank", "iid", "permutation", "sparse_inputs")
+TURNS = [(case, names[place % 4]) for place, case in enumerate(CASES) for names in (FEATURES, NUMBERS)]
 SOME = ("linear", "piece_transposed", "bare", "embedding", "conv1d", "transposed_2d_depthwise", "attention", "lstm")
 
 
 @pytest.mark.filterwarnings("error:There is a performance drop")
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("sampler", ALWAYS, indirect=True)
+@pytest.mark.parametrize(("case", "sampler"), TURNS, indirect=["sampler"])
 def test_the_mapped_pass_is_the_loop_over_members(sampler, case):
     module, inputs = CASES[case]
     if case == "vision_transformer":
         nn.init.normal_(module.heads.head.weight)  # zero at first
-    check(sampler[1], module, inputs)
+    check(sampler, module, inputs)
 
 
-@pytest.mark.parametrize("case", SOME)
-def test_without_pairs_and_by_every_sampler(sampler, case):
-    name, made = sampler
-    check(made, *CASES[case], pairs=False)
-    if name not in ALWAYS:
-        check(made, *CASES[case])
+@each_pair(indirect=["sampler"], sampler=list(SAMPLERS), case=SOME, pairs=[True, False])
+def test_without_pairs_and_by_every_sampler(sampler, case, pairs):
+    check(sampler, *CASES[case], pairs=pairs)
 
 
 def refused(module: nn.Module, inputs: Tensor, match: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from test_mapped import DIRECTIONS, EXAMPLES, SAMPLERS, check
 
 from neuro_cli.factory.instantiate import make

@@ -1,6 +1,6 @@
 """A module with an output that has no gradient is refused by back-propagation in one line, and trains by evolution."""
 
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 STEPS = """
 import torch

@@ -4,9 +4,10 @@ import copy
 
 import pytest
 import torch
-from configs import SAMPLERS, composed, sampler_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.configs import SAMPLERS, composed, sampler_of
+from support.pairwise import each_pair
 from torch import Tensor, nn
 
 from neuro_cli.core.kernels import gpu
@@ -32,10 +33,14 @@ SETTINGS = [
     ("sampler=low_rank", "sampler.rank=3"),
 ]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-TOLERANCE = {torch.float64: (1e-9, 1e-9), torch.float32: (1e-5, 1e-5), torch.bfloat16: (0.05, 0.05)}  # of the largest output
+TOLERANCE = {
+    torch.float64: (1e-9, 1e-9),
+    torch.float32: (1e-5, 1e-5),
+    torch.bfloat16: (0.05, 0.05),
+}  # shares of the largest output
 
 
-@pytest.fixture(params=SETTINGS, ids=lambda s: "-".join(text.removeprefix("sampler").strip(".=") for text in s))
+@pytest.fixture(params=SETTINGS, ids=lambda setting: "-".join(setting))
 def sampler(request) -> Sampler:
     made: Sampler = make(composed(*request.param), "sampler", Sampler)
     return made
@@ -111,21 +116,28 @@ MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", MODULES)
-@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "single"])
+@each_pair(indirect=["sampler"], sampler=SETTINGS, kind=list(MODULES), pairs=[True, False])
 def test_the_pass_of_all_members_is_the_loop_over_them(sampler, kind, pairs):
     module, shape = MODULES[kind]
     check(sampler, module, shape, pairs=pairs, examples=2, matters=True)
 
 
-@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "single"])
-def test_all_members_on_a_shared_batch(sampler, pairs):
+def test_all_members_on_a_shared_batch(sampler):
     module, shape = MODULES["network"]
-    check(sampler, module, shape, pairs=pairs, examples=3, shared=True, matters=True)
+    check(sampler, module, shape, examples=3, shared=True, matters=True)
 
 
-@pytest.mark.parametrize("kind", ["linear", "conv", "conv_first", "depthwise", "network"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+# float64, above, brings each sampler to each kind of layer; here each of both meets each precision
+@pytest.mark.parametrize(
+    ("sampler", "kind", "dtype"),
+    [
+        (setting, ("linear", "conv", "conv_first", "depthwise", "network")[(place + shift) % 5], dtype)
+        for place, setting in enumerate(SETTINGS)
+        for shift, dtype in enumerate((torch.float32, torch.bfloat16))
+    ],
+    indirect=["sampler"],
+    ids=str,
+)
 @pytest.mark.parametrize("device", DEVICES)
 def test_in_the_precision_of_evaluation(sampler, kind, dtype, device):
     module, shape = MODULES[kind]
@@ -172,10 +184,10 @@ OWN_WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("kind", OWN_WEIGHTS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "single"])
-@pytest.mark.parametrize("channels_last", [True, False], ids=["channels_last", "contiguous"])
+@each_pair(
+    indirect=["sampler"], sampler=SETTINGS, kind=list(OWN_WEIGHTS), dtype=[torch.float32, torch.float64], pairs=[True, False],
+    channels_last=[True, False],
+)  # fmt: skip
 def test_convolutions_with_the_members_own_weights(sampler, kind, dtype, pairs, channels_last, monkeypatch):
     monkeypatch.setattr(structured, "MANY_PIXELS", 1)
     monkeypatch.setattr(structured, "MANY_PRODUCTS", 1)

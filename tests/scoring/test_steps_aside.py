@@ -130,7 +130,7 @@ def test_scores_are_those_of_candidates_alone(kind, layout, caplog):
     count = 4 if layout == "shared_batch" else 4 * POPULATION // 2
     x, y = torch.randn(count, 8) * 1.5, torch.randint(0, 3, (count,))
     options: dict[str, Any] = {"sampler": "low_rank", "population": POPULATION, "sigma": 0.3, "seed": 0, "threads": 1}
-    with neuro.Evolution(copy.deepcopy(net), **options) as es:  # which has the same members, whatever the layout
+    with neuro.Evolution(copy.deepcopy(net), **options) as es:  # the members are the same, whatever the layout
         own, candidates = [], es.ask()
         with torch.no_grad(), unfused():
             for member in range(POPULATION):

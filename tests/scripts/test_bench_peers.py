@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from inside import script_inside
-from worlds import clean_environment
+from support.inside import script_inside
+from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_peers.py"
 SMALL = ("--model", "MNIST_10K", "--population", "4", "--batch-size", "16", "--threads", "1")

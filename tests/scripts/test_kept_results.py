@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from inside import Done, script_inside
+from support.inside import Done, script_inside
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "results.py"

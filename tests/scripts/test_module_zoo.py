@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from inside import script_inside
+from support.inside import script_inside
 from test_kept_results import ROOT
 from torch import nn
 

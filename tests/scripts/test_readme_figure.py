@@ -3,7 +3,7 @@
 import csv
 import re
 
-from inside import script_inside
+from support.inside import script_inside
 from test_kept_results import ROOT
 
 SCRIPT = ROOT / "scripts" / "readme_figure.py"

@@ -5,7 +5,7 @@ import runpy
 
 import pytest
 import torch
-from inside import script_inside
+from support.inside import script_inside
 from test_kept_results import ROOT
 
 SCRIPT = ROOT / "scripts" / "ten_networks.py"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.search.candidate import examples_of, train_candidate

@@ -10,11 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
-from worlds import clean_environment, descendants
+from support.inside import neuro_inside, one_line
+from support.worlds import clean_environment, descendants
 
 from neuro_cli.report.run_state import read_job
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+
+pytestmark = pytest.mark.waits
 
 TINY = (
     "trainings=7",

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from inside import Done, neuro_inside, one_line
 from rich.console import Console
+from support.inside import Done, neuro_inside, one_line
 
 from neuro_cli.report.run_state import read_job
 from neuro_cli.search.display import SearchDisplay

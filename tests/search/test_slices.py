@@ -4,10 +4,10 @@ import json
 
 import pytest
 import torch
-from configs import composed
-from thread_ranks import on_ranks
+from support.configs import composed
+from support.thread_ranks import on_ranks
+from support.worlds import needs_mpi
 from torch import Tensor, nn
-from worlds import needs_mpi
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.seeds import seeded

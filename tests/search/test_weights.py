@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from configs import composed
-from inside import neuro_inside, one_line
 from safetensors.torch import load_file, save
+from support.configs import composed
+from support.inside import neuro_inside, one_line
 from torch import nn
 
 from neuro_cli.broker.worker.kinds import RESULT_VARIABLE

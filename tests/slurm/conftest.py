@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from worlds import clean_environment, own_mpi
+from support.worlds import clean_environment, own_mpi
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "slurm_local.sh"
 CPUS = 8  # more than there are: the jobs of several tests wait and sleep side by side

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 
 from neuro_cli.launch import slurm, slurm_sweep
 from neuro_cli.launch.launcher import Launcher, mpiexec_launcher, world_launcher

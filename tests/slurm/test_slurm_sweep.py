@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from inside import neuro_inside
+from support.inside import neuro_inside
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "evaluate.every=1000")
 SLURM = ("-m", "hydra/launcher=slurm", "ranks=2", "distribution=chromosome_updates")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from made_data import write_image
+from support.made_data import write_image
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from made_data import load
+from support.made_data import load
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from inside import neuro_inside, one_line
-from made_data import load
 from PIL import Image
+from support.inside import neuro_inside, one_line
+from support.made_data import load
 from torch import nn
 from torch.utils.data import Dataset as Examples
 from torch.utils.data import IterableDataset, TensorDataset

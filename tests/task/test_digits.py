@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from made_data import load
+from support.made_data import load
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.model.mnist import MNIST_10K

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from made_data import load, write_image
 from PIL import Image
+from support.made_data import load, write_image
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.task.image_folder import ImageFolder

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from configs import composed
-from inside import neuro_inside
-from made_data import write_image
+from support.configs import composed
+from support.inside import neuro_inside
+from support.made_data import write_image
 
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.runner.options import Options

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from inside import neuro_inside, one_line
-from made_data import load
+from support.inside import neuro_inside, one_line
+from support.made_data import load
 from torch import nn
 from torch.nn import functional as F
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from inside import Done, neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line
 
 from neuro_cli.run_folder.declaration import declared
 

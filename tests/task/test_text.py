@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError

@@ -1,14 +1,11 @@
 """MNIST, Fashion-MNIST and CIFAR-10: read from files made here, and every way in which they can be missing."""
 
 import gzip
-import hashlib
-import pickle
 
 import numpy as np
 import pytest
 import torch
-import torchvision
-from made_data import idx_files, load
+from support.made_data import cifar_files, idx_files, load
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.task.cifar10 import CIFAR10
@@ -78,27 +75,8 @@ def test_read_idx_takes_any_number_of_sizes():
     assert read_idx(b"\0\0\10\2\0\0\0\2\0\0\0\3abcdef").tolist() == [[97, 98, 99], [100, 101, 102]]
 
 
-def write_cifar(root, monkeypatch):
-    """Five made-up batches of 4 images and a test batch; returns the first image (3, 32, 32)."""
-    generator, sums = np.random.default_rng(0), {}
-    folder = root / CIFAR10.folder
-    folder.mkdir(parents=True)
-    first = None
-    for name in CIFAR10.files:
-        pixels = generator.integers(0, 256, (4, 3072), dtype=np.uint8)
-        first = pixels[0].reshape(3, 32, 32) if first is None else first
-        labels = {"label_names": list("abcdefghij")} if name == "batches.meta" else {"data": pixels, "labels": [0, 9, 3, 1]}
-        (folder / name).write_bytes(pickle.dumps(labels))
-        sums[name] = hashlib.md5((folder / name).read_bytes()).hexdigest()
-    source = torchvision.datasets.CIFAR10
-    monkeypatch.setattr(source, "train_list", [[name, sums[name]] for name in CIFAR10.files[:5]])
-    monkeypatch.setattr(source, "test_list", [["test_batch", sums["test_batch"]]])
-    monkeypatch.setattr(source, "meta", {**source.meta, "md5": sums["batches.meta"]})
-    return first
-
-
 def test_the_batches_of_cifar10_are_read(tmp_path, monkeypatch):
-    first = write_cifar(tmp_path, monkeypatch)
+    first = cifar_files(tmp_path, monkeypatch)
     task = load(make(CIFAR10, tmp_path), input_shape=(3, 32, 32), batch_size=20)
     data = task.read(None)
     assert data.train.images.shape == (20, 3, 32, 32)
@@ -107,7 +85,7 @@ def test_the_batches_of_cifar10_are_read(tmp_path, monkeypatch):
 
 
 def test_a_changed_batch_of_cifar10_is_refused_before_it_is_unpickled(tmp_path, monkeypatch):
-    write_cifar(tmp_path, monkeypatch)
+    cifar_files(tmp_path, monkeypatch)
     (tmp_path / CIFAR10.folder / "data_batch_3").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     with pytest.raises(ConfigError, match=r"^task\.root=.*: cifar-10-batches-py there is damaged .*task\.download=true"):
         make(CIFAR10, tmp_path).read(None)

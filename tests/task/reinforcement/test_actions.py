@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from made_data import load
+from support.made_data import load
 from torch import nn
 
 pytest.importorskip("gymnasium")

@@ -6,9 +6,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from configs import composed
-from inside import neuro_inside
-from made_data import load
+from support.configs import composed
+from support.inside import neuro_inside
+from support.made_data import load
 from torch import nn
 
 pytest.importorskip("gymnasium")

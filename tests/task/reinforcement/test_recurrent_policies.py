@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from inside import neuro_inside
-from made_data import load
+from support.inside import neuro_inside
+from support.made_data import load
 from torch import Tensor, nn
 
 import neuro_cli

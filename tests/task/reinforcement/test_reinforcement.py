@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from made_data import load
+from support.made_data import load
 from torch import nn
 
 from neuro_cli.cli.options.groups import option_of

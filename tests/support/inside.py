@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 from hydra.core.config_store import ConfigStore
-from shared_world import commands_in_world
-from worlds import own_mpi
 
 from neuro_cli.cli.main import main
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.run_folder.own_log import leave
+from support.shared_world import commands_in_world
+from support.worlds import own_mpi
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a finished command leaves."""
+    """Exit code and output of a finished command."""
 
     returncode: int
     stdout: str
@@ -30,7 +30,7 @@ class Done:
 
 
 def close_logs() -> None:
-    """As the end of a process does it."""
+    """Close the log files, as the end of a process does."""
     leave()
     ours = logging.getLogger("neuro_cli")
     for handler in list(ours.handlers):
@@ -39,9 +39,9 @@ def close_logs() -> None:
 
 
 def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
-    """``neuro ARGUMENTS`` in the folder ``cwd``; working directory, environment and import path are put back."""
+    """Run ``neuro ARGUMENTS`` in the folder ``cwd``, then restore working directory, environment and import path."""
     out, err = io.StringIO(), io.StringIO()
-    close_logs()  # of the test itself: a process of its own would begin without
+    close_logs()  # a process of its own would begin without the test's logs
     for group in groups():  # options that an earlier command read from files
         ConfigStore.instance().repo.pop(group, None)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -61,7 +61,7 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
 
 
 def script_inside(path: Path, *arguments: str, cwd: Path) -> Done:
-    """``python PATH ARGUMENTS`` in the folder ``cwd``: a process of its own would import torch once more."""
+    """Run ``python PATH ARGUMENTS`` in the folder ``cwd``, without the seconds in which a process would import torch."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
@@ -69,22 +69,22 @@ def script_inside(path: Path, *arguments: str, cwd: Path) -> Done:
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(path), run_name="__main__")
     code = ended.value.code
-    if isinstance(code, str):  # as Python ends with it
+    if isinstance(code, str):  # Python prints such a code and exits with 1
         return Done(1, out.getvalue(), err.getvalue() + code + "\n")
     return Done(code or 0, out.getvalue(), err.getvalue())
 
 
 def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int | Sequence[int]) -> list[Done]:
-    """``neuro LINE`` for each of ``lines``, one after the other, by ranks of the shared world.
+    """Run ``neuro LINE`` for each of ``lines``, one after the other, by ranks of the shared world.
 
-    ``ranks``: of all lines or of each; the first ones of a larger world are a world of their own.
+    ``ranks``: one number for all lines, or one for each. The first ranks of a larger world act as a world of their own.
     """
     on = [ranks] * len(lines) if isinstance(ranks, int) else ranks
     return [Done(*left) for left in commands_in_world(list(zip(on, lines, strict=True)), cwd, own_mpi())]
 
 
 def one_line(done: Done) -> str:
-    """The text of a refused command: one line and nothing else, exit code 2."""
+    """Return the error text of a refused command, which is one line with exit code 2."""
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("neuro: error: ")

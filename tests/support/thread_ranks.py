@@ -1,4 +1,4 @@
-"""Ranks as threads of the test's own process: any number of them, started in no time."""
+"""Ranks as threads of the test's own process, which start at once."""
 
 import queue
 import threading
@@ -15,7 +15,7 @@ Letters = dict[tuple[int, int], queue.SimpleQueue]
 
 
 class ThreadRank(World):
-    """One rank of several that see each other's objects on ``table``."""
+    """One of several ranks that share objects through ``table``."""
 
     def __init__(self, rank: int, size: int, barrier: threading.Barrier, table: list[Any], letters: Letters) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class ThreadRank(World):
 
 
 def on_ranks(size: int, work: Callable[[World], T]) -> list[T]:
-    """What ``work`` gives on every rank; the first exception of any is raised."""
+    """Run ``work`` on every rank and return the results in rank order. Raises the first exception of any rank."""
     barrier, table = threading.Barrier(size, timeout=60), [None] * size
     letters: Letters = {(a, b): queue.SimpleQueue() for a in range(size) for b in range(size)}
 

@@ -1,4 +1,4 @@
-"""Networks of a few thousand parameters for the ensemble tests."""
+"""Networks of a few thousand parameters for the tests of ensembles."""
 
 import torch
 from torch import Tensor, nn

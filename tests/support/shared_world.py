@@ -1,4 +1,4 @@
-"""A world of ranks that outlives a test: what needs ranks, and none of its own, runs there. A start costs seconds per rank."""
+"""A world of ranks that serves many tests, because a start costs seconds per rank."""
 
 import atexit
 import json
@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from worlds import Mpi, clean_environment
+from support.worlds import Mpi, clean_environment
 
-PROGRAM = Path(__file__).parent / "world_program.py"
+TESTS = Path(__file__).parents[1]
 
 
 class SharedWorld:
@@ -21,7 +21,7 @@ class SharedWorld:
     def __init__(self, mpi: Mpi, ranks: int) -> None:
         self.ranks, self._output = ranks, TemporaryFile()  # noqa: SIM115 (open as long as the world)
         self._process = subprocess.Popen(
-            mpi.command(ranks, str(PROGRAM)), cwd=PROGRAM.parent, env=clean_environment(), stdin=subprocess.PIPE,
+            mpi.command(ranks, "-m", "support.world_program"), cwd=TESTS, env=clean_environment(), stdin=subprocess.PIPE,
             stdout=self._output, stderr=self._output, text=True,
         )  # fmt: skip
 
@@ -30,7 +30,7 @@ class SharedWorld:
         return self._process.poll() is None
 
     def ask(self, cwd: Path, results: Path, timeout: float, **work: Any) -> list[Any]:
-        """What the commands of a request left. Raises AssertionError with all that the ranks have printed."""
+        """Return the results of a request's commands. Raises AssertionError with the last output of the ranks."""
         results.unlink(missing_ok=True)
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"cwd": str(cwd), "results": str(results), **work}) + "\n")
@@ -63,12 +63,12 @@ _worlds: dict[str, SharedWorld] = {}
 
 
 def shared_world(mpi: Mpi, ranks: int) -> SharedWorld:
-    """The world of this process with at least ``ranks``; a smaller one makes way."""
-    found = _worlds.get(mpi.name)
-    if found is not None and found.alive and found.ranks >= ranks:
-        return found
-    if found is not None and found.alive:
-        found.end()
+    """Return this process's world of at least ``ranks``; a smaller one ends first."""
+    world = _worlds.get(mpi.name)
+    if world is not None and world.alive and world.ranks >= ranks:
+        return world
+    if world is not None and world.alive:
+        world.end()
     _worlds[mpi.name] = SharedWorld(mpi, ranks)
     return _worlds[mpi.name]
 
@@ -86,7 +86,7 @@ def program_in_world(path: Path, *arguments: str, cwd: Path, ranks: int, mpi: Mp
 
 
 def commands_in_world(lines: Sequence[tuple[int, Sequence[str]]], cwd: Path, mpi: Mpi) -> list[Any]:
-    """Exit code, output and errors of ``neuro LINE`` by so many ranks, for each of ``lines``."""
+    """Run ``neuro LINE`` for each (ranks, line). Returns exit code, output and errors of each."""
     world = shared_world(mpi, max(ranks for ranks, _ in lines))
     return world.ask(cwd, cwd / "commands.json", 300, lines=[(ranks, list(line)) for ranks, line in lines])
 

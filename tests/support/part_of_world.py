@@ -11,7 +11,7 @@ from neuro_cli.fabric.mpi import MpiWorld, mpi_world
 
 @contextmanager
 def meeting_on(world: MpiWorld, node: Any) -> Iterator[None]:
-    """Context in which the ranks of ``node`` are those that ``world`` has on this machine."""
+    """Let ``world`` take the ranks of ``node`` for all that are on this machine."""
     before = world._node, world.local_size, world.local_rank, world._barrier
     world._node, world.local_size, world.local_rank = node, node.size, node.rank
     world._barrier = local_barrier(node) if world._nap is not None else None
@@ -25,17 +25,17 @@ def meeting_on(world: MpiWorld, node: Any) -> Iterator[None]:
 
 @contextmanager
 def first_ranks(size: int) -> Iterator[bool]:
-    """Whether this rank is one of the first ``size``, meanwhile the whole of ``mpi_world()``; the others wait, without work."""
+    """Let the first ``size`` ranks be all of ``mpi_world()``; yield whether this rank is one of them. The others wait."""
     world = mpi_world()
     before = world._comm, world.rank, world.size
-    whole = world._comm
+    everyone = world._comm
     takes_part = world.rank < size
-    part = whole.Split(int(takes_part), world.rank)
+    part = everyone.Split(int(takes_part), world.rank)
     world._comm, world.rank, world.size = part, part.rank, part.size
     try:
         with meeting_on(world, part):
             yield takes_part
-            done = whole.Ibarrier()
+            done = everyone.Ibarrier()
             while not done.Test():
                 time.sleep(0.01)
     finally:
@@ -45,7 +45,7 @@ def first_ranks(size: int) -> Iterator[bool]:
 
 @contextmanager
 def machines_of_two() -> Iterator[None]:
-    """Context in which each two ranks that follow each other take themselves for those of a machine; the last may be alone."""
+    """Let each two neighbouring ranks take themselves for all ranks of a machine; the last may be alone."""
     world = mpi_world()
     node = world._comm.Split(world.rank // 2, world.rank)
     try:

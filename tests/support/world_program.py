@@ -1,8 +1,8 @@
-"""Runs on every rank of a shared world: one request after the other from rank 0's standard input, until an empty line or its end.
+"""Program of a shared world's ranks, which serves requests from rank 0's standard input until an empty line or its end.
 
 A request is a line of JSON: {"cwd": FOLDER, "results": FILE} and either "lines": [[3, ["train", "population=8"]], ...],
 command lines of neuro, each by so many of the ranks, which are a world of their own; or "program": [PATH, ARGUMENT...].
-Rank 0 writes what each command left to the file, which says that the request is done.
+Rank 0 writes the results of the commands to FILE, whose existence says that the request is done.
 """
 
 import io
@@ -15,16 +15,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from part_of_world import first_ranks
-
 from neuro_cli.cli.main import main
 from neuro_cli.fabric.mpi import mpi_world
+from support.part_of_world import first_ranks
 
 HERE = os.getcwd()
 
 
 def left_by(line: list[str]) -> tuple[object, str, str]:
-    """Exit code, output and errors of ``neuro LINE``; on ranks but the first, of waiting for what the first hands out."""
+    """Return exit code, output and errors of ``neuro LINE``; ranks but the first wait for what rank 0 hands out."""
     out, err = io.StringIO(), io.StringIO()
     sys.argv = ["neuro", *line]
     with redirect_stdout(out), redirect_stderr(err):
@@ -36,7 +35,7 @@ def left_by(line: list[str]) -> tuple[object, str, str]:
 
 
 def forget_options() -> None:
-    """Those that an earlier command read from files."""
+    """Remove the options that an earlier command read from files."""
     from hydra.core.config_store import ConfigStore
 
     from neuro_cli.cli.options.groups import groups
@@ -60,7 +59,7 @@ def run(request: dict[str, Any]) -> list[tuple[object, str, str]]:
 
 
 def serve(request: dict[str, Any]) -> None:
-    """Run the request in its folder; import path and the folder's own modules are as before afterwards."""
+    """Run the request in its folder, then restore the import path and forget the folder's modules."""
     path, folder = sys.path[:], request["cwd"]
     os.chdir(folder)
     results = run(request)

@@ -1,4 +1,4 @@
-"""Composes a choice of options once for many commands: Hydra takes 0.1 to 0.8 s for each, and files of tests have hundreds."""
+"""One composition for all commands with the same options: Hydra takes 0.1 to 0.8 s for each, and files of tests have hundreds."""
 
 import os
 import pickle
@@ -16,9 +16,9 @@ from neuro_cli.cli.overrides import check
 
 @contextmanager
 def composed_once() -> Iterator[None]:
-    """Check commands by their choice of options, which is kept, and by each value; not those with files of a user.
+    """Check commands by their choice of options, which is kept, and by each value, unless a user's files are among them.
 
-    So :func:`neuro_cli.cli.overrides.check.checked` does it where Hydra could not compose all of a command at once.
+    :func:`neuro_cli.cli.overrides.check.checked` does the same where Hydra cannot compose all of a command at once.
     """
     kept: dict[tuple[ConfigTree, tuple[str, ...]], bytes] = {}  # a copy by pickle takes a quarter of deepcopy's time
     compose = check.compose_choices

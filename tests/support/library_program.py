@@ -1,6 +1,6 @@
-"""Runs on every rank: a script that trains by ``neuro_cli.train``; each of three ranks writes what it saw.
+"""Script for every rank that trains by ``neuro_cli.train``; each of three ranks writes its results.
 
-mpiexec -n 3 python library_program.py FOLDER (or more ranks, which wait)
+mpiexec -n 3 python -m support.library_program FOLDER, from tests/ (or more ranks, which wait)
 """
 
 import json
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from part_of_world import first_ranks
 from torch import nn
 
 from neuro_cli.cli.library import evaluate, resume, train
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import mpi_world
+from support.part_of_world import first_ranks
 
 SMALL: dict[str, Any] = {"population": 8, "batch_size": 16, "threads": 1, "distribution": "replicated", "generations": 3}
 
 
 class Net(nn.Sequential):
-    """A network that only this program has."""
+    """A network that only this program defines."""
 
     def __init__(self, seed: int) -> None:
         torch.manual_seed(seed)
@@ -28,7 +28,7 @@ class Net(nn.Sequential):
 
 
 def refused(call: Any) -> tuple[str, str]:
-    """Kind and text of the error that ``call`` raises."""
+    """Return kind and text of the error that ``call`` raises."""
     try:
         call()
     except UserError as error:
@@ -40,11 +40,11 @@ folder, world = Path(sys.argv[1]), mpi_world()
 
 
 def called_by_three() -> dict[str, Any]:
-    """What a rank of a world of three sees, then of one of two."""
+    """Collect the results of a rank in a world of three, then in one of two."""
     seen: dict[str, Any] = {}
     names = train(folder=folder / "names-3", **SMALL)
     seen["names-3"] = names.summary["parameters_sha256"]
-    seen["default folder"] = str(train(**SMALL).run)  # which rank 0 chooses
+    seen["default folder"] = str(train(**SMALL).run)  # rank 0 chooses it
     seen["wrong name"] = refused(lambda: train(sead=world.rank))
     seen["wrong on all"] = refused(lambda: train(sead=1))
     seen["another seed"] = refused(lambda: train(**SMALL, seed=1 + world.rank))

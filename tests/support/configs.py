@@ -1,4 +1,4 @@
-"""Composes the config of a run as the command line would."""
+"""Composes the config of a run as the command line does."""
 
 from copy import deepcopy
 from functools import cache
@@ -16,30 +16,30 @@ SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an opt
 
 
 def sampler_of(name: str) -> tuple[str, ...]:
-    """The overrides that choose a sampler."""
+    """Return the overrides that choose a sampler."""
     return (f"sampler={name}", *SMALL.get(name, ()))
 
 
-def _class_of(name: str, group: str = "sampler") -> type:
+def class_of(name: str, group: str = "sampler") -> type:
     return get_class(str(OmegaConf.load(config_folder() / group / f"{name}.yaml")["_target_"]))
 
 
 def reuses_noise(name: str) -> bool:
-    return bool(getattr(_class_of(name), "reuses_noise"))  # noqa: B009
+    return bool(getattr(class_of(name), "reuses_noise"))  # noqa: B009
 
 
 def _options(group: str, kind: type) -> list[str]:
-    """Options of a group whose class is one of ``kind``: a new one is tested as it is there."""
+    """List the options of a group whose class is a ``kind``: a new option is tested as soon as its YAML exists."""
     names = sorted(path.stem for path in (config_folder() / group).glob("*.yaml"))
-    return [name for name in names if issubclass(_class_of(name, group), kind)]
+    return [name for name in names if issubclass(class_of(name, group), kind)]
 
 
-SAMPLERS = _options("sampler", Sampler)  # of parameters: members are networks of their own
+SAMPLERS = _options("sampler", Sampler)  # samplers that give every member parameters of its own
 ALGOS = _options("algo", PopulationAlgorithm)
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:
-    """The resolved config of ``neuro VERB OVERRIDES``, for the caller to change."""
+    """Return the resolved config of ``neuro VERB OVERRIDES``, for the caller to change."""
     return deepcopy(_composed(verb, overrides))
 
 

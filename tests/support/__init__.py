@@ -1,0 +1,1 @@
+"""Helpers that the tests share: real MPI worlds, ranks as threads, commands inside the process, composed configs."""

@@ -1,0 +1,34 @@
+"""Pairwise covering: far fewer cases than a product of parameters, and each two values of two parameters still meet in one."""
+
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+
+
+def pairwise(*parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Combinations of one value of each parameter, the same every time; any two values of two parameters share one of them."""
+    candidates = list(product(*(range(len(values)) for values in parameters)))
+    missing = {pair for candidate in candidates for pair in _pairs(candidate)}
+    chosen = []
+    while missing:
+        best = max(candidates, key=lambda candidate: len(missing & _pairs(candidate)))
+        missing -= _pairs(best)
+        chosen.append(best)
+    return [tuple(values[place] for values, place in zip(parameters, candidate, strict=True)) for candidate in sorted(chosen)]
+
+
+def _pairs(candidate: tuple[int, ...]) -> set[tuple[tuple[int, int], tuple[int, int]]]:
+    return set(combinations(enumerate(candidate), 2))  # type: ignore[arg-type]
+
+
+def each_pair(indirect: Sequence[str] = (), **parameters: Sequence[Any]) -> pytest.MarkDecorator:
+    """Parametrize a test by a pairwise covering of its ``parameters``."""
+    cases = [pytest.param(*case, id="-".join(map(_name, case))) for case in pairwise(*parameters.values())]
+    return pytest.mark.parametrize(tuple(parameters), cases, indirect=list(indirect))
+
+
+def _name(value: Any) -> str:
+    """A value in the name of a case."""
+    return "-".join(map(str, value)) if isinstance(value, tuple) else str(value)

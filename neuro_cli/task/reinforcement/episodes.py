@@ -14,8 +14,7 @@ import numpy as np
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
-from neuro_cli.task.reinforcement.lander_batch import LanderSimulator, Rows
-from neuro_cli.task.reinforcement.policies import ChainPolicies, Policies
+from neuro_cli.task.reinforcement.policies import Policies
 from neuro_cli.task.reinforcement.simulators import Simulator, simulator_of
 
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
@@ -92,25 +91,16 @@ class EnvironmentPool:
         for row in range(count):
             raw[row] = simulator.begin(row, int(plan.seeds[row]))
         following = count
-        record = (outcome.steps, outcome.sums)
         while count:
             now = episode[:count]
-            rows = Rows(slots[:count], now, plan.policies[now], raw[:count], seen[:count])
-            if isinstance(simulator, LanderSimulator) and isinstance(policies, ChainPolicies):
-                over, outputs = simulator.play(rows, policies, normalise, record)
-            else:
-                good = kernels.meet(rows.raw, now, *normalise, *record, rows.seen)
-                over, outputs = [], policies.act(rows.seen, rows.policies, plan.places[now])
-                for row, number in [] if good else unusable(rows.raw, normaliser):
-                    outputs[row] = np.nan  # so that its episode ends
-                    outcome.faults.append(self._bad_observation(rows.raw[row], number, plan, outcome, now[row]))
-            if outputs is None:
-                ended = [(row, simulator.total(slots[row])) for row in reversed(over)]
-            else:
-                ended = self._step(rows.slots, outputs, rows.raw)
-            for row, value in ended:
+            good = kernels.meet(raw[:count], now, *normalise, outcome.steps, outcome.sums, seen[:count])
+            outputs = policies.act(seen[:count], plan.policies[now], plan.places[now])
+            for row, number in [] if good else unusable(raw[:count], normaliser):
+                outputs[row] = np.nan  # so that its episode ends
+                outcome.faults.append(self._bad_observation(raw[row], number, plan, outcome, now[row]))
+            for row, value in self._step(slots[:count], outputs, raw[:count]):
                 outcome.returns[episode[row]] = value
-                if not isfinite(value) and (outputs is None or np.isfinite(outputs[row]).all()):
+                if not isfinite(value) and np.isfinite(outputs[row]).all():
                     seed, step = plan.seeds[episode[row]], outcome.steps[episode[row]]
                     outcome.faults.append(self._fault("the sum of the rewards", value, step, seed, "a reward must be finite"))
                 if following < total:

@@ -1,7 +1,7 @@
-"""Slots of environments that an episode loop steps together.
+"""Slots of environments that an episode loop steps together, with one simulator chosen for all of them.
 
-Two forms give the same bits: gymnasium's own Python steps one environment after the other, and for the environments that
-:mod:`mujoco_batch`, :mod:`lander_batch` and :mod:`lean_lander` know, the physics engine is driven directly.
+gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` steps the MuJoCo environments that it
+knows together, with the same bits.
 
 Legend: n environments that are stepped, I numbers of an observation.
 """
@@ -13,10 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.reinforcement import lander_batch
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
-from neuro_cli.task.reinforcement.lander_batch import LanderSimulator
-from neuro_cli.task.reinforcement.lean_lander import is_lander, lean_lander
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
 
 log = logging.getLogger(__name__)
@@ -43,10 +40,10 @@ class Simulator(Protocol):
 
 
 class GymnasiumSimulator:
-    """Environments of gymnasium, made when they are needed. ``anew``: make one for every episode. ``lean``: see above."""
+    """Environments of gymnasium, created when they are needed. ``anew``: create one for every episode."""
 
-    def __init__(self, maker: EnvironmentFactory, anew: bool, lean: bool) -> None:
-        self._maker, self._anew, self._lean = maker, anew, lean
+    def __init__(self, maker: EnvironmentFactory, anew: bool) -> None:
+        self._maker, self._anew = maker, anew
         self._environments: dict[int, Any] = {}
         self._totals: dict[int, Any] = {}
 
@@ -54,8 +51,7 @@ class GymnasiumSimulator:
         if self._anew and slot in self._environments:
             self._environments.pop(slot).close()
         if slot not in self._environments:
-            made = self._maker.make()
-            self._environments[slot] = (lean_lander(made) or made) if self._lean else made
+            self._environments[slot] = self._maker.make()
         self._totals[slot] = 0.0
         return np.ravel(self._environments[slot].reset(seed=seed)[0])
 
@@ -83,24 +79,14 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
     if anew or choice == "gymnasium":
         if choice == "direct":
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
-        return GymnasiumSimulator(maker, anew, lean=False)
+        return GymnasiumSimulator(maker, anew)
     made = maker.make()
     reason = unserved(made)
     if reason is None:
         log.info("%s: stepped together by mujoco.batch", maker.identifier)
         return MujocoSimulator(made, size)
-    lean = lean_lander(made) is not None
-    if is_lander(made):
-        reason = "LunarLander is driven directly with discrete actions, without wind, pictures or wrappers"
     made.close()
-    if choice == "direct" and not lean:
+    if choice == "direct":
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
-    if not lean:
-        log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
-        return GymnasiumSimulator(maker, anew, lean)
-    reason = lander_batch.unserved(maker)
-    if reason is None:
-        log.info("%s: stepped together by compiled loops on Box2D", maker.identifier)
-        return LanderSimulator(maker, size)
-    log.info("%s: Box2D driven from Python, slower: %s", maker.identifier, reason)
-    return GymnasiumSimulator(maker, anew, lean)
+    log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
+    return GymnasiumSimulator(maker, anew)

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.task.reinforcement.mujoco_floor import listed
-
 log = logging.getLogger(__name__)
 
 WRAPPERS = ("OrderEnforcing", "TimeLimit")  # those of gymnasium.make that change no number
@@ -86,7 +84,7 @@ class MujocoSimulator:
         from mujoco.batch import Batch
 
         self._made, self._plain = made, made.unwrapped
-        model = listed(made)
+        model = self._plain.model
         if model.ntree == 1:  # one island then: to look for islands takes time and changes no bit
             model.opt.disableflags |= int(mjtDisableBit.mjDSBL_ISLAND)
         self._healthy, self._fastest = RULES[rule_of(self._plain)]

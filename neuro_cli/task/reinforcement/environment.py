@@ -81,19 +81,23 @@ class EnvironmentFactory:
 
     def spaces(self) -> Spaces:
         """Look at an environment. Raises UserError for spaces that are not served."""
-        from gymnasium.spaces import Box, Discrete
-
         environment = self.make()
-        seen, acts = environment.observation_space, environment.action_space
         environment.close()
-        if not isinstance(seen, Box):
-            raise ConfigError("task.id", self.identifier, f"observations must be a Box of numbers, not {seen}")
-        empty = np.empty(0, np.float32)
-        if isinstance(acts, Discrete):
-            return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)
-        if not isinstance(acts, Box) or len(acts.shape) != 1:
-            raise ConfigError("task.id", self.identifier, f"actions must be Discrete or a vector (Box), not {acts}")
-        return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
+        return spaces_of(self.identifier, environment.observation_space, environment.action_space)
+
+
+def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
+    """Spaces of observations ``seen`` and actions ``acts``, as gymnasium describes them. Raises ConfigError: not served."""
+    from gymnasium.spaces import Box, Discrete
+
+    if not isinstance(seen, Box):
+        raise ConfigError("task.id", identifier, f"observations must be a Box of numbers, not {seen}")
+    empty = np.empty(0, np.float32)
+    if isinstance(acts, Discrete):
+        return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)
+    if not isinstance(acts, Box) or len(acts.shape) != 1:
+        raise ConfigError("task.id", identifier, f"actions must be Discrete or a vector (Box), not {acts}")
+    return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
 
 
 @contextmanager

@@ -88,6 +88,7 @@ class EnvironmentPool:
         simulator, count = self.simulator, min(self.size, total)
         raw, seen = np.empty((count, inputs)), np.empty((count, inputs), np.float32)
         episode, slots = np.arange(count), np.arange(count)
+        simulator.expect(plan.seeds)
         for row in range(count):
             raw[row] = simulator.begin(row, int(plan.seeds[row]))
         following = count

@@ -98,6 +98,8 @@ class MujocoSimulator:
         self._stopwatch = stopwatch()
         self._places, self._totals, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
 
+    def expect(self, seeds: np.ndarray) -> None: ...
+
     def begin(self, slot: int, seed: int) -> np.ndarray:
         from mujoco import mj_getState
 

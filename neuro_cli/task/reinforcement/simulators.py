@@ -1,7 +1,7 @@
 """Slots of environments that an episode loop steps together, with one simulator chosen for all of them.
 
 gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` steps the MuJoCo environments that it
-knows together, with the same bits.
+knows together, with the same bits. :mod:`envpool_simulator` takes other implementations of them, with other numbers.
 
 Legend: n environments that are stepped, I numbers of an observation.
 """
@@ -14,15 +14,19 @@ import numpy as np
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
+from neuro_cli.task.reinforcement.envpool_simulator import EnvPoolSimulator
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
 
 log = logging.getLogger(__name__)
 
-SIMULATORS = ("auto", "gymnasium", "direct")
+SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
 
 
 class Simulator(Protocol):
     """Environments in slots 0, 1, ... below a size; each plays one episode at a time."""
+
+    def expect(self, seeds: np.ndarray) -> None:
+        """Announce the seeds (J,) of the episodes that begin from now on, in this order."""
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
         """Begin the episode of ``seed``; its first observation (I,)."""
@@ -46,6 +50,8 @@ class GymnasiumSimulator:
         self._maker, self._anew = maker, anew
         self._environments: dict[int, Any] = {}
         self._totals: dict[int, Any] = {}
+
+    def expect(self, seeds: np.ndarray) -> None: ...
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
         if self._anew and slot in self._environments:
@@ -76,6 +82,8 @@ class GymnasiumSimulator:
 
 def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) -> Simulator:
     """Slots below ``size`` of the environments that ``maker`` makes. Raises ConfigError: ``direct`` does not serve them."""
+    if choice == "envpool":
+        return EnvPoolSimulator(maker, size)
     if anew or choice == "gymnasium":
         if choice == "direct":
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")

@@ -23,6 +23,7 @@ from neuro_cli.core.metric import LOWER, RETURN, Metric
 from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
+from neuro_cli.task.reinforcement.envpool_simulator import envpool_spaces
 from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
@@ -43,8 +44,8 @@ class Reinforcement(Task):
     ``environments``: how many are stepped together. ``anew``: the environment is made anew for every episode, for those
     that ``reset(seed)`` does not bring back to the same state; None: where a trial shows that (:mod:`trial`).
     ``step_bonus``: added to every step's reward in training, never in the test: -1 takes the survival bonus out, as Mania
-    et al. 2018, section 4.1 do for Hopper and Ant. ``simulator``: who steps the environments, with the same bits: one of
-    :data:`simulators.SIMULATORS`.
+    et al. 2018, section 4.1 do for Hopper and Ant. ``simulator``: who steps the environments: one of
+    :data:`simulators.SIMULATORS`; all but ``envpool`` have the same bits.
     """
 
     scored_by = "episodes"
@@ -82,6 +83,8 @@ class Reinforcement(Task):
         self.anew = bool(self._anew)  # load() tries where nothing was asked for
         self.step_bonus = number("task.step_bonus", step_bonus)
         self.simulator = one_of("task.simulator", simulator, SIMULATORS)
+        if self.simulator == "envpool" and self._anew is False:
+            raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         self.maker = EnvironmentFactory(self.id, limit, dict(options or {}))
         self.statistics: ObservationStatistics | None = None
@@ -93,7 +96,7 @@ class Reinforcement(Task):
     def spaces(self) -> Spaces:
         """What the environment takes and gives. Raises UserError."""
         if self._spaces is None:
-            self._spaces = self.maker.spaces()
+            self._spaces = envpool_spaces(self.maker) if self.simulator == "envpool" else self.maker.spaces()
         return self._spaces
 
     @property
@@ -121,7 +124,7 @@ class Reinforcement(Task):
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
             raise UserError("model expects {} numbers, task.id={id} gives observations of {}".format(*shapes, id=self.id))
         self.input_shape, self.output_size, self.batch_size = spaces.shape, spaces.outputs, self.episodes
-        self.anew = settled(self.maker, spaces, self._anew)
+        self.anew = self.simulator == "envpool" or settled(self.maker, spaces, self._anew)
         self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
         self._seed = seed
         if self.normalise and self.statistics is None:

@@ -1,4 +1,4 @@
-"""Policy of linear layers: preferences for discrete actions, or a continuous action, which the task keeps within bounds."""
+"""Policy of linear layers, which outputs preferences for discrete actions or a continuous action."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid}
 class MLPPolicy(nn.Sequential):
     """Observations (B, inputs) to outputs (B, outputs). ``hidden``: widths of the hidden layers, none for a linear policy.
 
-    ``inputs`` and ``outputs`` are the task's where the config leaves them null. ``last_scale``: factor on the initial
+    ``inputs`` and ``outputs`` come from the task if the config leaves them null. ``last_scale``: factor on the initial
     weights of the last layer; 0 begins with a policy that ignores its observations.
     """
 

@@ -36,11 +36,11 @@ class Batch:
     targets: Tensor
 
     def to(self, dtype: torch.dtype) -> "Batch":
-        """Inputs in ``dtype``; the numbers of words, int32 or int64, stay."""
+        """Convert the inputs to ``dtype``; token numbers, int32 or int64, stay."""
         return Batch(self.inputs if self.inputs.dtype in (torch.int32, torch.int64) else self.inputs.to(dtype), self.targets)
 
     def clone(self) -> "Batch":
-        """A copy, which a module may write to."""
+        """Return a copy, which a module may write to."""
         return Batch(self.inputs.clone(), self.targets.clone())
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -83,7 +83,7 @@ class Task(ABC):
         """Raise UserError where the task does not serve such a run; ``gradient``: trained by back-propagation."""
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
-        """Sizes of a model for this task, by the names of its arguments: those that the config leaves null get these values.
+        """Return sizes of a model for this task by the names of its arguments; they fill those that the config leaves null.
 
         ``input_shape``: what the config declares, None if nothing. Raises UserError.
         """
@@ -97,7 +97,7 @@ class Task(ABC):
         """
 
     def misfit(self, module: nn.Module) -> str | None:
-        """Why ``module`` cannot be scored, None where it can; sets ``memory_format`` to the first of two that it takes.
+        """Return why ``module`` cannot be scored, None if it can; sets ``memory_format`` to the first of two that it takes.
 
         Raises UserError, the whole line, where the task itself says what is wrong.
         """
@@ -121,41 +121,41 @@ class Task(ABC):
         return f"the model does not take {shape} examples: {reasons[-1]}"
 
     def inputs(self) -> Inputs:
-        """Inputs of a network of this task, once the data are loaded."""
+        """Return the inputs of a network for this task, once the data are loaded."""
         if self.scored_by != "examples":
             return Inputs(tuple(self.input_shape))
         return Inputs(tuple(self.input_shape), str(self.batch(0, 0, 1).inputs.dtype).removeprefix("torch."))
 
     @abstractmethod
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        """Examples [start, stop) of the ``batch_size`` of a generation: a function of (seed, generation) only."""
+        """Return examples [start, stop) of the ``batch_size`` of a generation: a function of (seed, generation) only."""
 
     @abstractmethod
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, C), float32 or float64, of every example of ``batch``. Runs without gradients. Thread-safe."""
+        """Return scores (B, C), float32 or float64, of every example of ``batch``. Runs without gradients. Thread-safe."""
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, C) of every example, or (B, T, C) of each of its T tokens, for samplers with noise of an example's own.
+        """Return scores (B, C) of each example, or (B, T, C) of its T tokens, for samplers that draw noise for each example.
 
         Those of an example's tokens add up to what :meth:`example_scores` gives it. Runs without gradients. Thread-safe.
         """
         return self.example_scores(module, batch)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
-        """Sums over the examples of ``batch``, shape (C,) float64."""
+        """Return the sums over the examples of ``batch``, shape (C,) float64."""
         return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()
 
     def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
-        """Mean scores (n, C) float64 of members from their sums (n, C) over as many examples, the fitness first."""
+        """Return mean scores (n, C) float64 of members, the fitness first, from their sums (n, C) over as many examples."""
         means: np.ndarray = sums / examples
         return means
 
     def share(self, generation: int, start: int, stop: int) -> float:
-        """Share of examples [start, stop) of a generation in the :meth:`loss` of all of them."""
+        """Return the share of examples [start, stop) of a generation in the :meth:`loss` of all of them."""
         return (stop - start) / self.batch_size
 
     def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
-        """Further columns of ``metrics.csv`` from the mean scores (C,) of a generation's ``members``, made in ``seconds``."""
+        """Return more columns of ``metrics.csv`` from mean scores (C,) of a generation's ``members``, which took ``seconds``."""
         return {}
 
     def absorb(self, generation: int, means: np.ndarray, members: int) -> None:  # noqa: B027 (most tasks learn nothing)
@@ -165,30 +165,30 @@ class Task(ABC):
         """
 
     def state(self) -> dict[str, Tensor]:
-        """All that :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
+        """Return all that :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027
         """Take back what :meth:`state` gave; may come before :meth:`load`."""
 
     def deployed(self, module: nn.Module) -> nn.Module:
-        """``module`` with all that it needs of this task's state to work by itself: what is evaluated and loaded."""
+        """Return ``module`` with what it needs of this task's state to work alone: what is evaluated and loaded."""
         return module
 
     @abstractmethod
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
-        """The differentiable mean loss over ``batch``: a scalar."""
+        """Return the differentiable mean loss over ``batch``: a scalar."""
 
     @abstractmethod
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums over test chunk ``chunk`` (0 <= chunk < evaluation_chunks), shape (E,) float64."""
+        """Return the sums over test chunk ``chunk`` (0 <= chunk < evaluation_chunks), shape (E,) float64."""
 
     @abstractmethod
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
-        """Values of all :attr:`metrics` from the sums (E,) over all chunks; further numbers are in ``summary.json`` alone."""
+        """Return all :attr:`metrics` from the sums (E,) over all chunks; other numbers only reach ``summary.json``."""
 
     def evaluation(self, sums: np.ndarray) -> dict[str, float]:
-        """What :meth:`summarise` gives. Raises UserError when a declared metric is missing there."""
+        """Return what :meth:`summarise` gives. Raises UserError when a declared metric is missing there."""
         values = self.summarise(sums)
         for metric in self.metrics:
             if metric.name not in values:

@@ -57,7 +57,7 @@ class Classification(Task):
 
     @abstractmethod
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
-        """All examples, decoded. ``input_shape`` is what the model declares: a task that resizes gives that shape.
+        """Return all examples, decoded. ``input_shape``: what the model declares; a task that resizes gives that shape.
 
         Raises UserError: data missing or unreadable.
         """
@@ -67,7 +67,7 @@ class Classification(Task):
         return {"input_shape": list(shape), "inputs": math.prod(shape), "outputs": classes}
 
     def sizes(self, input_shape: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
-        """Shape of the examples for a model that declares ``input_shape``, and how many classes there are. Raises UserError.
+        """Return the shape of examples for a model that declares ``input_shape``, and the number of classes. Raises UserError.
 
         A class with the attributes ``input_shape`` and ``output_size`` says it by them; of another the data are read.
         """
@@ -82,7 +82,7 @@ class Classification(Task):
         self.take(self.read(declared), input_shape=declared, device=device, seed=seed, batch_size=batch_size)
 
     def take(self, data: Data, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
-        """As :meth:`load`, with examples that were read already. Raises UserError."""
+        """Do as :meth:`load`, with examples that were read already. Raises UserError."""
         declared = input_shape
         self.input_shape = tuple(data.train.images.shape[1:])
         self.output_size = data.classes
@@ -134,7 +134,7 @@ class Classification(Task):
                 raise UserError(f"task={self.name}: {part} target {target} is none of the classes 0 to {self.output_size - 1}")
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Inputs of a network from kept images: (B, H, W, C) uint8 to (B, C, H, W) float32 in the task's memory format."""
+        """Convert stored images (B, H, W, C) uint8 to inputs (B, C, H, W) float32 in the task's memory format."""
         flat = images.float().flatten(1).mul_(self._scale).add_(self._shift)
         inputs = flat.view(images.shape).permute(0, 3, 1, 2)
         # cloned: with one channel the two formats look alike, and contiguous() would keep channels_last strides
@@ -148,7 +148,7 @@ class Classification(Task):
         return Batch(self.normalised(self._train.images.index_select(0, examples)), self._train.targets[examples])
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Logits (B, K) float32. K may exceed the number of classes; the rest are classes that never occur."""
+        """Return logits (B, K) float32. K may exceed the number of classes; the rest are classes that never occur."""
         logits = module(batch.inputs)
         shape = tuple(getattr(logits, "shape", ()))
         if len(shape) != 2 or shape[0] != len(batch.targets) or shape[1] < self.output_size:
@@ -173,13 +173,13 @@ class Classification(Task):
         return F.cross_entropy(self._logits(module, batch), batch.targets)
 
     def test_batch(self, chunk: int) -> Batch:
-        """The examples of test chunk ``chunk`` (0 <= chunk < evaluation_chunks)."""
+        """Return the examples of test chunk ``chunk`` (0 <= chunk < evaluation_chunks)."""
         assert 0 <= chunk < self.evaluation_chunks
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
         return Batch(self.normalised(self._test.images[part]), self._test.targets[part])
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (3,): correct examples, cross-entropy, examples."""
+        """Return sums (3,): correct examples, cross-entropy, examples."""
         batch = self.test_batch(chunk)
         with torch.no_grad():
             correct, loss = outcomes(self._logits(module, batch), batch.targets)
@@ -192,7 +192,7 @@ class Classification(Task):
 
 
 def outcomes(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each example, from ``logits`` (B, K) float32: 1 or 0 for right or wrong, and the cross-entropy, (B,) each."""
+    """Return 1 or 0 for right or wrong, and the cross-entropy, of each example, (B,) each, from ``logits`` (B, K) float32."""
     loss = F.cross_entropy(logits, targets, reduction="none")
     # argmax of logits that are not numbers would be a lucky guess
     return ((logits.argmax(1) == targets) & ~loss.isnan()).float(), loss

@@ -50,7 +50,7 @@ class Dataset(Classification):
         self._data: Data | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Dataset":
-        """A task of the same datasets: they may be large, and a run does not change them."""
+        """Return a task of the same datasets: they may be large, and a run does not change them."""
         return type(self)(*self._sources, self.fitness, self.evaluation_batch, self._fields)
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
@@ -78,7 +78,7 @@ _KEYS = ("task.train", "task.test")
 
 
 def _class(key: str, source: Any, number: int, value: Any) -> Tensor:
-    """Class of an example. Raises ConfigError."""
+    """Return the class of an example. Raises ConfigError."""
     try:
         return torch.tensor(operator.index(value), dtype=torch.int64)
     except TypeError as error:

@@ -43,14 +43,14 @@ class Digits(Classification):
 
 
 def _bytes(images: Tensor, size: tuple[int, int]) -> Tensor:
-    """Images (N, 1, 8, 8) of levels 0 to 16, resized to ``size``, as bytes."""
+    """Resize images (N, 1, 8, 8) of levels 0 to 16 to ``size``, as bytes."""
     if size != (8, 8):
         images = F.interpolate(images, size, mode="bilinear", antialias=True)
     return (images * (255 / 16)).round_().clamp_(0, 255).byte()
 
 
 def bundled_digits() -> tuple[Tensor, Tensor]:
-    """Images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
+    """Return images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
 
     Read from scikit-learn's file: importing ``sklearn.datasets`` for it would cost every rank 80 MB.
     """

@@ -49,7 +49,7 @@ class FashionMNIST(TorchvisionTask):
 
 
 def read_idx(content: bytes) -> Tensor:
-    """The uint8 tensor of an IDX file: two zero bytes, type 8, the number of sizes, big-endian sizes, values.
+    """Decode the uint8 tensor of an IDX file: two zero bytes, type 8, the number of sizes, big-endian sizes, values.
 
     Raises ValueError if that is not what ``content`` is.
     """

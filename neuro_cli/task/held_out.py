@@ -9,7 +9,7 @@ from neuro_cli.task.classification import Data, Split
 
 
 def hold_out(data: Data, share: float, key: str) -> tuple[Split, Split]:
-    """(training, validation) parts of ``data.train``: about ``share`` of every class is held out.
+    """Return the (training, validation) parts of ``data.train``, with about ``share`` of every class held out.
 
     Which ones depends on the number of examples alone. Raises ConfigError, naming ``key``, when a part would be empty.
     """
@@ -25,7 +25,7 @@ def hold_out(data: Data, share: float, key: str) -> tuple[Split, Split]:
 
 
 def _spread(count: int, share: float) -> Tensor:
-    """(count,) bool: True at ``share`` of the places, evenly spread."""
+    """Return (count,) bool: True at ``share`` of the places, evenly spread."""
     marks = (torch.arange(count + 1, dtype=torch.float64) * share).floor()
     return marks[1:] > marks[:-1]
 

@@ -40,7 +40,7 @@ class ImageFolder(Classification):
         return Data(train, test, mean, std, len(parts[0].classes), tuple(parts[0].classes))
 
     def _parts(self) -> list[torchvision.datasets.ImageFolder]:
-        """The images for training and for the test, in the same classes."""
+        """Return the images for training and for the test, which have the same classes."""
         parts = [self._list(name) for name in ("train", "test")]
         classes, others = (part.classes for part in parts)
         if classes != others:

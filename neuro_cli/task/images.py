@@ -13,7 +13,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def resizable_shape(task: str, declared: tuple[int, ...]) -> tuple[int, int, int]:
-    """(C, H, W) that a task with images of any size gives to a model that declares ``declared``.
+    """Return the (C, H, W) that a task with images of any size gives to a model that declares ``declared``.
 
     Raises UserError unless that is three positive sizes with C = 1 (grey) or 3 (colour).
     """
@@ -24,7 +24,7 @@ def resizable_shape(task: str, declared: tuple[int, ...]) -> tuple[int, int, int
 
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel of ``images`` (N, C, H, W) uint8, in units of 255."""
+    """Return mean and standard deviation of each channel of ``images`` (N, C, H, W) uint8, in units of 255."""
     values = torch.arange(256, dtype=torch.float64) / 255
     means, deviations = [], []
     for channel in images.unbind(1):

@@ -55,7 +55,7 @@ class Inputs:
             raise ValueError(f"classes: must be at most {MOST_CLASSES} texts of at most {LONGEST_NAME} characters")
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Inputs (B, C, H, W) float32 of images (B, C, H, W) uint8, with the bits of training and test."""
+        """Convert images (B, C, H, W) uint8 to inputs (B, C, H, W) float32, with the bits of training and test."""
         # along the last axis as the tasks do it
         values = images.permute(0, 2, 3, 1).float()
         if not self.mean:
@@ -65,7 +65,7 @@ class Inputs:
         return values.mul_(scale.to(images.device)).add_(shift.to(images.device)).permute(0, 3, 1, 2).contiguous()
 
     def of_images(self, images: "Sequence[Image.Image | np.ndarray | Tensor | str | Path]") -> Tensor:
-        """Inputs of pictures, files of pictures, or arrays of uint8, resized (bilinear, antialiased) where they need it.
+        """Convert pictures, files of pictures, or arrays of uint8 to inputs, resized (bilinear, antialiased) if needed.
 
         Raises UserError for what is none, and for networks that take no images.
         """
@@ -74,7 +74,7 @@ class Inputs:
         return self.normalised(torch.stack([self._pixels(image) for image in images]))
 
     def _pixels(self, image: "Image.Image | np.ndarray | Tensor | str | Path") -> Tensor:
-        """Image (C, H, W) uint8 of the network's size."""
+        """Return an image (C, H, W) uint8 of the network's size."""
         if isinstance(image, Tensor | np.ndarray):
             return self._array(torch.as_tensor(image))
         picture = opened(Path(image), CHANNELS[self.shape[0]]) if isinstance(image, str | Path) else image
@@ -127,7 +127,7 @@ class ImageHook:
 
 
 def opened(path: Path, mode: str) -> "Image.Image":
-    """Picture in the file ``path``, converted to ``mode``: L | RGB. Raises UserError.
+    """Read the picture in the file ``path``, converted to ``mode``: L | RGB. Raises UserError.
 
     A picture of more than 89 million points, which a small file can stand for, is refused before it is decoded.
     """
@@ -148,18 +148,18 @@ def opened(path: Path, mode: str) -> "Image.Image":
 
 
 def image_inputs(shape: Sequence[int], images: bool, mean: Sequence[float], std: Sequence[float], names: Sequence[str]) -> Inputs:
-    """Inputs of a task with classes ``names``, which are cut where they are long and left out where they are many."""
+    """Return the inputs of a task with classes ``names``; long names are cut, and too many are left out."""
     kept = tuple(name[:LONGEST_NAME] for name in names) if len(names) <= MOST_CLASSES else ()
     return Inputs(tuple(shape), "float32", images, tuple(map(float, mean)), tuple(map(float, std)), kept)
 
 
 def as_plain(inputs: Inputs) -> dict[str, Any]:
-    """Declaration of ``inputs`` as a dict of lists and values."""
+    """Return ``inputs`` as a dict of lists and values."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(inputs).items()}
 
 
 def from_plain(node: Any) -> Inputs:
-    """Inputs of a declaration that :func:`as_plain` made. Raises ValueError for anything else."""
+    """Return the inputs that :func:`as_plain` declared. Raises ValueError for anything else."""
     if not isinstance(node, dict) or "shape" not in node:
         raise ValueError("it must have the shape of an input, and may have dtype, images, mean, std, classes")
     fields: dict[str, Any] = {str(name): tuple(value) if isinstance(value, list) else value for name, value in node.items()}

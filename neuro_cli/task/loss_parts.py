@@ -49,13 +49,13 @@ class LossParts:
                 part.to(device)
 
     def weighs(self, targets: Tensor) -> bool:
-        """Whether a mean over ``targets`` is a weighted one."""
+        """Return whether a mean over ``targets`` is a weighted one."""
         if not self._by_class or self.reduction != "mean" or targets.is_floating_point():
             return False
         return self._class_weights is not None or bool((targets == self._ignored).any())
 
     def weights(self, targets: Tensor) -> Tensor:
-        """Weights (B,) float64 of examples with classes ``targets`` (B, ..) in a weighted mean."""
+        """Return weights (B,) float64 of examples with classes ``targets`` (B, ..) in a weighted mean."""
         counted = targets.ne(self._ignored)
         if self._class_weights is None:
             made = counted.double()
@@ -64,7 +64,7 @@ class LossParts:
         return made.flatten(1).sum(1) if made.ndim > 1 else made
 
     def losses(self, output: Any, targets: Tensor, summed: bool) -> Tensor:
-        """Loss of each example (B,), of its further dimensions the mean, or the sum where ``summed``. Raises ConfigError."""
+        """Return each example's loss (B,): the mean over its further dimensions, or the sum if ``summed``. Raises ConfigError."""
         losses = self._each(output, targets)
         if not isinstance(losses, Tensor) or not losses.ndim or len(losses) != len(targets):
             shape = shape_text(tuple(losses.shape)) if isinstance(losses, Tensor) else type(losses).__name__
@@ -76,7 +76,7 @@ class LossParts:
         return losses.flatten(1).sum(1) if summed or self.reduction in ("sum", "batchmean") else losses.flatten(1).mean(1)
 
     def together(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        """What the loss gives for examples with these numbers: a scalar; NaN where a mean has nothing to count, as torch's."""
+        """Return what the loss gives for examples with these numbers: a scalar; NaN, as in torch, if a mean counts nothing."""
         if self.reduction == "sum":
             return losses.sum()
         return losses.mean() if weights is None else losses.sum() / weights.sum()
@@ -104,7 +104,7 @@ class LossParts:
 
 
 def _taken_apart(loss: Any) -> tuple[Callable[..., Any] | None, Callable[..., Any], dict[str, Any]]:
-    """The loss for all examples, None without a ``reduction``, that for each, and their options. Raises ConfigError."""
+    """Return the loss of all examples (None without a ``reduction``), that of each, and their options. Raises ConfigError."""
     if hasattr(loss, "reduction"):
         try:
             whole, each = copy.deepcopy(loss), copy.deepcopy(loss)

@@ -29,7 +29,7 @@ class NoData(Examples[tuple[Tensor, int]]):
 
 
 def source_of(key: str, given: Any) -> Any:
-    """The map-style dataset ``given``; of a pair of tensors or arrays one of their rows. Raises ConfigError."""
+    """Return ``given``, a map-style dataset, or one of the rows of a pair of tensors or arrays. Raises ConfigError."""
     if isinstance(given, tuple | list) and len(given) == 2 and all(isinstance(part, Tensor | np.ndarray) for part in given):
         inputs, targets = (torch.as_tensor(part) for part in given)
         if not inputs.ndim or not targets.ndim or len(inputs) != len(targets):
@@ -42,7 +42,7 @@ def source_of(key: str, given: Any) -> Any:
 
 
 def fields_of(fields: Any) -> tuple[str, str] | None:
-    """Names of input and target where examples are dicts. Raises ConfigError."""
+    """Return the names of input and target where examples are dicts. Raises ConfigError."""
     if fields is None:
         return None
     if not isinstance(fields, Sequence) or isinstance(fields, str) or len(fields) != 2:
@@ -57,7 +57,7 @@ class Reader:
         self._fields, self._target_of, self._words = fields, target_of, words
 
     def read(self, key: str, source: Any) -> tuple[Tensor, Tensor]:
-        """Inputs (N, ...), uint8 where they are images, and targets (N, ...). Raises ConfigError."""
+        """Return inputs (N, ...), uint8 if they are images, and targets (N, ...). Raises ConfigError."""
         count = len(source)
         if isinstance(source, NoData):
             raise ConfigError(f"{key}._target_", None, "name the class of your dataset: my_package.MyDataset")
@@ -80,7 +80,7 @@ class Reader:
         return kept[0], kept[1]
 
     def _example(self, key: str, source: Any, number: int) -> tuple[Tensor, Tensor]:
-        """Input and target of one example. Raises ConfigError."""
+        """Return input and target of one example. Raises ConfigError."""
         try:
             pair = source[number]
         except Exception as error:  # a user's dataset may raise anything
@@ -123,12 +123,12 @@ class Reader:
 
 
 def channels_last(inputs: Tensor) -> Tensor:
-    """Images (N, C, H, W) as (N, H, W, C) in memory, so that whatever is picked is channels_last; other inputs as they are."""
+    """Store images (N, C, H, W) as (N, H, W, C), so that any selection is channels_last; other inputs stay."""
     return inputs.permute(0, 2, 3, 1).contiguous() if inputs.ndim == 4 else inputs
 
 
 def as_inputs(kept: Tensor, memory_format: torch.memory_format) -> Tensor:
-    """Inputs of a network from what :func:`channels_last` gave: images of bytes between 0 and 1, words as they are."""
+    """Return a network's inputs from what :func:`channels_last` gave: byte images scaled to [0, 1], tokens as they are."""
     inputs = kept.float().div_(255) if kept.dtype == torch.uint8 else kept
     if kept.ndim != 4:
         return inputs

@@ -56,7 +56,7 @@ class OwnLoss(Task):
         return self._data
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
-        """``outputs``: numbers of a floating target, else the classes."""
+        """Return sizes; ``outputs`` is the number of values of a floating target, or of classes."""
         (inputs, targets), (_, others) = self._read()
         shape = list(inputs.shape[1:])
         numbers = math.prod(targets.shape[1:]) if targets.is_floating_point() else int(max(targets.max(), others.max())) + 1
@@ -89,7 +89,7 @@ class OwnLoss(Task):
         return Batch(as_inputs(self._train[0][examples], self.memory_format), self._train[1][examples])
 
     def _losses(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Loss of each example (B,), and its weight (B,) where the mean is a weighted one. Raises ConfigError."""
+        """Return the loss of each example (B,), and its weight (B,) if the mean is a weighted one. Raises ConfigError."""
         output = module(batch.inputs)
         output = output.float() if isinstance(output, Tensor) and output.is_floating_point() else output
         losses = self._loss.losses(output, batch.targets, self._weighted)
@@ -136,7 +136,7 @@ class OwnLoss(Task):
         return self._loss.together(losses, None if weights is None else weights.to(losses.dtype))
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (2,): loss, and weight or examples."""
+        """Return sums (2,): loss, and weight or examples."""
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
         batch = Batch(as_inputs(self._test[0][part], self.memory_format), self._test[1][part])
         with torch.no_grad():
@@ -150,7 +150,7 @@ class OwnLoss(Task):
 
 
 def _target(key: str, source: Any, number: int, value: Any) -> Tensor:
-    """Target of an example: float32, or int64. Raises ConfigError."""
+    """Return the target of an example: float32, or int64. Raises ConfigError."""
     try:
         target = torch.as_tensor(value).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:

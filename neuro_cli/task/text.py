@@ -100,12 +100,12 @@ class Text(Task):
         return self._examples(self._train, torch.from_numpy(places.astype(np.int64)).to(self._train.device))
 
     def _examples(self, text: Tensor, places: Tensor) -> Batch:
-        """Examples that begin at ``places`` (B,): inputs and targets (B, T) int64."""
+        """Return examples that begin at ``places`` (B,): inputs and targets (B, T) int64."""
         tokens = text[places[:, None] + self._within].long()
         return Batch(tokens[:, :-1], tokens[:, 1:])
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Logits (B, T, V) float32; there may be more of them than tokens, which never occur."""
+        """Return logits (B, T, V) float32; V may exceed the vocabulary, by tokens that never occur."""
         logits = module(batch.inputs)
         shape = tuple(getattr(logits, "shape", ()))
         if len(shape) != 3 or shape[:2] != batch.targets.shape or shape[2] < self.output_size:
@@ -117,13 +117,13 @@ class Text(Task):
         return logits.float()
 
     def _outcomes(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Of every token, 1 or 0 for right or wrong and the cross-entropy in nats, (B, T) each."""
+        """Return 1 or 0 for right or wrong, and the cross-entropy in nats, of every token, (B, T) each."""
         logits = self._logits(module, batch)
         loss = self._losses(logits, batch)
         return ((logits.argmax(-1) == batch.targets) & ~loss.isnan()).float(), loss
 
     def _losses(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropies (B, T) in nats."""
+        """Return cross-entropies (B, T) in nats."""
         return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
 
     @property
@@ -136,7 +136,7 @@ class Text(Task):
         return self.rewards(module, batch).sum(1)
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, T, C) of every token: a T-th of what it has by itself, so that their sum is the example's score."""
+        """Return scores (B, T, C) of every token: a T-th of its own, so that their sum is the example's score."""
         with torch.no_grad():
             if self.fitness == "accuracy":
                 return torch.stack(self._outcomes(module, batch), -1) / self.context
@@ -146,7 +146,7 @@ class Text(Task):
         return F.cross_entropy(self._logits(module, batch).flatten(0, 1), batch.targets.flatten())
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (4,): nats, right tokens, tokens, their bytes in UTF-8."""
+        """Return sums (4,): nats, right tokens, tokens, their bytes in UTF-8."""
         assert 0 <= chunk < self.evaluation_chunks
         first = chunk * self.evaluation_batch
         places = self._windows[first : first + self.evaluation_batch]
@@ -164,7 +164,7 @@ class Text(Task):
         return {LOSS.name: nats / tokens, "bits_per_byte": nats / np.log(2) / width, ACCURACY.name: right / tokens}
 
     def state(self) -> dict[str, Tensor]:
-        """The text's digest, and code points of the vocabulary: what the network's numbers mean must not change with a file."""
+        """Return the text's digest and the vocabulary's code points: another file must not change what token numbers mean."""
         characters = None if self.vocabulary is None else self.vocabulary.characters
         points = {} if characters is None else {"vocabulary": torch.tensor(list(map(ord, characters)), dtype=torch.int32)}
         return {"text_sha256": self._digest, **points}
@@ -190,14 +190,14 @@ class Text(Task):
         log.info("the text is another than the run's")
 
     def deployed(self, module: nn.Module) -> nn.Module:
-        """``module`` with the ``vocabulary`` that turns text into its inputs and its outputs into text."""
+        """Return ``module`` with a ``vocabulary``, which turns text into inputs and outputs into text."""
         assert self.vocabulary is not None
         module.__dict__["vocabulary"] = self.vocabulary
         return module
 
 
 def _paths(files: Any) -> list[Path] | None:
-    """Files of ``task.files``. Raises ConfigError."""
+    """Return the files of ``task.files``. Raises ConfigError."""
     if files is None:
         return None
     names = [files] if isinstance(files, str) else files
@@ -207,7 +207,7 @@ def _paths(files: Any) -> list[Path] | None:
 
 
 def _matching(name: str) -> list[Path]:
-    """Files of a name, or of a pattern such as ``texts/*.txt``, in their order."""
+    """Return the files of a name, or of a pattern such as ``texts/*.txt``, in their order."""
     path = Path(name).expanduser()
     found = [] if path.exists() or not set("*?[") & set(name) else sorted(glob.glob(str(path)))
     return [Path(each) for each in found] or [path]

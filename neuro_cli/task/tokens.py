@@ -16,7 +16,7 @@ SHOWN = 5  # unknown characters that an error names
 
 
 def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
-    """Contents of text files by their names; None: the reference topics of Python's own help, in the order of their names.
+    """Return contents of text files by name; None: the reference topics of Python's own help, sorted by name.
 
     Raises ConfigError for a file that is empty or cannot be read.
     """
@@ -45,7 +45,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Mapping[str, bytes], unit: str) -> "Vocabulary":
-        """Vocabulary of all that occurs in ``texts``, by the names of their files; ``unit``: characters (of UTF-8) | bytes.
+        """Collect the vocabulary of ``texts``, by the names of their files; ``unit``: characters (of UTF-8) | bytes.
 
         Raises ConfigError.
         """
@@ -55,7 +55,7 @@ class Vocabulary:
         return cls("".join(map(chr, found.tolist())))
 
     def encode(self, name: str, text: bytes) -> Tensor:
-        """Numbers (n,) int32 of the tokens of ``text``, a file's. Raises ConfigError for a character that has none."""
+        """Return numbers (n,) int32 of the tokens of a file's ``text``. Raises ConfigError for an unknown character."""
         if self._points is None:
             return torch.from_numpy(np.frombuffer(text, np.uint8).astype(np.int32))
         points = _points(_decoded(name, text))
@@ -67,18 +67,18 @@ class Vocabulary:
         return torch.from_numpy(numbers.astype(np.int32))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Text of numbers; bytes that are no UTF-8 as U+FFFD."""
+        """Return the text of token numbers; bytes that are no UTF-8 become U+FFFD."""
         if self.characters is None:
             return bytes(tokens).decode(errors="replace")
         return "".join(self.characters[token] for token in tokens)
 
     def widths(self) -> Tensor:
-        """Bytes (size,) int64 of every token in UTF-8."""
+        """Return the bytes (size,) int64 of every token in UTF-8."""
         return torch.tensor([len(each.encode()) for each in self.characters or "\0" * 256], dtype=torch.int64)
 
 
 def digest_of(texts: Iterable[bytes]) -> Tensor:
-    """SHA-256 (32,) uint8 of all texts and their lengths."""
+    """Return the SHA-256 (32,) uint8 of all texts and their lengths."""
     content = hashlib.sha256()
     for text in texts:
         content.update(len(text).to_bytes(8, "little") + text)
@@ -94,5 +94,5 @@ def _decoded(name: str, text: bytes) -> str:
 
 
 def _points(text: str) -> np.ndarray:
-    """Code points (n,) uint32."""
+    """Return code points (n,) uint32."""
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)

@@ -35,7 +35,7 @@ class TorchvisionTask(Classification):
         self.root, self.download = Path(root).expanduser(), download
 
     def found(self) -> bool:
-        """Tell whether every file of the data set is below ``root``."""
+        """Return whether every file of the data set is below ``root``."""
         return all((self.root / self.folder / file).is_file() for file in self.files)
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
@@ -69,7 +69,7 @@ class TorchvisionTask(Classification):
 
 
 def channels_first(images: Tensor | np.ndarray) -> Tensor:
-    """(N, H, W) or (N, H, W, C) to (N, C, H, W)."""
+    """Convert (N, H, W) or (N, H, W, C) to (N, C, H, W)."""
     images = torch.as_tensor(images)
     return images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2)
 

@@ -14,7 +14,7 @@ kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
 
 def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
-    """An action for every row of ``outputs`` (n, O) float32, and whether all outputs are numbers; without, an action is any."""
+    """Return an action for each row of ``outputs`` (n, O) float32, and whether all outputs are numbers; if not, any action."""
     if spaces.actions:
         choices = np.empty(len(outputs), np.int64)
         good = kernels.choose(outputs, spaces.first, choices)
@@ -27,7 +27,7 @@ def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
 
 
 def bounded(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """``outputs`` (n, O) float32 within ``low`` and ``high`` (O,), in the dtype of these; integers are the nearest."""
+    """Clip ``outputs`` (n, O) float32 to ``low`` and ``high`` (O,) in their dtype; integers are rounded."""
     if low.dtype.kind == "f":  # another dtype would round the bounds, perhaps outward
         return np.clip(outputs.astype(low.dtype), low, high)
     whole = np.rint(outputs)

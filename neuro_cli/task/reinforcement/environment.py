@@ -52,7 +52,7 @@ class EnvironmentFactory:
         self.identifier, self.max_steps, self.options = identifier, max_steps, options
 
     def make(self) -> Any:
-        """A new environment. Raises UserError: it is not there, or a package that it needs."""
+        """Create an environment. Raises UserError: no such environment, or a package that it needs is missing."""
         try:
             import gymnasium
         except ImportError as error:
@@ -87,7 +87,7 @@ class EnvironmentFactory:
 
 
 def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
-    """Spaces of observations ``seen`` and actions ``acts``, as gymnasium describes them. Raises ConfigError: not served."""
+    """Return the spaces of observations ``seen`` and actions ``acts`` of gymnasium. Raises ConfigError: not served."""
     from gymnasium.spaces import Box, Discrete
 
     if not isinstance(seen, Box):
@@ -102,7 +102,7 @@ def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
 
 @contextmanager
 def quiet(identifier: str) -> Iterator[None]:
-    """MuJoCo's remarks on the model files of gymnasium go to the log: they would come once for every environment."""
+    """Send MuJoCo's warnings about gymnasium's model files to the log: they would appear once for every environment."""
     import gymnasium
 
     spec = gymnasium.registry.get(identifier)
@@ -123,7 +123,7 @@ def quiet(identifier: str) -> Iterator[None]:
 
 
 def reason(error: BaseException, identifier: str) -> str:
-    """What failed in the code of an environment, where, and the versions of the packages that it is made of."""
+    """Say what failed in an environment's code, where, and the versions of its packages."""
     import gymnasium
 
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -136,5 +136,5 @@ def reason(error: BaseException, identifier: str) -> str:
 
 
 def _first(error: BaseException) -> str:
-    """The first sentence of an error of gymnasium, without its advice on other packages."""
+    """Return the first sentence of an error of gymnasium, without its advice on other packages."""
     return (" ".join(str(error).split()).split(", run ")[0] or type(error).__name__)[:200]

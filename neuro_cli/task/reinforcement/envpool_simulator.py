@@ -70,7 +70,7 @@ class EnvPoolSimulator:
         return ended
 
     def _by_pool(self, slots: np.ndarray) -> list[tuple[Any, list[int], np.ndarray]]:
-        """Each pool with rows of ``slots`` (n,), those rows, and the numbers of their environments in it, int32."""
+        """Group ``slots`` (n,) by pool: the pool, its rows, and the numbers of their environments in it, int32."""
         places = [self._slots[slot] for slot in slots.tolist()]
         groups: dict[int, list[int]] = {}
         for row, place in enumerate(places):
@@ -90,7 +90,7 @@ class EnvPoolSimulator:
 
 
 def places_of(maker: EnvironmentFactory, seeds: list[int]) -> list[Place]:
-    """New environments for the episodes of ``seeds``, in one pool."""
+    """Create environments for the episodes of ``seeds``, in one pool."""
     limit = {} if maker.max_steps is None else {"max_episode_steps": maker.max_steps}
     numbers = np.array(seeds, np.uint32).view(np.int32).tolist()  # EnvPool takes the bits as int32
     pool = envpool().make(
@@ -126,7 +126,7 @@ def envpool_spaces(maker: EnvironmentFactory) -> Spaces:
 
 
 def envpool() -> Any:
-    """The package. Raises UserError: it is not installed."""
+    """Import the package. Raises UserError: it is not installed."""
     try:
         import envpool as package
     except ImportError as error:

@@ -115,7 +115,7 @@ class EnvironmentPool:
         return outcome
 
     def _bad_observation(self, raw: np.ndarray, number: int, plan: EpisodeSchedule, outcome: EpisodeOutcome, j: int) -> str:
-        """Sentence on ``raw``[number] in episode j."""
+        """Describe ``raw``[number] in episode j."""
         place = ", ".join(map(str, np.unravel_index(number, self.spaces.shape))) if self.spaces.shape else "()"
         why = "a policy takes finite numbers of float32"
         if np.isfinite(raw[number]) and outcome.sums.size:
@@ -123,7 +123,7 @@ class EnvironmentPool:
         return self._fault(f"observation[{place}]", raw[number], outcome.steps[j] - 1, plan.seeds[j], why)
 
     def _fault(self, what: str, value: float, step: int, seed: int, why: str) -> str:
-        """Sentence on a number that the environment gave."""
+        """Describe an unusable number that the environment gave."""
         return f"task.id={self.maker.identifier}: {what} is {value:g} at step {step} of the episode with seed {seed}; {why}"
 
     def _step(self, slots: np.ndarray, outputs: np.ndarray, raw: np.ndarray) -> list[tuple[int, float]]:
@@ -150,7 +150,7 @@ class EnvironmentPool:
 
 
 def unusable(raw: np.ndarray, normaliser: Normaliser | None) -> list[tuple[int, int]]:
-    """Rows of ``raw`` (n, I) with a number that :func:`policy_kernels.meet` finds unusable, and the first such number."""
+    """Return the rows of ``raw`` (n, I) with a number that :func:`policy_kernels.meet` refuses, and the first such number."""
     size, most = np.abs(raw), kernels.LARGEST
     if normaliser is not None:
         base, mean, inverse, _ = normaliser.arguments

@@ -49,13 +49,13 @@ RULES: dict[str, tuple[Healthy | None, float | None]] = {
 
 
 def rule_of(environment: Any) -> str:
-    """Name in :data:`RULES` of the class of an environment without its wrappers; another text for another class."""
+    """Return the name in :data:`RULES` of an environment's class without wrappers; any other class gives another text."""
     kind = type(environment)
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("gymnasium.envs.mujoco.")
 
 
 def unserved(made: Any) -> str | None:
-    """Reason why :class:`MujocoSimulator` cannot step ``made``, an environment of ``gymnasium.make``; None if it can."""
+    """Return why :class:`MujocoSimulator` cannot step ``made``, an environment of ``gymnasium.make``; None if it can."""
     plain, layer = made.unwrapped, made
     if rule_of(plain) not in RULES:
         return f"{made.spec.id} is none of {', '.join(name.split('.')[1].removesuffix('Env') for name in RULES)} (v5)"
@@ -142,7 +142,7 @@ class MujocoSimulator:
 
 
 def stopwatch() -> Any:
-    """Pointer to the function by which MuJoCo times every stage of a step (its ``mjcb_time``), None where it is not found."""
+    """Return a pointer to MuJoCo's ``mjcb_time``, the function that times each stage of a step; None if it has no such symbol."""
     import mujoco
 
     try:
@@ -154,7 +154,7 @@ def stopwatch() -> Any:
 
 @contextmanager
 def untimed(pointer: Any) -> Iterator[None]:
-    """MuJoCo without a look at the clock before and after every stage; ``pointer``: what :func:`stopwatch` gave."""
+    """Keep MuJoCo from reading the clock before and after every stage; ``pointer``: what :func:`stopwatch` gave."""
     if pointer is None:
         yield
         return

@@ -39,7 +39,7 @@ class ObservationStatistics:
         return np.where(counted > 0, np.sqrt(np.maximum(variance, LEAST_VARIANCE)), 1.0)
 
     def units(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and inverse deviation (I,) float32 and base (I,) float64, of which :class:`episodes.Normaliser` is made.
+        """Return mean and inverse deviation (I,) float32 and base (I,) float64, for :class:`episodes.Normaliser`.
 
         The base is the mean where that is far from 0, next to the deviation.
         """
@@ -71,7 +71,7 @@ class ObservationStatistics:
 
     @staticmethod
     def of(state: dict[str, Tensor]) -> "ObservationStatistics":
-        """What :meth:`state` gave."""
+        """Restore what :meth:`state` gave."""
         made = ObservationStatistics(state["mean"].numel())
         made.count = float(state["count"])
         for name in state.keys() & {"mean", "squares", "missed"}:
@@ -102,7 +102,7 @@ class NormalisedPolicy(nn.Module):
             self.reset = policy.reset
 
     def forward(self, observations: Tensor, *states: Any) -> Any:
-        """What ``policy`` gives; ``states``: of one with a memory."""
+        """Return what ``policy`` gives; ``states``: those of a policy with a memory."""
         flat = observations.flatten(1)
         if self.base is not None:
             flat = (flat - self.base).to(self.mean.dtype)

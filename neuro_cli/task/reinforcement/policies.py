@@ -34,7 +34,7 @@ ACTIVATIONS = {nn.Tanh: "TANH", nn.ReLU: "RELU", nn.Sigmoid: "SIGMOID"}  # names
 
 class Policies(Protocol):
     def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Outputs (n, O) float32 for ``observations`` (n, I) float32 of episode ``places`` (n,) of policy ``which`` (n,).
+        """Return outputs (n, O) float32 for ``observations`` (n, I) float32 of episode ``places`` (n,) of policy ``which`` (n,).
 
         A row's bits depend on its policy and its observation only. Good until the next call.
         """
@@ -56,7 +56,7 @@ class Chain:
 
 
 def chain_of(module: nn.Module, layout: ParameterLayout) -> Chain | None:
-    """The linear layers of ``module``, or None if it is something else."""
+    """Return the linear layers of ``module``, or None if it is something else."""
     if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward:
         return None
     places = {place.name: place for place in layout.places}
@@ -120,12 +120,12 @@ class ModulePolicies:
 
 
 def _moved(asked: Tensor, before: Tensor, after: Tensor) -> Tensor:
-    """States ``before``, with those ``after`` of the episodes ``asked`` (k,)."""
+    """Return states ``before``, with those in ``after`` for the episodes ``asked`` (k,)."""
     return before.index_copy(0, asked, after[asked])
 
 
 def starting_states(module: nn.Module, episodes: int) -> Any:
-    """States of a policy with a memory at the beginning of its episodes, None of another. Raises UserError."""
+    """Return the first states of a policy with a memory, None for one without. Raises UserError."""
     reset = getattr(module, "reset", None)
     if not callable(reset):
         return None
@@ -140,7 +140,7 @@ def starting_states(module: nn.Module, episodes: int) -> Any:
 
 
 def answer(module: nn.Module, observations: Tensor, states: Any = None) -> tuple[np.ndarray, Any]:
-    """Outputs (B, O) float32 of ``module`` for ``observations`` (B, ..), and its next states, None without a memory.
+    """Return outputs (B, O) float32 of ``module`` for ``observations`` (B, ..), and next states, None without a memory.
 
     Raises UserError when it does not take them.
     """
@@ -159,7 +159,7 @@ def answer(module: nn.Module, observations: Tensor, states: Any = None) -> tuple
 
 
 def _parted(made: Any, before: Any) -> tuple[Any, Any]:
-    """Outputs and next states, which are of the kind of those ``before``. Raises UserError."""
+    """Return outputs and next states, which must be of the kind of ``before``. Raises UserError."""
     if isinstance(made, tuple) and len(made) == 2:
         (old, form), (new, form_now) = tree_flatten(before), tree_flatten(made[1])
         alike = (isinstance(b, Tensor) and (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(old, new, strict=True))
@@ -169,7 +169,7 @@ def _parted(made: Any, before: Any) -> tuple[Any, Any]:
 
 
 def policies_of(module: nn.Module, episodes: int, shape: tuple[int, ...]) -> Policies:
-    """One policy: ``module`` with its own parameters."""
+    """Return one policy: ``module`` with its own parameters."""
     if any(parameter.requires_grad for parameter in module.parameters()):
         layout = ParameterLayout(module)
         chain = chain_of(module, layout)

@@ -23,7 +23,7 @@ _ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
 
 
 def _continued_fraction(depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of P and Q in powers of x**2, so that tanh x is nearly x P / Q.
+    """Return coefficients of P and Q in powers of x**2, so that tanh x is nearly x P / Q.
 
     Lambert's continued fraction x / (1 + x**2 / (3 + x**2 / (5 + ...))), cut off after ``depth`` terms. All coefficients are
     positive, so no digits are lost in the sums.
@@ -46,7 +46,7 @@ _Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6 = _Q
 
 @_compiled
 def _tanh(values):
-    """tanh of ``values`` float32 in place, to a few units of the last place."""
+    """Compute tanh of ``values`` float32 in place, to a few units of the last place."""
     for j in range(values.size):
         x = min(max(values[j], -_ACCURATE), _ACCURATE)
         y = x * x
@@ -73,7 +73,7 @@ def _activate(kind, values):
 
 @_compiled
 def lay_out(layers, flats, out):
-    """``flats`` (W, M) to ``out`` (W, M'): of each layer its bias (zeros if none), then its weight by inputs.
+    """Copy ``flats`` (W, M) to ``out`` (W, M'): for each layer its bias (zeros if none), then its weight by inputs.
 
     ``layers`` (L, 5): inputs, outputs, where weight and bias begin in a flat vector (-1: no bias), activation.
     """
@@ -99,7 +99,7 @@ def lay_out(layers, flats, out):
 
 @_compiled
 def act(layers, parameters, which, x, out, widest):
-    """What policy ``which``[r] answers to row r of ``x`` (n, I) float32, into ``out`` (n, O). ``widest``: of all layers."""
+    """Answer row r of ``x`` (n, I) float32 by policy ``which``[r], into ``out`` (n, O). ``widest``: the widest layer."""
     numbers, width = 0, x.shape[1]
     for layer in range(layers.shape[0]):
         assert layers[layer, 0] == width <= widest and layers[layer, 1] <= widest
@@ -171,7 +171,7 @@ def meet(raw, episode, base, mean, inverse, clip, steps, sums, x):
 
 @_compiled
 def choose(outputs, first, chosen):
-    """The first of the greatest of each row of ``outputs`` (n, O), counted from ``first``; whether all are numbers."""
+    """Choose the first of the greatest of each row of ``outputs`` (n, O), counted from ``first``; whether all are numbers."""
     good = True
     assert chosen.size >= outputs.shape[0]
     for r in range(outputs.shape[0]):
@@ -187,7 +187,7 @@ def choose(outputs, first, chosen):
 
 @_compiled
 def bound(outputs, low, high, chosen):
-    """Each row of ``outputs`` (n, O) between ``low`` and ``high`` (O,); whether all were numbers."""
+    """Clip each row of ``outputs`` (n, O) to ``low`` and ``high`` (O,); whether all were numbers."""
     good = True
     assert chosen.shape == outputs.shape and low.size == high.size == outputs.shape[1]
     for r in range(outputs.shape[0]):

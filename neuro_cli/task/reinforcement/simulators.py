@@ -81,7 +81,7 @@ class GymnasiumSimulator:
 
 
 def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) -> Simulator:
-    """Slots below ``size`` of the environments that ``maker`` makes. Raises ConfigError: ``direct`` does not serve them."""
+    """Return a simulator of ``size`` slots. Raises ConfigError: ``direct`` does not serve what ``maker`` makes."""
     if choice == "envpool":
         return EnvPoolSimulator(maker, size)
     if anew or choice == "gymnasium":

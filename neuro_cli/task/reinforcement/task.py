@@ -118,7 +118,7 @@ class Reinforcement(Task):
         return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
-        """``batch_size`` is not used: ``episodes`` is its place here."""
+        """Look at the environment and try it. ``batch_size`` is not used: ``episodes`` takes its place."""
         spaces = self.spaces
         if input_shape is not None and int(np.prod(input_shape)) != spaces.inputs:
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
@@ -135,7 +135,7 @@ class Reinforcement(Task):
             )
 
     def misfit(self, module: nn.Module) -> str | None:
-        """None: asks ``module`` about an observation of zeros. Raises UserError when it does not fit the environment."""
+        """Return None, after asking ``module`` about an observation of zeros. Raises UserError if it does not fit."""
         if any(isinstance(part, _BatchNorm) for part in module.modules()):
             raise UserError("model: batch norm would mix episodes; task.normalise=true normalises observations")
         parameter = next(module.parameters(), None)
@@ -150,7 +150,7 @@ class Reinforcement(Task):
         return None
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        """Episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""
+        """Return episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""
         words = random_words(self._seed, generation, 0, EPISODE_STREAM, stop)[start:]
         seeds = torch.from_numpy((words >> 1).astype(np.int64))
         return Batch(seeds, seeds)
@@ -175,7 +175,7 @@ class Reinforcement(Task):
         return Normaliser(mean, inverse, self.clip, base)
 
     def columns(self, outcome: EpisodeOutcome) -> np.ndarray:
-        """Scores (J, C) float64 of the episodes of ``outcome``."""
+        """Return scores (J, C) float64 of the episodes of ``outcome``."""
         return np.column_stack([outcome.returns + self.step_bonus * outcome.steps, outcome.steps, outcome.sums])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
@@ -216,7 +216,7 @@ class Reinforcement(Task):
         raise AssertionError("a return has no loss")  # refuse() refuses it
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (4,) over episodes that training never meets: returns, their squares, steps, episodes."""
+        """Return sums (4,) over episodes that training never uses: returns, their squares, steps, episodes."""
         first = chunk * EVALUATED_TOGETHER
         last = min(first + EVALUATED_TOGETHER, self.evaluation_episodes)
         words = random_words(self._seed, 0, 0, EVALUATION_STREAM, last)[first:]
@@ -244,7 +244,7 @@ class Reinforcement(Task):
 
 
 def plan_of(seeds: np.ndarray) -> EpisodeSchedule:
-    """The episodes of W policies with ``seeds`` (W, e) each, policy by policy."""
+    """Return the episodes of W policies with ``seeds`` (W, e) each, policy by policy."""
     policies, episodes = seeds.shape
     return EpisodeSchedule(np.ravel(seeds), np.repeat(np.arange(policies), episodes), np.tile(np.arange(episodes), policies))
 

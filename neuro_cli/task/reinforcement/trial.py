@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 def settled(maker: EnvironmentFactory, spaces: Spaces, asked: bool | None) -> bool:
-    """Whether every episode needs an environment of its own; ``asked``: ``task.anew``, None: where it helps.
+    """Return whether every episode needs a new environment; ``asked``: ``task.anew``, None: if it helps.
 
     The log says what was chosen and why; a warning, that a run will not repeat. Raises ConfigError for an environment that fails.
     """
@@ -65,7 +65,7 @@ def settled(maker: EnvironmentFactory, spaces: Spaces, asked: bool | None) -> bo
 
 
 def episode(maker: EnvironmentFactory, made: Any, spaces: Spaces, seed: int, actions: list[Any]) -> list[Step]:
-    """What ``made`` gives for ``seed`` and ``actions``, up to its end. Raises ConfigError where it fails."""
+    """Return what ``made`` gives for ``seed`` and ``actions``, up to its end. Raises ConfigError if it fails."""
     call = "reset(seed=...)"
     try:
         steps = [Step(np.array(made.reset(seed=seed)[0], np.float64), np.zeros(()), False)]
@@ -89,7 +89,7 @@ def episode(maker: EnvironmentFactory, made: Any, spaces: Spaces, seed: int, act
 
 
 def difference(one: list[Step], other: list[Step]) -> str | None:
-    """Where two episodes first differ, None where they are the same."""
+    """Return where two episodes first differ, None if they are the same."""
     for number, (a, b) in enumerate(zip(one, other, strict=False)):
         for what in ("observation", "reward", "over"):
             if not np.array_equal(getattr(a, what), getattr(b, what), equal_nan=True):
@@ -98,7 +98,7 @@ def difference(one: list[Step], other: list[Step]) -> str | None:
 
 
 def global_source(afresh: Callable[[], list[Step]]) -> str | None:
-    """The generator of the whole process that an environment draws from: with it in one state, two episodes are the same."""
+    """Return the process-wide generator that an environment draws from: reset alike, it gives two equal episodes."""
     with ExitStack() as kept:
         kept.callback(np.random.set_state, np.random.get_state())
         kept.callback(random.setstate, random.getstate())

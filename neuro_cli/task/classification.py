@@ -1,6 +1,6 @@
-"""Images with one right class each, scored by cross-entropy or accuracy.
+"""Classification of images, scored by cross-entropy or accuracy.
 
-A subclass implements ``read`` and names itself; everything else is here.
+A subclass implements ``read`` and has a name.
 """
 
 import math
@@ -32,7 +32,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Data:
-    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255. ``names``: of the classes, or ()."""
+    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255. ``names``: class names, or ()."""
 
     train: Split
     test: Split
@@ -69,13 +69,13 @@ class Classification(Task):
     def sizes(self, input_shape: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
         """Return the shape of examples for a model that declares ``input_shape``, and the number of classes. Raises UserError.
 
-        A class with the attributes ``input_shape`` and ``output_size`` says it by them; of another the data are read.
+        The class attributes ``input_shape`` and ``output_size`` answer; without them the data are read.
         """
-        own, classes = (getattr(type(self), name, None) for name in ("input_shape", "output_size"))
-        if own is None or classes is None:
+        shape, classes = (getattr(type(self), name, None) for name in ("input_shape", "output_size"))
+        if shape is None or classes is None:
             data = self.read(input_shape)
             return tuple(data.train.images.shape[1:]), data.classes
-        return input_shape or own, classes
+        return input_shape or shape, classes
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         declared = None if input_shape is None else tuple(input_shape)
@@ -106,15 +106,15 @@ class Classification(Task):
         return self._inputs
 
     def place(self, data: Data, device: torch.device) -> None:
-        """Keep the examples on ``device`` as :meth:`normalised` takes them, and what it needs beside them."""
+        """Store the examples on ``device`` as :meth:`normalised` takes them, with its scale and shift."""
         self._train, self._test = (
-            # (N, H, W, C) in memory, so that whatever is picked from it is channels_last without a copy
+            # (N, H, W, C) in memory, so that a selection is channels_last without a copy
             Split(split.images.permute(0, 2, 3, 1).contiguous().to(device), split.targets.to(device))
             for split in (data.train, data.test)
         )
         pixels = self.input_shape[1] * self.input_shape[2]
         std = torch.tensor(data.std, dtype=torch.float64)
-        # one value for each column of a flattened image: two to five times as fast as broadcasting over C
+        # one value for each column of a flattened image is two to five times as fast as broadcasting over C
         self._scale = (1 / (255 * std)).float().repeat(pixels).to(device)
         self._shift = (-torch.tensor(data.mean, dtype=torch.float64) / std).float().repeat(pixels).to(device)
 
@@ -137,14 +137,14 @@ class Classification(Task):
         """Convert stored images (B, H, W, C) uint8 to inputs (B, C, H, W) float32 in the task's memory format."""
         flat = images.float().flatten(1).mul_(self._scale).add_(self._shift)
         inputs = flat.view(images.shape).permute(0, 3, 1, 2)
-        # cloned: with one channel the two formats look alike, and contiguous() would keep channels_last strides
+        # clone(): with one channel both formats look alike, and contiguous() would keep channels_last strides
         return inputs if self.memory_format is torch.channels_last else inputs.clone(memory_format=self.memory_format)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         assert 0 <= start <= stop <= self.batch_size
         first = generation * self.batch_size
         examples = self._stream.examples(first + start, first + stop)
-        # whole images are copied; by an index in brackets torch takes pixel after pixel, ten times as long
+        # index_select copies whole images; torch's [index] copies pixel by pixel, ten times as slow
         return Batch(self.normalised(self._train.images.index_select(0, examples)), self._train.targets[examples])
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
@@ -194,5 +194,5 @@ class Classification(Task):
 def outcomes(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return 1 or 0 for right or wrong, and the cross-entropy, of each example, (B,) each, from ``logits`` (B, K) float32."""
     loss = F.cross_entropy(logits, targets, reduction="none")
-    # argmax of logits that are not numbers would be a lucky guess
+    # argmax of NaN logits would count lucky guesses
     return ((logits.argmax(1) == targets) & ~loss.isnan()).float(), loss

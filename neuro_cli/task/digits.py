@@ -1,4 +1,4 @@
-"""The 1,797 handwritten digits bundled with scikit-learn, 8x8 grey: needs no download.
+"""1,797 handwritten digits bundled with scikit-learn, 8x8 grey, without a download.
 
 E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998.
 """
@@ -17,7 +17,7 @@ from neuro_cli.core.noise import random_permutation
 from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.images import pixel_statistics, resizable_shape
 
-PART = 256  # images that are resized at a time
+PART = 256  # images resized at a time
 
 
 class Digits(Classification):
@@ -30,9 +30,9 @@ class Digits(Classification):
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
         channels, height, width = resizable_shape(self.name, input_shape or (1, 8, 8))
         images, targets = bundled_digits()
-        # in parts, since a start's memory is most where all images are numbers of four bytes
+        # part by part: all images in float32 at once would be the peak of a start's memory
         images = torch.cat([_bytes(part, (height, width)) for part in images.split(PART)]).expand(-1, channels, -1, -1)
-        # shuffled, then sorted by class: every fifth is a stratified fifth
+        # after a shuffle and a sort by class, every fifth example is a stratified fifth
         shuffled = random_permutation(0, 0, len(targets))
         order = shuffled[targets[shuffled].argsort(stable=True)]
         test = torch.zeros(len(order), dtype=torch.bool)
@@ -52,7 +52,7 @@ def _bytes(images: Tensor, size: tuple[int, int]) -> Tensor:
 def bundled_digits() -> tuple[Tensor, Tensor]:
     """Return images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
 
-    Read from scikit-learn's file: importing ``sklearn.datasets`` for it would cost every rank 80 MB.
+    Reads scikit-learn's file: importing ``sklearn.datasets`` would cost every rank 80 MB.
     """
     package = find_spec("sklearn")
     folders = list(package.submodule_search_locations or []) if package else []

@@ -1,4 +1,4 @@
-"""Reading of map-style datasets: ``dataset[i]`` is a pair (input, target), or a dict of which two fields are named."""
+"""Reader of map-style datasets: ``dataset[i]`` is a pair (input, target), or a dict with two named fields."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from neuro_cli.core.machine.memory import free_memory
 from neuro_cli.core.seeds import seeded
 from neuro_cli.task.images import shape_text
 
-TargetOf = Callable[[str, Any, int, Any], Tensor]  # of (key, source, number, target as it came)
+TargetOf = Callable[[str, Any, int, Any], Tensor]  # arguments: key, source, number of the example, raw target
 
 
 class NoData(Examples[tuple[Tensor, int]]):
-    """Stands in ``conf/task/dataset.yaml`` for what the user has to name."""
+    """Placeholder in ``conf/task/dataset.yaml`` for the dataset that the user names."""
 
     def __len__(self) -> int:
         return 0
@@ -51,7 +51,7 @@ def fields_of(fields: Any) -> tuple[str, str] | None:
 
 
 class Reader:
-    """Reads all examples of a source once, in order. ``words``: inputs may be integers, the numbers of words."""
+    """Reader of all examples of a source, once and in order. ``words``: inputs may be integers, as token numbers."""
 
     def __init__(self, fields: tuple[str, str] | None, target_of: TargetOf, words: bool = False) -> None:
         self._fields, self._target_of, self._words = fields, target_of, words
@@ -69,15 +69,15 @@ class Reader:
             shape = shape_text(tuple(firsts[0].shape))
             text = f"{count} examples of {shape} take {size / 1e9:.3g} GB, and {free / 1e9:.3g} GB of memory are free"
             raise ConfigError(key, name_of(source), f"{text}: a run keeps all of them; take fewer, or smaller ones")
-        kept = tuple(torch.empty(count, *part.shape, dtype=part.dtype) for part in firsts)
+        stored = tuple(torch.empty(count, *part.shape, dtype=part.dtype) for part in firsts)
         for number in range(count):
-            for part, first, all_of_them in zip(self._example(key, source, number), firsts, kept, strict=True):
+            for part, first, all_of_them in zip(self._example(key, source, number), firsts, stored, strict=True):
                 if part.shape != first.shape or part.dtype != first.dtype:
                     kinds = [f"{shape_text(tuple(each.shape)) or 'one number'} ({each.dtype})" for each in (part, first)]
                     text = f"example {number} is {kinds[0]}, the first one {kinds[1]}; all must be alike"
                     raise ConfigError(key, name_of(source), text)
                 all_of_them[number] = part
-        return kept[0], kept[1]
+        return stored[0], stored[1]
 
     def _example(self, key: str, source: Any, number: int) -> tuple[Tensor, Tensor]:
         """Return input and target of one example. Raises ConfigError."""
@@ -138,7 +138,7 @@ def as_inputs(kept: Tensor, memory_format: torch.memory_format) -> Tensor:
 
 @contextmanager
 def seeded_generators() -> Iterator[None]:
-    """Seed the generators that a transform may draw from, and put them back."""
+    """Seed the generators that a transform may draw from, and restore them at the end."""
     python, numpy = random.getstate(), np.random.get_state()
     random.seed(0)
     np.random.seed(0)

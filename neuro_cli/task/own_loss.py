@@ -1,4 +1,4 @@
-"""Examples with targets of any kind, scored by any loss of torch: regression, tables, sequences."""
+"""Task with targets of any kind, scored by any loss of torch: regression, tables, sequences."""
 
 import math
 from dataclasses import replace
@@ -21,12 +21,13 @@ TEST_LOSS = replace(LOSS, form=".4g", column=True)
 
 
 class OwnLoss(Task):
-    """``train``, ``test``: map-style datasets of pairs (input, target), or pairs of tensors; fitness is the negative loss.
+    """Task scored by the user's loss; fitness is the negative loss.
 
-    ``loss``: a class of torch.nn with a ``reduction``, or a function of (output, targets), both (B, ...), that gives a number
-    for each example; further dimensions are averaged. Fitness, ``test_loss`` and gradient are of what the loss itself gives for
-    a batch or the test set, class weights and ignored targets included. Inputs may be integers (words), floating numbers, or
-    images; targets integers or floating numbers of any shape. ``fields``: names of input and target where examples are dicts.
+    ``train``, ``test``: map-style datasets of pairs (input, target), or pairs of tensors. ``loss``: a class of torch.nn with a
+    ``reduction``, or a function of (output, targets), both (B, ...), that gives a number for each example; other dimensions are
+    averaged. Fitness, ``test_loss`` and gradient follow the loss's own value for a batch or the test set, with class weights and
+    ignored targets. Inputs are integers (tokens), floating numbers, or images; targets are integers or floating numbers of any
+    shape. ``fields``: names of input and target where examples are dicts.
     Raises ConfigError.
     """
 
@@ -117,7 +118,7 @@ class OwnLoss(Task):
         if self._loss.reduction == "sum":
             return sums
         means = super().means(sums, examples)
-        with np.errstate(invalid="ignore"):  # no target that counts has no mean
+        with np.errstate(invalid="ignore"):  # a mean over no counted target is NaN
             return np.concatenate([means[:, :1] / means[:, 1:], means[:, 1:]], 1) if self._weighted else means
 
     def share(self, generation: int, start: int, stop: int) -> float:
@@ -132,7 +133,7 @@ class OwnLoss(Task):
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         losses, weights = self._losses(module, batch)
         if weights is not None and not weights.any():
-            return losses.sum()  # a rank's share of a batch without a target that counts
+            return losses.sum()  # no target counts in this rank's share of the batch
         return self._loss.together(losses, None if weights is None else weights.to(losses.dtype))
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:

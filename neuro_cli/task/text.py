@@ -1,7 +1,7 @@
-"""Text, of which each token is predicted from those before it.
+"""Language modelling: each token of a text is predicted from earlier ones.
 
-An example is ``context`` tokens in a row and, as targets, the same one place later. Those of a generation begin at random
-places of the training text, addressed by (seed, generation). The test text is read whole, from window to window.
+An example is ``context`` consecutive tokens; its targets are the tokens one place later. A generation's examples begin at
+random places of the training text, addressed by (seed, generation). Windows cover the complete test text.
 """
 
 import glob
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class Text(Task):
-    """Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
+    """Prediction of the next token. Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
 
-    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``: of
-    every file, its end, in (0, 1). ``fitness``: negative_cross_entropy (minus the mean nats per token) | accuracy.
+    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``:
+    share of each file, at its end, for the test, in (0, 1). ``fitness``: negative_cross_entropy (minus mean nats per token) | accuracy.
     ``evaluation_batch``: test examples in one evaluation chunk.
     """
 
@@ -57,7 +57,7 @@ class Text(Task):
         self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self.vocabulary: Vocabulary | None = None
-        self._saved: dict[str, Tensor] = {}  # state of the run that is continued or evaluated
+        self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
         size = (self.vocabulary or Vocabulary.of(contents_of(self.files), self.unit)).size
@@ -80,7 +80,7 @@ class Text(Task):
         self.input_shape, self.output_size = (self.context,), self.vocabulary.size
         self.batch_size, self._seed = integer("batch_size", batch_size, 1), seed
         self._within = torch.arange(self.context + 1, device=device)
-        # the last window ends with the text; of it only what the others lack is counted
+        # the last window ends with the text and overlaps the one before; only its new tokens count
         last = len(self._test) - self.context - 1
         self._windows = torch.tensor([*range(0, last, self.context), last], dtype=torch.int64, device=device)
         self._counted = len(self._test) - 1 - self.context * (len(self._windows) - 1)
@@ -179,7 +179,7 @@ class Text(Task):
             self._compare(resumes=True)
 
     def _compare(self, resumes: bool) -> None:
-        """Raise UserError where the text is another than the saved run's; files that a trained network is evaluated on may be."""
+        """Raise UserError if the text differs from the saved run's; only an evaluation may use other files."""
         if not self._saved or torch.equal(self._saved["text_sha256"].cpu(), self._digest):
             return
         if self.files is None:
@@ -209,5 +209,5 @@ def _paths(files: Any) -> list[Path] | None:
 def _matching(name: str) -> list[Path]:
     """Return the files of a name, or of a pattern such as ``texts/*.txt``, in their order."""
     path = Path(name).expanduser()
-    found = [] if path.exists() or not set("*?[") & set(name) else sorted(glob.glob(str(path)))
-    return [Path(each) for each in found] or [path]
+    matches = [] if path.exists() or not set("*?[") & set(name) else sorted(glob.glob(str(path)))
+    return [Path(each) for each in matches] or [path]

@@ -1,4 +1,4 @@
-"""Tokens of a text: its characters, numbered by a vocabulary, or its bytes."""
+"""Tokens of a text: characters numbered by a vocabulary, or bytes."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 
 UNITS = ("characters", "bytes")
-SHOWN = 5  # unknown characters that an error names
+SHOWN = 5  # most unknown characters named in an error
 
 
 def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
@@ -21,7 +21,7 @@ def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
     Raises ConfigError for a file that is empty or cannot be read.
     """
     if files is None:
-        from pydoc_data.topics import topics  # here: half a megabyte, for who trains on it
+        from pydoc_data.topics import topics  # imported late: half a megabyte that only this task needs
 
         return {"null": "\n".join(topics[name] for name in sorted(topics)).encode()}
     contents = {}
@@ -36,7 +36,7 @@ def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
 
 
 class Vocabulary:
-    """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all of them in the order of their code points; None: bytes."""
+    """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all tokens, sorted by code point; None: bytes."""
 
     def __init__(self, characters: str | None) -> None:
         self.characters = characters
@@ -51,8 +51,8 @@ class Vocabulary:
         """
         if one_of("task.unit", unit, UNITS) == "bytes":
             return cls(None)
-        found = np.unique(np.concatenate([_points(_decoded(*named)) for named in texts.items()]))
-        return cls("".join(map(chr, found.tolist())))
+        points = np.unique(np.concatenate([_points(_decoded(*named)) for named in texts.items()]))
+        return cls("".join(map(chr, points.tolist())))
 
     def encode(self, name: str, text: bytes) -> Tensor:
         """Return numbers (n,) int32 of the tokens of a file's ``text``. Raises ConfigError for an unknown character."""
@@ -60,9 +60,9 @@ class Vocabulary:
             return torch.from_numpy(np.frombuffer(text, np.uint8).astype(np.int32))
         points = _points(_decoded(name, text))
         numbers = np.searchsorted(self._points, points).clip(max=self.size - 1)
-        strangers = np.unique(points[self._points[numbers] != points])
-        if strangers.size:
-            names = ", ".join(f"{chr(point)!r}" for point in strangers[:SHOWN].tolist())
+        unknown = np.unique(points[self._points[numbers] != points])
+        if unknown.size:
+            names = ", ".join(f"{chr(point)!r}" for point in unknown[:SHOWN].tolist())
             raise ConfigError("task.files", name, f"{names}: not among the {self.size} characters of the run's vocabulary")
         return torch.from_numpy(numbers.astype(np.int32))
 

@@ -1,4 +1,4 @@
-"""A data set that torchvision reads from a folder and, if asked, fetches there."""
+"""Data set that torchvision reads from a folder, and downloads there if asked."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +12,10 @@ from neuro_cli.task.classification import Classification, Data, Split
 
 
 class TorchvisionTask(Classification):
-    """``root``: the folder that holds the data set's own folder. ``download``: fetch what is missing.
+    """Data set of torchvision below the folder ``root``. ``download``: fetch missing files.
 
-    A subclass gives torchvision's class, the folder and files below ``root`` that it needs, their kind in words, and
-    the mean and deviation of the training pixels.
+    Subclasses set torchvision's class, the folder and files below ``root`` that it needs, their kind in words, and the mean and
+    deviation of the training pixels.
     """
 
     source: ClassVar[Any]
@@ -53,7 +53,7 @@ class TorchvisionTask(Classification):
             self.source(self.root, download=True)
         except Exception as error:  # sockets, HTTP, archives and checksums each raise their own kind
             if self.found():
-                return  # nothing was to be fetched; reading it says what is wrong
+                return  # all files exist; reading them says what is wrong
             text = f"fetching {self.name} into {self.root} failed: {one_line(error)}"
             raise ConfigError("task.download", "true", text) from error
 

@@ -1,4 +1,4 @@
-"""Actions of an environment from the outputs of policies: the greatest choice, or a vector within the bounds of a Box.
+"""Actions from the outputs of policies: the choice with the greatest output, or a vector clipped to the bounds of a Box.
 
 Nothing is scaled: an output is the action itself, in the units of the Box. Legend: n rows, O outputs.
 """
@@ -28,9 +28,9 @@ def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
 
 def bounded(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Clip ``outputs`` (n, O) float32 to ``low`` and ``high`` (O,) in their dtype; integers are rounded."""
-    if low.dtype.kind == "f":  # another dtype would round the bounds, perhaps outward
+    if low.dtype.kind == "f":  # another dtype might round the bounds outward
         return np.clip(outputs.astype(low.dtype), low, high)
-    whole = np.rint(outputs)
-    # a bound such as 2**63 - 1 is no float: it is written as it is, and only what lies between is cast
-    inside = np.where((low < whole) & (whole < high), whole, 0).astype(low.dtype)
-    return np.where(whole >= high, high, np.where(whole <= low, low, inside))
+    rounded = np.rint(outputs)
+    # no float equals a bound such as 2**63 - 1: only values between the bounds are cast
+    inside = np.where((low < rounded) & (rounded < high), rounded, 0).astype(low.dtype)
+    return np.where(rounded >= high, high, np.where(rounded <= low, low, inside))

@@ -18,7 +18,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, spaces_of
 
-# set here, or by other keys of the task: no task.options
+# set here or by other keys of the task, so task.options must not have them
 RESERVED = frozenset((
     "num_envs", "batch_size", "num_threads", "max_num_players", "thread_affinity_offset", "base_path", "seed", "env_seed",
     "gym_reset_return_info", "max_episode_steps", "reward_threshold",
@@ -104,9 +104,9 @@ def envpool_spaces(maker: EnvironmentFactory) -> Spaces:
     """Look at the environment in EnvPool. Raises UserError: EnvPool is missing, or has no such environment or options."""
     # gymnasium's remark on the bounds that EnvPool gives, for every pool; no policy sees the bounds of observations
     warnings.filterwarnings("ignore", r".*Box (low|high)'s precision lowered", UserWarning)
-    known = envpool().list_all_envs()
-    if maker.identifier not in known:
-        near = get_close_matches(maker.identifier, known, cutoff=0.5)
+    names = envpool().list_all_envs()
+    if maker.identifier not in names:
+        near = get_close_matches(maker.identifier, names, cutoff=0.5)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise ConfigError(
             "task.id", maker.identifier, f"EnvPool has no such environment{hint}; task.simulator=auto takes gymnasium's"

@@ -1,9 +1,9 @@
-"""Compiled loops between two steps of many environments: normalise observations, ask each its policy, read off actions.
+"""Compiled loops between two steps of many environments: normalise observations, run policies, read off actions.
 
-Every row is worked out by itself, in a fixed order, by additions, products and divisions that are not fused: what a policy
-does depends neither on the other rows of the batch nor on vector instructions or a mathematics library.
+Every row is computed alone, in a fixed order, by additions, products and divisions that are not fused. An answer depends
+neither on the other rows of the batch nor on vector instructions or a mathematics library.
 
-No index is checked inside of a loop: sizes are asserted before it, and of a row its episode or policy where it is looked up.
+No index is checked inside a loop: sizes are asserted before it, and a row's episode or policy where it is looked up.
 
 Legend: n rows (environments that run), J episodes, I inputs, O outputs, M parameters, W policies.
 """
@@ -18,7 +18,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False, error_model="nump
 
 LINEAR, TANH, RELU, SIGMOID = range(4)
 FARTHEST = 1e15  # deviations of an observation from the mean: sums of their squares are float32 on a wire
-LARGEST = float(np.finfo(np.float32).max)  # of an observation that a policy takes as it is
+LARGEST = float(np.finfo(np.float32).max)  # largest observation that a policy takes without statistics
 _ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
 
 
@@ -52,8 +52,8 @@ def _tanh(values):
         y = x * x
         upper = _P0 + y * (_P1 + y * (_P2 + y * (_P3 + y * (_P4 + y * (_P5 + y * _P6)))))
         lower = _Q0 + y * (_Q1 + y * (_Q2 + y * (_Q3 + y * (_Q4 + y * (_Q5 + y * _Q6)))))
-        made = min(max(x * upper / lower, np.float32(-1)), np.float32(1))
-        values[j] = made if values[j] == values[j] else values[j]
+        result = min(max(x * upper / lower, np.float32(-1)), np.float32(1))
+        values[j] = result if values[j] == values[j] else values[j]
 
 
 @_compiled
@@ -108,35 +108,35 @@ def act(layers, parameters, which, x, out, widest):
     one, two = np.empty(widest, np.float32), np.empty(widest, np.float32)
     for r in range(x.shape[0]):
         assert 0 <= which[r] < parameters.shape[0]
-        own = parameters[which[r]]
+        row = parameters[which[r]]
         source, target = one[: x.shape[1]], two
         source[:] = x[r]
         place = 0
         for layer in range(layers.shape[0]):
             inputs, outputs = layers[layer, 0], layers[layer, 1]
-            made = target[:outputs]
-            made[:] = own[place : place + outputs]
+            result = target[:outputs]
+            result[:] = row[place : place + outputs]
             place += outputs
             i = 0
-            while i + 4 <= inputs:  # four at a time, added one after the other, spare three of four trips to memory
+            while i + 4 <= inputs:  # four inputs at a time save three of four trips to memory; still added in order
                 a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
-                lines = own[place : place + 4 * outputs]
+                lines = row[place : place + 4 * outputs]
                 for j in range(outputs):
-                    value = made[j] + a * lines[j]
+                    value = result[j] + a * lines[j]
                     value += b * lines[outputs + j]
                     value += c * lines[2 * outputs + j]
-                    made[j] = value + d * lines[3 * outputs + j]
+                    result[j] = value + d * lines[3 * outputs + j]
                 place += 4 * outputs
                 i += 4
             while i < inputs:
-                line = own[place : place + outputs]
+                line = row[place : place + outputs]
                 for j in range(outputs):
-                    made[j] += source[i] * line[j]
+                    result[j] += source[i] * line[j]
                 place += outputs
                 i += 1
-            _activate(layers[layer, 4], made)
+            _activate(layers[layer, 4], result)
             target = one if layer % 2 == 0 else two
-            source = made
+            source = result
         out[r] = source
 
 
@@ -144,8 +144,8 @@ def act(layers, parameters, which, x, out, widest):
 def meet(raw, episode, base, mean, inverse, clip, steps, sums, x):
     """Count the observations ``raw`` (n, I) for their ``episode`` (n,), add z and z**2 to ``sums`` (J, 2 I), give clipped z.
 
-    An empty ``sums``: no statistics, ``x`` (n, I) float32 is ``raw``. Whether all z lie within :data:`FARTHEST`, all of ``raw``
-    within :data:`LARGEST`.
+    Empty ``sums`` mean no statistics: ``x`` (n, I) float32 is ``raw``. Returns whether all z lie within :data:`FARTHEST`, or all
+    of ``raw`` within :data:`LARGEST`.
     """
     inputs = raw.shape[1]
     assert x.shape == raw.shape and episode.size >= raw.shape[0]

@@ -1,4 +1,4 @@
-"""Slots of environments that an episode loop steps together, with one simulator chosen for all of them.
+"""Simulators, which step the environments of an episode loop together.
 
 gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` steps the MuJoCo environments that it
 knows together, with the same bits. :mod:`envpool_simulator` takes other implementations of them, with other numbers.
@@ -23,28 +23,28 @@ SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
 
 
 class Simulator(Protocol):
-    """Environments in slots 0, 1, ... below a size; each plays one episode at a time."""
+    """Environments in slots 0, 1, ... below a size, with one episode at a time in each."""
 
     def expect(self, seeds: np.ndarray) -> None:
         """Announce the seeds (J,) of the episodes that begin from now on, in this order."""
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
-        """Begin the episode of ``seed``; its first observation (I,)."""
+        """Begin the episode of ``seed`` and return its first observation (I,)."""
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
-        """Step ``slots`` (n,) by ``actions`` and write their observations to ``raw`` (n, I); rows that ended, ascending.
+        """Step ``slots`` (n,) by ``actions``, write observations to ``raw`` (n, I), and return rows that ended, ascending.
 
-        An episode ends too where the sum of its rewards is no finite number.
+        An episode also ends if the sum of its rewards is not finite.
         """
 
     def total(self, slot: int) -> float:
-        """Sum of the rewards of the episode in ``slot``."""
+        """Return the sum of the rewards of the episode in ``slot``."""
 
     def close(self) -> None: ...
 
 
 class GymnasiumSimulator:
-    """Environments of gymnasium, created when they are needed. ``anew``: create one for every episode."""
+    """Environments of gymnasium, created at first use. ``anew``: create one for every episode."""
 
     def __init__(self, maker: EnvironmentFactory, anew: bool) -> None:
         self._maker, self._anew = maker, anew
@@ -65,7 +65,7 @@ class GymnasiumSimulator:
         over, totals, environments = [], self._totals, self._environments
         for row, slot in enumerate(slots.tolist()):
             observation, reward, terminated, truncated, _ = environments[slot].step(actions[row])
-            # in the type of the rewards: a sum of float32 stays one; one of float16 would stand still at 2,048
+            # keep the rewards' type, as `total += reward` does; only a float16 sum is widened: it would stall at 2,048
             totals[slot] += float(reward) if type(reward) is np.float16 else reward
             raw[row] = np.asarray(observation).ravel()
             if terminated or truncated or not isfinite(totals[slot]):
@@ -88,12 +88,12 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
         if choice == "direct":
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
         return GymnasiumSimulator(maker, anew)
-    made = maker.make()
-    reason = unserved(made)
+    environment = maker.make()
+    reason = unserved(environment)
     if reason is None:
         log.info("%s: stepped together by mujoco.batch", maker.identifier)
-        return MujocoSimulator(made, size)
-    made.close()
+        return MujocoSimulator(environment, size)
+    environment.close()
     if choice == "direct":
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
     log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)

@@ -171,5 +171,5 @@ def test_environments_made_anew_are_those_of_gymnasium():
 def test_auto_takes_what_is_quicker():
     pytest.importorskip("mujoco")
     assert isinstance(simulator_of(EnvironmentFactory("Swimmer-v5", 5, {}), 2, False, "auto"), MujocoSimulator)
-    with pytest.raises(ConfigError, match=r"^task\.simulator=quick: must be one of auto, gymnasium, direct$"):
+    with pytest.raises(ConfigError, match=r"^task\.simulator=quick: must be one of auto, gymnasium, direct, envpool$"):
         Reinforcement(id="CartPole-v1", simulator="quick")

@@ -49,8 +49,6 @@ def bench_rollout(config: dict[str, Any], run: Path) -> None:
     task = parts.task
     if not isinstance(task, Reinforcement):
         raise UserError("what=rollout: it needs a task with environments, for example task=lunar_lander model=mlp_policy")
-    if task.simulator == "envpool":
-        raise UserError("task.simulator=envpool: rollout repeats actions in gymnasium's environments, where episodes are others")
     parts.distribution.step(0)  # compiles, makes the environments, and gives the statistics something to normalise by
     rows: list[dict[str, Any]] = []
     for number in range(1, config["repeats"] + 1):

@@ -31,8 +31,8 @@ class Text(Task):
     """Prediction of the next token. Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
 
     ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``:
-    share of each file, at its end, for the test, in (0, 1). ``fitness``: negative_cross_entropy (minus mean nats per token) | accuracy.
-    ``evaluation_batch``: test examples in one evaluation chunk.
+    share of each file, at its end, for the test, in (0, 1). ``fitness``: negative_cross_entropy (minus mean nats per token) |
+    accuracy. ``evaluation_batch``: test examples in one evaluation chunk.
     """
 
     metrics = (

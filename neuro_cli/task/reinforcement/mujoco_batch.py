@@ -55,7 +55,7 @@ def rule_of(environment: Any) -> str:
 
 
 def unserved(environment: Any) -> str | None:
-    """Return why :class:`MujocoSimulator` cannot step ``environment``, an environment of ``gymnasium.make``; None if it can."""
+    """Return why :class:`MujocoSimulator` cannot step an ``environment`` of ``gymnasium.make``; None if it can."""
     plain, layer = environment.unwrapped, environment
     if rule_of(plain) not in RULES:
         return f"{environment.spec.id} is none of {', '.join(name.split('.')[1].removesuffix('Env') for name in RULES)} (v5)"
@@ -77,7 +77,7 @@ def unserved(environment: Any) -> str | None:
 
 
 class MujocoSimulator:
-    """Simulator with ``size`` slots of the environment ``environment``, for which :func:`unserved` returned None."""
+    """Simulator with ``size`` slots of ``environment``, for which :func:`unserved` returned None."""
 
     def __init__(self, environment: Any, size: int) -> None:
         from mujoco import mjtDisableBit, mjtState

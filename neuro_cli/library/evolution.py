@@ -109,7 +109,7 @@ class Evolution:
         for group, part in (("algo", self._algo), ("sampler", self._sampler), ("distribution", method)):
             owner = _SERVES.get(part)
             if owner is not None and owner() is not None:
-                raise ConfigError(group, type(part).__name__, "it serves another Evolution: make one for each")
+                raise ConfigError(group, type(part).__name__, "another Evolution uses it: create one for each")
             _SERVES[part] = ref(self)
         self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
         self._settings = _settings(self._numbers, self._algo, self._sampler, ParameterLayout(module).size)
@@ -142,7 +142,7 @@ class Evolution:
             }
             if not same_shapes:
                 raise ConfigError(
-                    "module", type(self._module).__name__, "every rank must make the same one: rank 0's has other tensors"
+                    "module", type(self._module).__name__, "must have the same tensors on every rank: rank 0's differ"
                 )
         with writing(self._module):
             for name, value in state.items():

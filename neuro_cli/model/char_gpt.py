@@ -47,7 +47,7 @@ class CharGPT(nn.Module):
     def __init__(self, outputs: int | None, context: int, width: int = 64, depth: int = 2, heads: int = 4) -> None:
         super().__init__()
         if outputs is None:
-            raise ConfigError("model.outputs", None, "this task does not say it, so a number is needed")
+            raise ConfigError("model.outputs", None, "the task does not set it, so a number is needed")
         for key, value in (("outputs", outputs), ("context", context), ("width", width), ("depth", depth), ("heads", heads)):
             integer(f"model.{key}", value, 1)
         if width % heads:

@@ -18,7 +18,7 @@ class GRUPolicy(nn.Module):
         super().__init__()
         for key, value in (("inputs", inputs), ("outputs", outputs)):
             if value is None:
-                raise ConfigError(f"model.{key}", None, "this task does not say it, so a number is needed")
+                raise ConfigError(f"model.{key}", None, "the task does not set it, so a number is needed")
             integer(f"model.{key}", value, 1)
         assert inputs is not None
         assert outputs is not None

@@ -30,7 +30,7 @@ class MLPPolicy(nn.Sequential):
     ) -> None:
         for key, value in (("inputs", inputs), ("outputs", outputs)):
             if value is None:
-                raise ConfigError(f"model.{key}", None, "this task does not say it, so a number is needed")
+                raise ConfigError(f"model.{key}", None, "the task does not set it, so a number is needed")
             integer(f"model.{key}", value, 1)
         if not isinstance(hidden, list | tuple):
             raise ConfigError("model.hidden", hidden, "must be a list of widths, for example [64,64]")

@@ -58,7 +58,7 @@ def bundled_digits() -> tuple[Tensor, Tensor]:
     folders = list(package.submodule_search_locations or []) if package else []
     file = Path(folders[0], "datasets", "data", "digits.csv.gz") if folders else Path("sklearn")
     if not file.is_file():
-        raise UserError("task=digits: scikit-learn's bundled digits are not there: pip install scikit-learn")
+        raise UserError("task=digits: scikit-learn's bundled digits are missing: pip install scikit-learn")
     with gzip.open(file, "rt") as text:
         table = torch.from_numpy(np.loadtxt(text, delimiter=","))
     return table[:, :-1].float().view(-1, 1, 8, 8), table[:, -1].long()

@@ -18,7 +18,7 @@ def hold_out(data: Data, share: float, key: str) -> tuple[Split, Split]:
     order = shuffled[targets[shuffled].argsort(stable=True)]
     held_out = _spread(len(order), share)
     if not 0 < int(held_out.sum()) < len(order):
-        raise ConfigError(key, share, f"of {len(order)} training examples none would be left, or none held out")
+        raise ConfigError(key, share, f"leaves no training or no validation example, of {len(order)}")
     # sorted into the order of the data: training shuffles its batches itself
     training, validation = order[~held_out].sort().values, order[held_out].sort().values
     return _part(data.train, training), _part(data.train, validation)

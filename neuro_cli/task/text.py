@@ -183,11 +183,13 @@ class Text(Task):
         if not self._saved or torch.equal(self._saved["text_sha256"].cpu(), self._digest):
             return
         if self.files is None:
-            raise ConfigError("task.files", "null", "the help of this Python has another text than the run's; give that by files")
+            raise ConfigError(
+                "task.files", "null", "this Python's help text differs from the run's; give the run's text by task.files=FILE"
+            )
         if resumes:
             files = str(self.files[0]) if len(self.files) == 1 else f"[{','.join(map(str, self.files))}]"
-            raise ConfigError("task.files", files, "the text is another than the run's; resume keeps it")
-        log.info("the text is another than the run's")
+            raise ConfigError("task.files", files, "the text differs from the run's; resume keeps it")
+        log.info("the text differs from the run's")
 
     def deployed(self, module: nn.Module) -> nn.Module:
         """Return ``module`` with a ``vocabulary``, which turns text into inputs and outputs into text."""

@@ -61,7 +61,7 @@ def unserved(environment: Any) -> str | None:
         return f"{environment.spec.id} is none of {', '.join(name.split('.')[1].removesuffix('Env') for name in RULES)} (v5)"
     while layer is not plain:
         if type(layer).__name__ not in WRAPPERS:
-            return f"{type(layer).__name__} is around it"
+            return f"{type(layer).__name__} wraps it"
         layer = layer.env
     if getattr(plain, "_contact_cost_weight", 0) or getattr(plain, "_include_cfrc_ext_in_observation", False):
         return "contact forces count; task.options.contact_cost_weight=0 and include_cfrc_ext_in_observation=false leave them out"

@@ -168,7 +168,7 @@ def _parted(result: Any, before: Any) -> tuple[Any, Any]:
         alike = (isinstance(b, Tensor) and (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(old, new, strict=True))
         if form == form_now and all(alike):
             return result
-    raise UserError("model: a policy with reset() gives its outputs and its next states, alike to what reset() gave")
+    raise UserError("model: a policy with reset() gives its outputs and its next states, shaped as reset() gave them")
 
 
 def policies_of(module: nn.Module, episodes: int, shape: tuple[int, ...]) -> Policies:

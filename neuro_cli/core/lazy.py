@@ -1,13 +1,21 @@
 """Names of a package that are imported when they are first used: torch takes seconds, and not every command needs it."""
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package that finds each name of ``homes`` in its module; an empty one: it is a module itself."""
+def lazily(package: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
+    """Return ``__all__`` and ``__getattr__`` of ``package``, whose ``__init__`` is ``file``: names are imported at first use.
+
+    The stub next to the file lists them, as in SPEC 1 of Scientific Python: ``from .module import Name as Name``.
+    """
+    tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    homes = {name.name: node.module for node in imports for name in node.names}
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -15,7 +23,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         home = homes[name]
         return getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")
 
-    return find
+    return list(homes), find
 
 
 class LazyModule(ModuleType):

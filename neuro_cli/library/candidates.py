@@ -1,4 +1,4 @@
-"""Candidates of a generation for ask and tell, each made when it is asked for."""
+"""Candidates of a generation for ask and tell, each created when it is indexed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,9 +15,9 @@ from neuro_cli.scoring.jobs import jobs_of
 
 
 class Candidates(Sequence[nn.Module]):
-    """A rank's share of a generation's members: ``candidates[i]`` is a module with the i-th one's parameters.
+    """Rank's share of a generation's members: ``candidates[i]`` is a module with the i-th member's parameters.
 
-    ``members``: their numbers in the whole population. Raises UserError once a later generation has begun.
+    ``members``: their indices in the population. Raises UserError once a later generation has begun.
     """
 
     def __init__(

@@ -35,11 +35,11 @@ from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 
 FORMAT = 1
-_SERVES: "WeakKeyDictionary[Any, ref[Evolution]]" = WeakKeyDictionary()  # parts by the one that they are bound to
+_SERVES: "WeakKeyDictionary[Any, ref[Evolution]]" = WeakKeyDictionary()  # the Evolution that each part is bound to
 
 
 class Point(nn.Module):
-    """Module of one parameter, ``vector`` (M,): what a black box is a function of."""
+    """Module with one parameter, ``vector`` (M,), for a black-box function of a point."""
 
     def __init__(self, vector: Tensor) -> None:
         super().__init__()
@@ -52,14 +52,14 @@ class Point(nn.Module):
 class Evolution:
     """Evolution strategy that trains ``module`` (or a point, a vector (M,)) without back-propagation.
 
-    Under an MPI launcher the ``population`` (members per generation) is spread over the ranks, all of which run the same script;
-    rank 0's initial numbers count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command
-    line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` change those of an
-    ``algo`` by name. ``seed``: of the noise, in [0, 2**64). ``generations``: length of the algorithm's schedules, None: they
+    Under an MPI launcher the ranks share the ``population`` (members per generation) and run the same script;
+    rank 0's initial parameters count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command
+    line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` replace those of an
+    ``algo`` given by name. ``seed``: the noise's, in [0, 2**64). ``generations``: length of the algorithm's schedules, None: they
     stay constant. ``layout``: shared_batch, or per_example, where each direction of noise has its own share of the batch.
-    ``precision``: float32 | bfloat16, of the forward passes. ``threads``: members scored side by side on a rank, by threads
-    that call the fitness function at once; None: the machine's cores over its ranks. ``shared_pass``: closures of many members
-    are answered by one forward pass where the module allows it; None: on a GPU. ``world``: the ranks, None: the launcher's.
+    ``precision`` of the forward passes: float32 | bfloat16. ``threads``: members scored at the same time on a rank, by threads
+    that call the fitness function concurrently; None: the machine's cores over its ranks. ``shared_pass``: answer the closures
+    of many members by one forward pass where the module allows it; None: on a GPU. ``world``: the ranks, None: the launcher's.
     Raises ConfigError.
     """
 
@@ -109,7 +109,7 @@ class Evolution:
         for group, part in (("algo", self._algo), ("sampler", self._sampler), ("distribution", method)):
             owner = _SERVES.get(part)
             if owner is not None and owner() is not None:
-                raise ConfigError(group, type(part).__name__, "it serves another Evolution: make one for each")
+                raise ConfigError(group, type(part).__name__, "another Evolution uses it: create one for each")
             _SERVES[part] = ref(self)
         self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
         self._settings = _settings(self._numbers, self._algo, self._sampler, ParameterLayout(module).size)
@@ -124,23 +124,25 @@ class Evolution:
         self._asked: Proposal | None = None
         self.generation = 0  # completed
         low, high = shares(population, self.world.size)[self.world.rank]
-        self.members = range(low, high)  # of this rank
-        self._modes = [part.training for part in module.modules()]  # of now: a script may evaluate the module between steps
+        self.members = range(low, high)  # this rank's
+        self._modes = [part.training for part in module.modules()]  # kept now: a script may evaluate the module between steps
         own_memory(state_of(module))
         self._share_initial()
 
     def _share_initial(self) -> None:
-        """Give every rank the numbers of rank 0's module: those that each drew by itself would differ."""
+        """Give every rank the parameters of rank 0's module: each rank's own random ones would differ."""
         if self.world.size == 1:
             return
         state = {name: value for name, value in self._module.state_dict().items() if isinstance(value, Tensor)}
         mine = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
         first = tensors_of(self.world.broadcast(bytes_of(mine) if self.world.rank == 0 else b""))
         with collectively(self.world):
-            alike = {name: value.shape for name, value in first.items()} == {name: value.shape for name, value in mine.items()}
-            if not alike:
+            same_shapes = {name: value.shape for name, value in first.items()} == {
+                name: value.shape for name, value in mine.items()
+            }
+            if not same_shapes:
                 raise ConfigError(
-                    "module", type(self._module).__name__, "every rank must make the same one: rank 0's has other tensors"
+                    "module", type(self._module).__name__, "must have the same tensors on every rank: rank 0's differ"
                 )
         with writing(state_of(self._module)):
             for name, value in state.items():
@@ -165,9 +167,9 @@ class Evolution:
         """Run a generation: score all members by ``fitness``, higher is better, and move the module.
 
         ``fitness(member)`` gives a number, or a value for each example; with ``inputs`` (B, ..) and ``targets`` (B, ..),
-        ``fitness(member, inputs, targets)`` gives a value for each of B examples. It is called without gradients, by several
-        threads at once, with dropout off and the batch's own statistics in batch norm. Raises what it raises (on several
-        ranks a UserError, on all), UserError for another shape, CandidateError for a number that is not finite; then the
+        ``fitness(member, inputs, targets)`` gives a value for each of B examples. Several threads call it concurrently, without
+        gradients, with dropout off and the batch's own statistics in batch norm. Raises what it raises (on several ranks a
+        UserError, on all), UserError for another shape, CandidateError for a number that is not finite. After an error the
         generation has not happened.
         """
         self._asked = None
@@ -183,7 +185,7 @@ class Evolution:
             return self._done(distribution.step(self.generation))
 
     def ask(self) -> Candidates:
-        """This rank's share of the next generation's members, for :meth:`tell`."""
+        """Return this rank's share of the next generation's members, for :meth:`tell`."""
         with threads_kept():
             if self._population is None:
                 self._task.memory_format = torch.contiguous_format  # what every module takes
@@ -203,13 +205,13 @@ class Evolution:
                     raise UserError("tell: ask() comes first, and gives the candidates of the next generation")
                 values = fitnesses.detach().cpu().numpy() if isinstance(fitnesses, Tensor) else fitnesses
                 try:
-                    own = np.array([float(value) for value in values])
+                    scores = np.array([float(value) for value in values])
                 except (TypeError, ValueError) as error:
                     raise UserError(f"tell: a number for each candidate is needed ({error})") from error
-                if own.shape != (len(self.members),):
-                    raise UserError(f"tell: {len(own)} fitnesses for {len(self.members)} candidates of this rank")
+                if scores.shape != (len(self.members),):
+                    raise UserError(f"tell: {len(scores)} fitnesses for {len(self.members)} candidates of this rank")
             assert self._population is not None
-            report = self._population.distribution.tell(self.generation, own[:, None])
+            report = self._population.distribution.tell(self.generation, scores[:, None])
             self._asked = None
             return self._done(report)
 
@@ -223,14 +225,14 @@ class Evolution:
         self._population.layout.load(self._module, self._population.algo.solution)
 
     def _begin_for_fitness(self) -> None:
-        """Bind the parts in the memory format that the module takes, by its fitness."""
+        """Bind the parts in the memory format that the fitness shows the module to take."""
         form = self._form()
         with agreed(self.world):
             self._task.misfit(form)
         self._begin(form)
 
     def _form(self) -> nn.Module:
-        """A copy of the module that is bound, with the hooks that see its input where something depends on that."""
+        """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
         form = copied(self._module)
         for part, training in zip(form.modules(), self._modes, strict=True):
             part.training = training
@@ -260,21 +262,21 @@ class Evolution:
             distribution.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """State from which :meth:`load_state_dict` goes on with the same bits, on any number of ranks: tensors and plain values.
+        """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits on any number of ranks.
 
-        With a rounding ``wire`` every rank calls this, and only rank 0's is whole.
+        With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
         state: dict[str, Any] = {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
         if self._population is None:
             return {**state, "module": copy.deepcopy(self._module.state_dict())}
         with threads_kept():
-            whole = copy.deepcopy(self._population.state(everywhere=True))
-        return {**state, "tensors": whole.tensors, "scalars": whole.scalars}
+            saved = copy.deepcopy(self._population.state(everywhere=True))
+        return {**state, "tensors": saved.tensors, "scalars": saved.scalars}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where ``state`` was taken; ``torch.load(path, weights_only=True)`` reads it. Every rank calls this.
+        """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
 
-        Raises ConfigError where it is that of another population, sampler, algorithm or module.
+        Raises ConfigError for the state of another population, sampler, algorithm or module.
         """
         with collectively(self.world):
             if state.get("format") != FORMAT:
@@ -293,7 +295,7 @@ class Evolution:
         with threads_kept():
             self._begin()
             assert self._population is not None
-            # a value: a part of the user's own may keep what it is given
+            # copied: a user's own part may keep what it is given
             self._population.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
             self._load_centre()
 
@@ -313,7 +315,7 @@ class Evolution:
 
 
 def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Sampler, parameters: int) -> dict[str, Any]:
-    """Settings that a saved state belongs to: it goes on only where these are the same."""
+    """Return the settings that a saved state belongs to; another Evolution must have the same to resume from it."""
     plain = {key: value for key, value in vars(sampler).items() if isinstance(value, bool | int | float | str | None)}
     chosen = ", ".join(f"{key}={value}" for key, value in sorted(plain.items()) if not key.startswith("_"))
     return {

@@ -1,8 +1,8 @@
-"""Fitness functions of the user's own loop, in the form in which scorers take a task.
+"""Adapter that presents a user's fitness function to the scorers as a task.
 
-Two forms. A closure, ``fitness(module)``, scores one member on whatever it refers to. A fitness of a batch,
-``fitness(module, inputs, targets)``, gives a value for each example: then members can share one forward pass, directions can
-have examples of their own, and ranks can share out the examples.
+A closure, ``fitness(module)``, scores one member on whatever it refers to. A fitness of a batch,
+``fitness(module, inputs, targets)``, gives a value for each example. With the second form members can share one forward
+pass, each direction can have its own examples, and ranks can share out the examples.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,12 +29,12 @@ Fitness = Callable[..., Any]
 
 
 class FitnessTask(Task):
-    """Task of one generation at a time, which :meth:`take` gives it. ``precision``: of the modules that are scored."""
+    """Task for one generation at a time, set by :meth:`take`. ``precision``: that of the scored modules."""
 
     score_names = ("fitness",)
     metrics: tuple[Metric, ...] = ()
     has_loss = False
-    own_noise = True  # what the user's function draws is the user's
+    own_noise = True  # the user's function may draw random numbers
     evaluation_chunks = 0
     batch_key = "the batch's length"
 
@@ -44,13 +44,13 @@ class FitnessTask(Task):
         self._modes = REST
         self._batch: Batch | None = None
         self._call: Call
-        self._captured: Batch | None = None  # what the present closure gives the module, where members share a pass
+        self._captured: Batch | None = None  # the closure's batch, where members share a pass
         self.batch_size = 1
-        self.probe: Tensor | None = None  # what a closure gave the module first
+        self.probe: Tensor | None = None  # first input that a closure gave the module
         self._watch: Watch | None = None
 
     def take(self, fitness: Fitness, inputs: Tensor | None, targets: Tensor | None, modes: Modes = REST) -> None:
-        """Take the fitness of a generation, its batch, and the ``modes`` of torch in which the user wants it called.
+        """Take a generation's fitness, its batch, and the modes of torch (``modes``) that the user calls it in.
 
         Raises UserError for a batch that is no pair of as many examples.
         """
@@ -66,8 +66,8 @@ class FitnessTask(Task):
                 )
             batch = Batch(inputs, targets)
         self._fitness, self._batch, self._captured, self._modes = fitness, batch, None, modes
-        at_rest = replace(modes, gradients=True) == REST  # as threads of ours are: nothing to enter for each member
-        # of the user's function: the user's modes, without gradients
+        at_rest = replace(modes, gradients=True) == REST  # scoring threads are at rest already: no mode to enter for each member
+        # context of the user's function: the user's modes, without gradients
         self._called: Callable[[], AbstractContextManager[Any]] = torch.no_grad if at_rest else self._in_modes
         self.batch_size = len(batch.targets) if batch else 1
         if self._watch is not None:
@@ -80,7 +80,7 @@ class FitnessTask(Task):
 
     @property
     def takes_batch(self) -> bool:
-        """Whether the present fitness is one of a batch."""
+        """Whether the present fitness takes a batch."""
         return self._batch is not None
 
     @property
@@ -88,7 +88,7 @@ class FitnessTask(Task):
         return self.takes_batch
 
     def capture(self, module: nn.Module) -> None:
-        """Find what the closure gives the module, by calling it up to there. Raises Unsupported where that is no one batch."""
+        """Record the batch that the closure gives the module, by calling it that far. Raises Unsupported for anything else."""
         assert self._fitness is not None
         with self._called():
             self._call = captured(self._fitness, module)
@@ -97,13 +97,13 @@ class FitnessTask(Task):
         self.batch_size = len(inputs)
 
     def release(self) -> None:
-        """Forget what :meth:`capture` found: members are scored one by one."""
+        """Forget the batch of :meth:`capture`: members are scored one by one."""
         self._captured, self.batch_size = None, 1
 
     def watch(self, module: nn.Module, compare: bool) -> Watch:
-        """Hooks on ``module``, and on every copy of it, that see its input and turn it to the precision.
+        """Hook ``module`` and all its copies: record their input and convert it to the precision.
 
-        ``compare``: whether what all members are given is wanted, for :meth:`digest`.
+        ``compare``: also record whether all members are given the same input, for :meth:`digest`.
         """
         self._watch = Watch(module, self._precision, compare)
         return self._watch
@@ -112,9 +112,9 @@ class FitnessTask(Task):
         """Do nothing: the examples are the user's."""
 
     def misfit(self, module: nn.Module) -> str | None:
-        """None; sets ``memory_format`` to the first of two that the module takes. Raises what the fitness raises.
+        """Return None, after setting ``memory_format`` to the first that the module takes. Raises what the fitness raises.
 
-        Calls the fitness of a module with weights of convolutions once or twice: only for these the two differ.
+        Calls the fitness once or twice if the module has convolutions: the two formats differ only for these.
         """
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
             return None
@@ -122,7 +122,7 @@ class FitnessTask(Task):
             layout = ParameterLayout(module, self.memory_format is torch.channels_last)
             trial = copied(module).eval()
             layout.attach(trial, layout.flatten(module))
-            InputCopies(None, trial)  # the script's data are not the module's to write to
+            InputCopies(None, trial)  # the module must not write to the script's data
             try:
                 with drawing(0):
                     self.score(trial.to(self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))
@@ -146,9 +146,9 @@ class FitnessTask(Task):
         return Batch(inputs, batch.targets[start:stop])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Values (B, 1), float32 or float64, of a fitness of a batch. Raises UserError for another shape.
+        """Return the values (B, 1), float32 or float64, of a fitness of a batch. Raises UserError for another shape.
 
-        Of a closure: of as many members as the rows are, whose sums over their own rows are what the closure gives.
+        A captured closure gives one value for each member, and the sum over its rows equals that value.
         """
         assert self._fitness is not None
         if self._captured is not None:
@@ -192,7 +192,7 @@ class FitnessTask(Task):
         return {}
 
     def digest(self) -> int:
-        """Checksum of the examples that this rank's members met, 0 where they met none in common."""
+        """Return a checksum of the examples that all of this rank's members were given, 0 if they had none in common."""
         batch = self._batch or self._captured
         if batch is not None:
             return checksum(batch.inputs) ^ (checksum(batch.targets) << 1)
@@ -201,7 +201,7 @@ class FitnessTask(Task):
 
 
 def mean_of(values: Any) -> float:
-    """Fitness of a member from what a closure gave: a number, or a value for each example. Raises UserError."""
+    """Return the fitness of a member from what a closure gave: a number, or a value for each example. Raises UserError."""
     if isinstance(values, Tensor) and values.dim() == 1 and len(values):
         return float(values.sum(dtype=torch.float64)) / len(values)
     if isinstance(values, Tensor | np.ndarray | np.generic) and values.ndim == 0:

@@ -1,4 +1,4 @@
-"""Options by their names in ``conf/``, with the values that stand there, for who calls the library without a config."""
+"""Options by their names in ``conf/``, with the values from there, for library calls without a config."""
 
 from functools import partial
 from typing import Any
@@ -13,9 +13,9 @@ CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}
 
 
 def option(group: str, choice: Any, kind: type, generations: int | None, values: dict[str, Any] | None = None) -> Any:
-    """The option ``choice`` of a group: an object of ``kind``, which is taken as it is, or a name in ``conf/<group>``.
+    """Return the option ``choice`` of a group: an object of ``kind`` as it is, or made from a name in ``conf/<group>``.
 
-    ``generations``: length of the schedules, None: they stay constant. ``values``: for keys of the option, which a name needs.
+    ``generations``: length of the schedules; None keeps them constant. ``values``: replacements for keys of a named option.
     Raises ConfigError with the command line's message.
     """
     values = {key: value for key, value in (values or {}).items() if value is not None}
@@ -24,9 +24,9 @@ def option(group: str, choice: Any, kind: type, generations: int | None, values:
             key, value = next(iter(values.items()))
             raise ConfigError(key, value, f"give it to {type(choice).__name__}(...), or {group}= by its name")
         return expect(choice, {group: {"_target_": type(choice).__name__}}, group, kind)
-    known = [path.stem for path in (config_folder() / group).glob("*.yaml")]
-    if choice not in known:
-        raise ConfigError(group, choice, f"no such option; {nearest(choice, known)}")
+    names = [path.stem for path in (config_folder() / group).glob("*.yaml")]
+    if choice not in names:
+        raise ConfigError(group, choice, f"no such option; {nearest(choice, names)}")
     node = OmegaConf.load(config_folder() / group / f"{choice}.yaml")
     config = OmegaConf.create({group: node, "generations": generations or 1})
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)[group]  # type: ignore[index, call-overload, assignment]
@@ -35,7 +35,7 @@ def option(group: str, choice: Any, kind: type, generations: int | None, values:
         for key, value in plain.items():
             if key.endswith("_schedule"):
                 value |= CONSTANT
-    for key, value in sorted(values.items()):  # lr before optimizer
+    for key, value in sorted(values.items()):  # lr before optimizer, which takes it over
         _set(plain, group, choice, key, value)
     return make({group: plain}, group, kind)
 
@@ -53,7 +53,7 @@ def _set(plain: dict[str, Any], group: str, choice: str, key: str, value: Any) -
 
 
 def _factory(optimizer: Any, before: dict[str, Any]) -> "partial[Any]":
-    """Factory of an optimizer from a class or a partial of one, with the learning rate of ``before`` where it has none."""
+    """Return a factory of an optimizer from a class or a partial of one; ``before`` gives the learning rate if it has none."""
     factory = optimizer if isinstance(optimizer, partial) else partial(optimizer)
     if not callable(factory.func) or factory.args:
         raise ConfigError("optimizer", optimizer, "must be a class of torch.optim, or a functools.partial of one by keywords")

@@ -1,6 +1,6 @@
-"""Perturbed layers alone: one forward pass of a module that answers for many members, and the sum for an update.
+"""Perturbed layers without an algorithm or ranks: one forward pass for many members, and the sum for an update.
 
-What the noise-reuse paper's library offers, in two calls, for loops that need no algorithm and no ranks of ours.
+The two calls cover what the noise-reuse paper's library offers.
 """
 
 import logging
@@ -27,19 +27,19 @@ from neuro_cli.scoring.forward import answered_by
 
 log = logging.getLogger(__name__)
 
-# the ways that serve a module, by the signature of a call: found by a trial at the first one, for contexts that follow too
-_FOUND: "WeakKeyDictionary[nn.Module, dict[Any, Any]]" = WeakKeyDictionary()
+# the way that the first call's trial chose for a module, by the signature of the call; later contexts reuse it
+_WAYS: "WeakKeyDictionary[nn.Module, dict[Any, Any]]" = WeakKeyDictionary()
 
 
 class perturbed:
     """Context in which ``module`` answers for P ``members``, member i with the parameters theta + ``sigma`` * eps_i.
 
-    The module gets P * e rows and gives as many, e after another for each member; with ``shared`` it gets e rows, and every
-    member answers them all. All tensors among its inputs that are as long as the first are such rows; an output that is one
-    number of each member is (P,). ``sampler``: a name or an object. Noise is a function of (``seed``, ``generation``). Gradients
-    do not flow. Layers and products with a weight are perturbed for all members at once. A trial at the first call compares this
-    with single members; where it is not the same, members answer one by one, and a line in the log says why. What the module
-    keeps is afterwards as it was. Raises ConfigError; inside, UserError.
+    The module takes P * e rows and returns as many, e consecutive ones for each member; with ``shared`` it takes e rows, and
+    every member answers all of them. Every input tensor of the first one's length is split into rows alike; an output with one
+    number for each member is (P,). ``sampler``: a name or an object. Noise is a function of (``seed``, ``generation``). Gradients
+    do not flow. Layers and products with a weight are perturbed for all members at once. The first call compares this with
+    single members. If the results differ, members answer one by one, and a line in the log says why. The module's buffers are
+    restored afterwards. Raises ConfigError; inside, UserError.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class perturbed:
         with answered_by(self._module, self._forward), threads_kept(), modes.entered(), torch.no_grad():
             self._sampler.prepare(self._generation, range(self._sampler.directions))
             answers = Answers(self._module, self._layout, self._sampler, self._generation, self.sigma, given)
-            found = _FOUND.setdefault(self._module, {})
+            ways = _WAYS.setdefault(self._module, {})
             signature = self._signature(args, kwargs)
-            if signature not in found:
-                found[signature] = answers.tried()
-                self._say(found[signature].reason)
+            if signature not in ways:
+                ways[signature] = answers.tried()
+                self._say(ways[signature].reason)
             try:
-                return answers.made(found[signature], self._say)
-            except Exception as error:  # of any kind: the module's own
+                return answers.made(ways[signature], self._say)
+            except Exception as error:  # the module's own code may raise anything
                 raise UserError(f"perturbed: {type(self._module).__name__}: {brief(error)}") from error
 
     def _say(self, reason: str | None) -> None:
@@ -96,7 +96,7 @@ class perturbed:
             log.warning("perturbed: members answer one by one, slower: %s: %s", type(self._module).__name__, reason)
 
     def _signature(self, args: Any, kwargs: Any) -> Any:
-        """Signature of a call: shapes and types of the inputs, modes of the parts, noise, autocast."""
+        """Return what identifies a call: shapes and types of the inputs, modes of the parts, noise, autocast."""
         leaves, form = tree_flatten((args, kwargs))
         inputs = tuple(
             (value.shape, value.dtype, value.device) if isinstance(value, Tensor)
@@ -111,9 +111,9 @@ class perturbed:
         return inputs, str(form), parts, device.dtype, autocast, noise
 
     def combine(self, weights: Sequence[float] | np.ndarray | Tensor) -> dict[str, Tensor]:
-        """Sums over the members of weights[i] * eps_i, by the names of the module's parameters and in their shapes.
+        """Return the sum over members of weights[i] * eps_i, by the names and in the shapes of the module's parameters.
 
-        ``weights`` (P,). Divided by P * sigma it is the estimate of the gradient of what the weights are fitnesses of.
+        ``weights`` (P,). With fitnesses as weights, this sum over P * sigma estimates the gradient of the expected fitness.
         Raises UserError for another number of weights.
         """
         values = weights.detach().cpu().numpy() if isinstance(weights, Tensor) else np.asarray(weights)
@@ -126,9 +126,9 @@ class perturbed:
 
 
 def _on_parameters(sampler: str | Sampler) -> Sampler:
-    """The sampler. Raises ConfigError for one with noise on activations, which has no members with parameters of their own."""
-    made: BaseSampler = option("sampler", sampler, BaseSampler, None)
-    if not isinstance(made, Sampler):
+    """Return the sampler. Raises ConfigError for noise on activations, whose members have no parameters of their own."""
+    result: BaseSampler = option("sampler", sampler, BaseSampler, None)
+    if not isinstance(result, Sampler):
         name = sampler if isinstance(sampler, str) else type(sampler).__name__
         raise ConfigError("sampler", name, "its noise is on activations; perturbed needs one whose members have parameters")
-    return made
+    return result

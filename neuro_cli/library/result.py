@@ -1,4 +1,4 @@
-"""Result of a training run: what its folder says, as Python values."""
+"""Result of a training run, read from its folder."""
 
 import json
 from functools import cached_property
@@ -17,10 +17,10 @@ from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_conf
 
 
 class Result:
-    """Result of the run in the folder ``run``. Nothing is read before it is asked for, and the network at most once.
+    """Result of the run in the folder ``run``. Files are read at first access, and the network at most once.
 
     ``trust``: packages that its config may take classes from, None: all; ``objects``: options by group that a script made;
-    ``summary``: content of ``summary.json`` where it is known.
+    ``summary``: content of ``summary.json`` if the caller has it.
     """
 
     run: Path
@@ -32,7 +32,7 @@ class Result:
 
     @classmethod
     def of(cls, run: str | Path, trust: list[str] | None = None, **objects: Any) -> "Result":
-        """Result of a run folder. ``trust``: packages that its config may take classes from; ``objects``: what a script made.
+        """Return the result of a run. ``trust``: packages that its config may use; ``objects``: parts that a script made.
 
         Raises UserError for a folder that is no training run.
         """
@@ -55,7 +55,7 @@ class Result:
         try:
             summary = json.loads(path.read_bytes())
         except FileNotFoundError:
-            raise UserError(f"{path}: the run has no summary yet; go on with it by neuro_cli.resume({str(self.run)!r})") from None
+            raise UserError(f"{path}: the run has no summary yet; neuro_cli.resume({str(self.run)!r}) continues it") from None
         except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{path}: not a readable summary: {error}") from error
         return dict(summary)
@@ -64,7 +64,7 @@ class Result:
     def module(self) -> nn.Module:
         """The trained network of the last checkpoint, in evaluation mode, on the CPU. Raises UserError."""
         with import_path_put_back():
-            needed = {group: made for group, made in self._objects.items() if group in MODULE}
+            needed = {group: part for group, part in self._objects.items() if group in MODULE}
             config = read_config(self.run, self._trust, needed, "load", MODULE)
             return with_images(self.run, load_model(self.run, config, read_checkpoint(self.run, config, None)))
 

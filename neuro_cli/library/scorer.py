@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def agreed(world: World) -> Iterator[None]:
-    """Raise on every rank what one rank's fitness raises: itself on a single rank, else a UserError that names it."""
+    """Raise on every rank what one rank's fitness raises: the error itself on a single rank, else a UserError with its name."""
     with collectively(world):
         try:
             yield
@@ -41,12 +41,12 @@ class FitnessScorer(Scorer):
     """Scores by the present fitness of a :class:`FitnessTask`; an error on one rank is raised on all."""
 
     def __init__(self, settings: ScoringSettings, centre: Tensor, world: World, shared_pass: bool) -> None:
-        """``shared_pass``: closures of many members are answered by one forward pass, where the module allows it."""
+        """Create the scorer. ``shared_pass``: try to answer the closures of many members by one forward pass."""
         super().__init__(settings)
         self._centre, self._world = centre.clone(), world
         self._shared_pass = shared_pass
-        self._candidate: Candidate | None = None  # with the centre's parameters, for closures that share a pass
-        # by the form of fitness and the length of the batch
+        self._candidate: Candidate | None = None  # holds the centre's parameters, for closures that share a pass
+        # one for each kind of fitness and length of the batch
         self._scorers: dict[tuple[str, int], Scorer] = {}
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
@@ -65,14 +65,14 @@ class FitnessScorer(Scorer):
         return scores
 
     def _in_one_pass(self, task: FitnessTask, proposal: Proposal, generation: int, members: range) -> np.ndarray | None:
-        """Scores by closures that one forward pass answers; None, from then on, where a rank finds that it cannot."""
+        """Return scores by closures that share a forward pass; None, from then on, once a rank cannot share one."""
         scores, reason = None, ""
         with agreed(self._world):
             try:
                 task.capture(self._centre_module(proposal))
                 make = partial(BatchedScorer, call=task.outputs)
                 scores = self._scorer("shared pass", task.batch_size, make).scores(proposal, generation, members)
-            except Exception as error:  # of any kind: single members raise what the fitness itself raises
+            except Exception as error:  # whatever it is: single members then raise what the fitness itself raises
                 reason = brief(error)
         if not self._world.any(bool(reason)):
             return scores
@@ -87,7 +87,7 @@ class FitnessScorer(Scorer):
         return self._candidate.ready()
 
     def _scorer(self, form: str, length: int, make: Callable[[ScoringSettings, Tensor], Scorer]) -> Scorer:
-        """The scorer of a form of fitness for a length of the batch."""
+        """Return the scorer for a kind of fitness and a length of the batch."""
         key = (form, 1 if form == "closure" else length)
         if key not in self._scorers:
             self._scorers[key] = make(replace(self.settings, batch_size=length), self._centre)
@@ -95,7 +95,7 @@ class FitnessScorer(Scorer):
         return self._scorers[key]
 
     def _refuse_unlike(self) -> None:
-        """Raise UserError on every rank where the ranks scored their members on unlike examples."""
+        """Raise UserError on every rank if the ranks scored their members on different examples."""
         task = self.task
         assert isinstance(task, FitnessTask)
         world = self._world

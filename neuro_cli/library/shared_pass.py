@@ -1,7 +1,7 @@
-"""Closures of many members answered by one forward pass: each finds its own rows of what the module gave for all of them.
+"""One forward pass that answers the closures of many members, each with its own rows of the output.
 
-Only the closure knows what it gives the module. So it is called up to there once, to learn that; then the module answers for all
-members at once; then the closure is called for each member, and the module answers with that member's rows.
+Only the closure knows which batch it gives the module. The first call stops there and records the batch. Then the module
+answers for all members at once. Last, the closure runs for each member, and the module returns that member's rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,23 +16,23 @@ from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.outputs import by_tensor
 
 
-class _Reached(BaseException):  # no Exception: the user's code must not catch it
+class _Reached(BaseException):  # not an Exception: the user's code must not catch it
     """The closure has called the module."""
 
 
 class Call(NamedTuple):
-    """Call of a closure to its member: with one batch ``inputs`` (B, ..), by the ``name`` of an argument or without."""
+    """Call of a member by a closure: one batch ``inputs`` (B, ..), given by the argument's ``name`` or by position."""
 
     inputs: Tensor
     name: str | None
 
     def outputs(self, module: nn.Module, inputs: Tensor) -> Any:
-        """What ``module`` gives for other inputs."""
+        """Return what ``module`` gives for other inputs."""
         return module(inputs) if self.name is None else module(**{self.name: inputs})
 
 
 def captured(fitness: Callable[[nn.Module], Any], module: nn.Module) -> Call:
-    """How ``fitness`` first calls ``module``. Raises Unsupported where it is not with one batch, or what it raises."""
+    """Return the first call of ``module`` in ``fitness``. Raises Unsupported for anything but one batch, or what it raises."""
     given: list[Call] = []
 
     def stop(*inputs: Any, **named: Any) -> None:
@@ -54,14 +54,14 @@ def _call(inputs: tuple[Any, ...], named: dict[str, Any]) -> Call | None:
 
 
 def rows(outputs: Any, start: int, stop: int) -> Any:
-    """Rows [start, stop) of outputs, those of one member, in memory of their own: what is read there is read of no other's."""
+    """Return rows [start, stop) of outputs, those of one member, copied so that no member can see or change another's."""
     with torch._C.DisableTorchFunction():
         return by_tensor(outputs, lambda x: x[start:stop].clone())
 
 
 @contextmanager
 def answering(module: nn.Module, call: Call, outputs: Any) -> Iterator[None]:
-    """Context in which ``module`` gives ``outputs`` for ``call``, and raises Unsupported for any other."""
+    """Let ``module`` return ``outputs`` for ``call`` inside the context, and raise Unsupported for any other call."""
 
     def answer(*given: Any, **named: Any) -> Any:
         other = _call(given, named)

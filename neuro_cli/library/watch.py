@@ -1,4 +1,4 @@
-"""Watching what a fitness function gives to a module: for its precision, its memory format, and to compare ranks."""
+"""Hooks that watch a module's inputs, to set their precision and memory format and to compare ranks."""
 
 import threading
 import zlib
@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 
 def checksum(values: Tensor) -> int:
-    """CRC-32 of the values of a tensor, whatever its layout and device."""
+    """Return the CRC-32 of the values of a tensor, whatever its layout and device."""
     plain = values.detach().cpu().contiguous()
     return zlib.crc32(plain.view(-1).view(torch.uint8).numpy().data) if plain.numel() else 0
 
 
 class Watch:
-    """Hooks of a module, shared with its copies: they turn inputs to ``precision`` and outputs back to float32.
+    """Hooks on a module, shared with its copies: they convert inputs to ``precision`` and outputs back to float32.
 
-    ``first``: the first input of all; ``common``, with ``compare``: the first input of every member since :meth:`reset`, where
-    these are equal.
+    ``first``: the first input ever; ``common``, with ``compare``: the first input of every member since :meth:`reset`, if all
+    are equal.
     """
 
     def __init__(self, module: nn.Module, precision: torch.dtype, compare: bool) -> None:
@@ -28,7 +28,7 @@ class Watch:
         self._member = threading.local()
         self._lock = threading.Lock()
 
-        # functions, which copies of the module share; a bound method would be copied with this object
+        # plain functions: copies of the module share them, while a bound method would copy this object too
         def before(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
             if (compare or self.first is None) and inputs and isinstance(inputs[0], Tensor):
                 self._meet(inputs[0])
@@ -45,18 +45,18 @@ class Watch:
             module.register_forward_hook(after)
 
     def reset(self) -> None:
-        """Forget what the members of the last generation met."""
+        """Forget the inputs of the last generation's members."""
         self.common, self._alike = None, True
 
     def begin(self) -> None:
-        """Begin a member, on this thread."""
+        """Begin a member on this thread."""
         self._member.fresh = True
 
     def _meet(self, inputs: Tensor) -> None:
         if not getattr(self._member, "fresh", False):
             return
         self._member.fresh = False
-        if inputs.is_mkldnn:  # of a module on blocked activations
+        if inputs.is_mkldnn:  # a module with blocked activations gives these
             inputs = inputs.to_dense()
         with self._lock:
             if self.first is None:

@@ -1,5 +1,6 @@
-"""Member of the ensemble in the post on joint training (Webb 2019, "Distributed joint training of large ensembles with low
-communication overhead", class ``Net``)."""
+"""Member of the ensemble of Webb 2019, "Distributed joint training of large ensembles with low communication overhead".
+
+The post calls this network ``Net``."""
 
 from torch import Tensor, nn
 

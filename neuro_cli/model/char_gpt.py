@@ -14,7 +14,7 @@ from neuro_cli.core.errors import ConfigError
 
 
 class Block(nn.Module):
-    """(B, T, width) to the same: what attention and the two linear layers add to their input."""
+    """Residual block on (B, T, width): attention, then two linear layers, each added to its input."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -30,24 +30,24 @@ class Block(nn.Module):
         return x + added
 
     def _attention(self, x: Tensor) -> Tensor:
-        """Every position's mean over itself and those before it, by the weights that its query gives their keys."""
+        """Return each position's weighted mean over itself and earlier positions; queries and keys give the weights."""
         parts = self.queries_keys_values(x).unflatten(-1, (3, self.heads, -1)).transpose(1, 3)  # (B, heads, 3, T, width / heads)
         query, key, value = parts.unbind(2)
-        seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        made: Tensor = self.attended(seen.transpose(1, 2).flatten(2))
-        return made
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        result: Tensor = self.attended(mixed.transpose(1, 2).flatten(2))
+        return result
 
 
 class CharGPT(nn.Module):
-    """Tokens (B, T) int64 to logits (B, T, outputs), T <= ``context``: those of position t depend on tokens up to t alone.
+    """Tokens (B, T) int64 to logits (B, T, outputs), T <= ``context``. Logits at position t depend only on tokens up to t.
 
-    ``outputs``: tokens in the vocabulary; ``width``: of a position's vector, a multiple of ``heads``; ``depth``: blocks.
+    ``outputs``: tokens in the vocabulary; ``width``: size of a position's vector, a multiple of ``heads``; ``depth``: blocks.
     """
 
     def __init__(self, outputs: int | None, context: int, width: int = 64, depth: int = 2, heads: int = 4) -> None:
         super().__init__()
         if outputs is None:
-            raise ConfigError("model.outputs", None, "this task does not say it, so a number is needed")
+            raise ConfigError("model.outputs", None, "the task does not set it, so a number is needed")
         for key, value in (("outputs", outputs), ("context", context), ("width", width), ("depth", depth), ("heads", heads)):
             integer(f"model.{key}", value, 1)
         if width % heads:
@@ -60,7 +60,7 @@ class CharGPT(nn.Module):
         self._initialise(blocks)
 
     def _initialise(self, blocks: list[Block]) -> None:
-        """Normal weights of deviation 0.02, smaller in the layers that add to a sum of all blocks (GPT-2)."""
+        """Draw normal weights of deviation 0.02, smaller in the layers that add to a sum of all blocks (GPT-2)."""
         for part in self.modules():
             if isinstance(part, nn.Linear | nn.Embedding):
                 nn.init.normal_(part.weight, std=0.02)

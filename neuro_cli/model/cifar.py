@@ -28,7 +28,7 @@ PLAN = (
 
 
 def separable_block(inner: int, outer: int, stride: int) -> nn.Sequential:
-    """(B, inner, H, W) to (B, outer, H/stride, W/stride): each channel filtered alone, then mixed pixel by pixel."""
+    """Build (B, inner, H, W) to (B, outer, H/stride, W/stride): a filter for each channel, then a mix at each pixel."""
     return nn.Sequential(
         nn.Conv2d(inner, inner, 3, stride, padding=1, groups=inner, bias=False),
         nn.Conv2d(inner, outer, 1, bias=False),
@@ -38,12 +38,12 @@ def separable_block(inner: int, outer: int, stride: int) -> nn.Sequential:
 
 
 def plain_block(inner: int, outer: int, stride: int) -> nn.Sequential:
-    """(B, inner, H, W) to (B, outer, H/stride, W/stride): one full 3x3 convolution."""
+    """Build (B, inner, H, W) to (B, outer, H/stride, W/stride): one full 3x3 convolution."""
     return nn.Sequential(nn.Conv2d(inner, outer, 3, stride, padding=1, bias=False), nn.BatchNorm2d(outer), nn.ReLU())
 
 
 class CIFARNetwork(nn.Module):
-    """Images (B, 3, 32, 32) to logits (B, outputs). A subclass gives the number of blocks and their kind."""
+    """Images (B, 3, 32, 32) to logits (B, outputs). Subclasses set the number of blocks and their kind."""
 
     input_shape = (3, 32, 32)
     blocks: ClassVar[int] = len(PLAN)

@@ -1,4 +1,4 @@
-"""Policy with a memory: a gated recurrent unit (Cho et al. 2014), and a linear layer that reads its state."""
+"""Policy with a memory: a gated recurrent unit (Cho et al. 2014) and a linear layer on its state."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from neuro_cli.core.errors import ConfigError
 class GRUPolicy(nn.Module):
     """Observations (B, inputs) and states (B, hidden) to outputs (B, outputs) and the next states.
 
-    ``inputs`` and ``outputs`` are the task's where the config leaves them null. ``last_scale``: factor on the initial
+    ``inputs`` and ``outputs`` come from the task if the config leaves them null. ``last_scale``: factor on the initial
     weights of the last layer; 0 begins with a policy that ignores its observations.
     """
 
@@ -18,7 +18,7 @@ class GRUPolicy(nn.Module):
         super().__init__()
         for key, value in (("inputs", inputs), ("outputs", outputs)):
             if value is None:
-                raise ConfigError(f"model.{key}", None, "this task does not say it, so a number is needed")
+                raise ConfigError(f"model.{key}", None, "the task does not set it, so a number is needed")
             integer(f"model.{key}", value, 1)
         assert inputs is not None
         assert outputs is not None
@@ -30,7 +30,7 @@ class GRUPolicy(nn.Module):
                 parameter.mul_(last_scale)
 
     def reset(self, count: int) -> Tensor:
-        """States of ``count`` episodes that begin: zeros."""
+        """Return the states of ``count`` episodes that begin: zeros."""
         return self.last.weight.new_zeros(count, self.cell.hidden_size)
 
     def forward(self, observations: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,8 @@
-"""Linear layers in integers: int8 inputs and weights, int32 sums, and a shift that makes int8 of them again.
+"""Linear layers in integers: int8 inputs and weights, int32 sums, and a shift back to int8.
 
-Numbers stand for multiples of a power of two, so nothing is rounded but where int8 is made, and there by the same rule on every
-processor: the outputs have the same bits whatever adds the products, and in whatever order. What evolution moves are float32
-numbers, rounded to int8 in each forward pass. Rounding has no slope: there is no gradient.
+Integers stand for multiples of a power of two. Only the conversion to int8 rounds, by the same rule on every processor, so
+outputs have the same bits in whatever order the products are added. Evolution moves float32 parameters, which each forward
+pass rounds to int8. Rounding has no slope, so there is no gradient.
 """
 
 import math
@@ -19,15 +19,15 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.model.shapes import checked_pool, checked_shape, checked_widths, square_sums
 
-LARGEST = 127  # of weights and activations, on both sides of 0
+LARGEST = 127  # largest size of a weight and of an activation in int8
 VALUE_BITS = 5  # inputs and activations are multiples of 2**-5, from -3.97 to 3.97
-DEVIATION = 8  # of a layer's initial weights in units of int8, at most: they grow, and at 127 they would stay
-EXACT = 2**24  # whole numbers that float32 has too
-MOST_INPUTS = EXACT // (LARGEST + 1) ** 2  # of a layer
+DEVIATION = 8  # most deviation of initial weights, in units of int8: they grow in training, and are cut off at 127
+EXACT = 2**24  # float32 has every whole number up to here
+MOST_INPUTS = EXACT // (LARGEST + 1) ** 2  # so that a layer's sums stay exact in float32
 
 
 class Int8Linear(nn.Linear):
-    """Inputs (B, inputs) to sums (B, outputs), multiples of 2**-``sum_bits``; all of them whole numbers in a floating type.
+    """Inputs (B, inputs) to sums (B, outputs), multiples of 2**-``sum_bits``, both stored as whole numbers in a floating type.
 
     ``weight_bits``: a weight is a multiple of 2**-weight_bits.
     """
@@ -50,7 +50,7 @@ class Int8Linear(nn.Linear):
 class Int8MLP(nn.Module):
     """Images (B, *input_shape) to logits (B, outputs), multiples of a power of two. ReLU between the layers.
 
-    ``hidden``: widths of the hidden layers; ``pool``: side of the squares of pixels, the mean of which is an input.
+    ``hidden``: widths of the hidden layers; ``pool``: side of the squares of pixels whose means are the inputs.
     """
 
     def __init__(self, input_shape: Sequence[int], hidden: Sequence[int], pool: int = 1, outputs: int = 10) -> None:
@@ -67,11 +67,11 @@ class Int8MLP(nn.Module):
         self.layers = nn.ModuleList(Int8Linear(before, after) for before, after in pairwise(sizes))
 
     def forward(self, images: Tensor) -> Tensor:
-        pixels = images.to(torch.promote_types(images.dtype, torch.float32))  # bfloat16 lacks most of these numbers
+        pixels = images.to(torch.promote_types(images.dtype, torch.float32))  # bfloat16 has too few bits for them
         x = pooled(nearest(pixels, VALUE_BITS), self.pool).flatten(1)
         for layer in self.layers[:-1]:
             assert isinstance(layer, Int8Linear)
-            # multiples of 2**-sum_bits become those of 2**-VALUE_BITS
+            # rescales multiples of 2**-sum_bits to multiples of 2**-VALUE_BITS
             x = shifted(layer(x), layer.weight_bits).clamp(0, LARGEST)
         last = self.layers[-1]
         assert isinstance(last, Int8Linear)
@@ -80,17 +80,17 @@ class Int8MLP(nn.Module):
 
 
 def nearest(x: Tensor, bits: int) -> Tensor:
-    """Nearest multiples of 2**-bits, a half to the even one, as whole numbers that int8 has."""
+    """Round to multiples of 2**-bits, a half to the even one, given as whole numbers within int8's range."""
     return (x * 2**bits).round().clamp(-LARGEST, LARGEST)
 
 
 def shifted(x: Tensor, bits: int) -> Tensor:
-    """``x`` over 2**bits, rounded, a half upwards."""
+    """Divide ``x`` by 2**bits and round, a half upwards."""
     return (x * 2**-bits + 0.5).floor()
 
 
 def pooled(x: Tensor, side: int) -> Tensor:
-    """Mean of each square of pixels, rounded, a half upwards: (B, C, H, W) to (B, C, H / side, W / side), whole numbers."""
+    """Average each square of pixels, rounded, a half upwards: (B, C, H, W) to (B, C, H / side, W / side), whole numbers."""
     if side == 1:
         return x
     count = side * side
@@ -98,10 +98,10 @@ def pooled(x: Tensor, side: int) -> Tensor:
 
 
 def integer_product(x: Tensor, weight: Tensor) -> Tensor:
-    """``x`` (B, n) times ``weight`` (m, n), whole numbers that int8 has, n <= MOST_INPUTS: (B, m), exact.
+    """Multiply ``x`` (B, n) by ``weight`` (m, n), whole numbers within int8's range, n <= MOST_INPUTS: (B, m), exact.
 
-    By the processor's own products of int8, summed in int32, where it has them; else by those of ``x``'s type, where every sum is
-    a whole number that float32 has, so that none is rounded, in whatever order they are added.
+    Uses the processor's int8 products with int32 sums if it has them, else products in the type of ``x``. There every partial
+    sum is a whole number that float32 has, so nothing is rounded in any order of addition.
     """
     if not has_int8_products() or _is_watched(x, weight) or x.device.type != "cpu":
         return F.linear(x, weight)
@@ -109,7 +109,7 @@ def integer_product(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _is_watched(x: Tensor, weight: Tensor) -> bool:
-    """Tell whether something else follows the product: a scorer that meets torch's functions, a map, a graph of gradients."""
+    """Return whether a scorer with hooks on torch's functions, a vmap or autograd follows the product."""
     if torch._C._len_torch_function_stack():
         return True
     mapped = _functorch.is_batchedtensor(x) or _functorch.is_batchedtensor(weight)
@@ -118,6 +118,6 @@ def _is_watched(x: Tensor, weight: Tensor) -> bool:
 
 @cache
 def has_int8_products() -> bool:
-    """Tell whether this processor multiplies int8 by instructions of its own (VNNI): elsewhere torch does so by a plain loop."""
+    """Return whether this processor has int8 products (VNNI); without them torch multiplies in a slow plain loop."""
     supported = getattr(torch.cpu, "_is_vnni_supported", None)
     return supported is not None and bool(supported())

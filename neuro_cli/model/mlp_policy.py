@@ -1,4 +1,4 @@
-"""Policy of linear layers: preferences for discrete actions, or a continuous action, which the task keeps within bounds."""
+"""Policy of linear layers, which outputs preferences for discrete actions or a continuous action."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid}
 class MLPPolicy(nn.Sequential):
     """Observations (B, inputs) to outputs (B, outputs). ``hidden``: widths of the hidden layers, none for a linear policy.
 
-    ``inputs`` and ``outputs`` are the task's where the config leaves them null. ``last_scale``: factor on the initial
+    ``inputs`` and ``outputs`` come from the task if the config leaves them null. ``last_scale``: factor on the initial
     weights of the last layer; 0 begins with a policy that ignores its observations.
     """
 
@@ -30,7 +30,7 @@ class MLPPolicy(nn.Sequential):
     ) -> None:
         for key, value in (("inputs", inputs), ("outputs", outputs)):
             if value is None:
-                raise ConfigError(f"model.{key}", None, "this task does not say it, so a number is needed")
+                raise ConfigError(f"model.{key}", None, "the task does not set it, so a number is needed")
             integer(f"model.{key}", value, 1)
         if not isinstance(hidden, list | tuple):
             raise ConfigError("model.hidden", hidden, "must be a list of widths, for example [64,64]")

@@ -15,7 +15,7 @@ from neuro_cli.core.checks import integer
 class MNISTNetwork(nn.Module):
     """Images (B, 1, 28, 28) to logits (B, outputs).
 
-    A subclass gives the channels of the two 5x5 convolutions and the width of the hidden layer (None: no such layer).
+    Subclasses set the channels of the two 5x5 convolutions and the width of the hidden layer (None: no such layer).
     """
 
     input_shape = (1, 28, 28)
@@ -26,7 +26,7 @@ class MNISTNetwork(nn.Module):
         super().__init__()
         integer("model.outputs", outputs, 1)
         first, second = self.channels
-        # the pool before the ReLU: the same numbers for a quarter of the ReLU's work
+        # pooling before the ReLU gives the same numbers with a quarter of the ReLU's work
         self.features = nn.Sequential(
             nn.Conv2d(1, first, 5, padding=2),
             nn.MaxPool2d(2),
@@ -56,7 +56,7 @@ class MLP_270K(nn.Module):
         self.layers = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, outputs))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images (B, 1, 28, 28) to logits (B, outputs)."""
+        """Map images (B, 1, 28, 28) to logits (B, outputs)."""
         return self.layers(images.flatten(1))
 
 

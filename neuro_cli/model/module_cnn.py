@@ -1,9 +1,9 @@
 """Convolutional network that repeats one module, the architecture that `neuro search` evolves.
 
-A module is a list of layers by name, each a convolution that keeps the size of the image, or two that do so together, with
-ReLU after each. Between two repetitions a 1x1 convolution doubles the filters and a 3x3 max pool of stride 2 halves the sides.
-These are of Hajewski and Oliveira, "A Scalable Architecture for Parallel Deep Learning". The head is ours: the mean over the
-image, a linear layer.
+A module is a list of layer names. Each layer is one convolution that keeps the image's size, or two that do so together, with
+a ReLU after each. Between repetitions a 1x1 convolution doubles the filters and a 3x3 max pool of stride 2 halves the sides
+(Hajewski and Oliveira, "A Scalable Architecture for Parallel Deep Learning"). The head is ours: the mean over the image and a
+linear layer.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError
 
-# the kernels, height and width, of each layer's convolutions
+# kernel (height, width) of each convolution of a layer
 LAYERS: dict[str, tuple[tuple[int, int], ...]] = {
     "1x1": ((1, 1),),
     "3x3": ((3, 3),),
@@ -38,7 +38,7 @@ def check_layers(key: str, names: object) -> tuple[str, ...]:
 class ModuleCNN(nn.Module):
     """Images (B, *input_shape) to logits (B, outputs).
 
-    ``module``: names of layers, in their order; ``filters``: of every layer in the first of ``repeats`` repetitions;
+    ``module``: names of layers, in order; ``filters``: filters of each layer in the first of ``repeats`` repetitions;
     ``batch_norm``: between each convolution and its ReLU (Ioffe and Szegedy 2015).
     """
 
@@ -76,7 +76,7 @@ class ModuleCNN(nn.Module):
 
 
 def _convolution(inner: int, outer: int, kernel: tuple[int, int], follows: Literal["relu", "linear"]) -> nn.Conv2d:
-    """Convolution that keeps the image's size, initialised for the ReLU after it (He et al. 2015), since modules may be deep."""
+    """Build a convolution that keeps the image's size, initialised for its ReLU (He et al. 2015): modules may be deep."""
     height, width = kernel
     convolution = nn.Conv2d(inner, outer, kernel, padding=(height // 2, width // 2))
     nn.init.kaiming_normal_(convolution.weight, nonlinearity=follows)

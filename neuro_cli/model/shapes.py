@@ -1,4 +1,4 @@
-"""Sizes that networks for images share: their checks, and sums over squares of pixels."""
+"""Checks of sizes, and sums over squares of pixels, for networks on images."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from neuro_cli.core.errors import ConfigError
 
 
 def checked_shape(shape: Sequence[int]) -> tuple[int, int, int]:
-    """Channels, height and width of images. Raises ConfigError."""
+    """Return channels, height and width of images. Raises ConfigError."""
     if isinstance(shape, str) or not isinstance(shape, Sequence) or len(shape) != 3:
         raise ConfigError("model.input_shape", shape, "must be [channels, height, width]")
     channels, height, width = (integer("model.input_shape", size, 1) for size in shape)
@@ -17,7 +17,7 @@ def checked_shape(shape: Sequence[int]) -> tuple[int, int, int]:
 
 
 def checked_pool(pool: int, shape: tuple[int, int, int]) -> int:
-    """Side of the squares that images of ``shape`` divide into. Raises ConfigError."""
+    """Return the side of the squares that images of ``shape`` divide into. Raises ConfigError."""
     if shape[1] % integer("model.pool", pool, 1) or shape[2] % pool:
         raise ConfigError("model.pool", pool, f"must divide both sides of the images, {shape[1]}x{shape[2]}")
     return pool
@@ -34,7 +34,7 @@ def square_sums(x: Tensor, side: int) -> Tensor:
 
 
 def checked_widths(hidden: Sequence[int]) -> list[int]:
-    """Widths of hidden layers. Raises ConfigError."""
+    """Return the widths of hidden layers. Raises ConfigError."""
     if isinstance(hidden, str) or not isinstance(hidden, Sequence):
         raise ConfigError("model.hidden", hidden, "must be a list of widths, for example [64,64]")
     return [integer("model.hidden", width, 1) for width in hidden]

@@ -1,8 +1,8 @@
-"""Spiking network: leaky integrate-and-fire neurons that get a pixel's brightness as a rate of spikes.
+"""Spiking network of leaky integrate-and-fire neurons, with a pixel's brightness encoded as a rate of spikes.
 
-At each step a neuron's potential decays, takes the current that its inputs' spikes bring, and where it has reached the threshold
-the neuron spikes and loses as much. A spike has no slope, and no surrogate stands in for one: only the last layer, which reads
-mean rates, has a gradient.
+At each step a neuron's potential decays and adds the current from its inputs' spikes. A neuron that reaches the threshold
+spikes, and its potential drops by the threshold. A spike has no slope, and no surrogate gradient is used: only the last layer,
+which reads mean rates, has a gradient.
 """
 
 import math
@@ -16,14 +16,14 @@ from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.model.shapes import checked_pool, checked_shape, checked_widths, square_sums
 
-GOLDEN = (math.sqrt(5) - 1) / 2  # multiples of it, without their whole part, are spread evenly
+GOLDEN = (math.sqrt(5) - 1) / 2  # the fractional parts of its multiples are spread evenly over [0, 1)
 
 
 class SpikingMLP(nn.Module):
     """Images (B, *input_shape) to logits (B, outputs). Legend: T = ``steps``, n neurons of a layer.
 
-    ``hidden``: neurons of each layer; ``decay``: share of a potential that is left after a step, in [0, 1]; ``threshold``: > 0;
-    ``pool``: side of the squares of pixels, the mean of which is an input.
+    ``hidden``: neurons of each layer; ``decay``: share of a potential that remains after a step, in [0, 1]; ``threshold``: > 0;
+    ``pool``: side of the squares of pixels whose means are the inputs.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SpikingMLP(nn.Module):
         return logits
 
     def _fired(self, currents: Tensor) -> Tensor:
-        """Spikes (B, T, n) of neurons that begin at rest, of their ``currents`` (B, T, n)."""
+        """Return the spikes (B, T, n) of neurons that begin at rest, from their ``currents`` (B, T, n)."""
         potential, fired = torch.zeros_like(currents[:, 0]), []
         for current in currents.unbind(1):
             potential = potential * self.decay + current
@@ -71,15 +71,15 @@ class SpikingMLP(nn.Module):
 
 
 def brightness(pixels: Tensor) -> Tensor:
-    """(B, n) from 0 for an image's darkest pixel to 1 for its brightest; 0 where all are alike."""
+    """Scale (B, n) to 0 for an image's darkest pixel and 1 for its brightest; 0 if all are alike."""
     low, high = pixels.amin(1, keepdim=True), pixels.amax(1, keepdim=True)
     return (pixels - low) / (high - low).clamp(min=1e-6)
 
 
 def rate_coded(rates: Tensor, steps: int) -> Tensor:
-    """Spikes (B, T, n) of ``rates`` (B, n) in [0, 1]: nearly T times the rate of them, evenly spaced, nothing by chance.
+    """Return spikes (B, T, n) of ``rates`` (B, n) in [0, 1]: about T times the rate of them, evenly spaced, without chance.
 
-    Pixel i begins its count at the part of i * GOLDEN behind the point, so that equal pixels do not spike together.
+    Pixel i starts its count at the fractional part of i * GOLDEN, so that equal pixels do not spike together.
     """
     exact = torch.promote_types(rates.dtype, torch.float32)  # bfloat16 has too few bits to count in
     phases = (torch.arange(rates.shape[1], device=rates.device, dtype=torch.float64) * GOLDEN % 1.0).to(exact)

@@ -1,4 +1,4 @@
-"""Network of two strided convolutions and two linear layers for images, ours: few outputs per layer for its weights."""
+"""Network of two strided convolutions and two linear layers for images (ours), with few outputs per weight."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 
-SIDE = 13  # least of an image that both convolutions fit into
+SIDE = 13  # smallest side of an image that both convolutions fit into, in pixels
 
 
 class StridedCNN(nn.Module):
@@ -43,7 +43,7 @@ class StridedCNN(nn.Module):
 
 
 def _behind(side: int) -> int:
-    """Side of an image behind both convolutions."""
+    """Return the side of an image after both convolutions."""
     for _ in range(2):
         side = (side - 5) // 2 + 1
     return side

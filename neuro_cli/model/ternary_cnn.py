@@ -1,7 +1,7 @@
-"""Convolutional network of three levels: every weight and every activation is -1, 0 or 1.
+"""Convolutional network with three levels: every weight and every activation is -1, 0 or 1.
 
-What evolution moves are float32 numbers; a weight is the sign of its number, or 0 where that is near 0 (Li, Zhang, Liu 2016,
-"Ternary weight networks"). Steps have no slope: there is no gradient behind the last layer's bias and factor.
+Evolution moves float32 parameters. A weight is the sign of its parameter, or 0 if that is near 0 (Li, Zhang, Liu 2016,
+"Ternary weight networks"). Steps have no slope, so only the last layer's bias and factor have a gradient.
 """
 
 import math
@@ -15,22 +15,22 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.model.shapes import checked_shape
 
-THRESHOLD = 0.5  # in deviations: a normal number is 0 with a chance of 0.38
-SHARE = 0.62  # of levels that are not 0
+THRESHOLD = 0.5  # deviations within which a weight or activation is 0: a normal number is, with a chance of 0.38
+SHARE = 0.62  # share of levels that are not 0
 IMAGE_BITS = 5  # pixels are taken as multiples of 2**-5, so that the sums of the first layer are exact too
 
 
 def three_levels(x: Tensor, threshold: float) -> Tensor:
-    """-1, 0 or 1 in the type of ``x``: the sign, 0 up to ``threshold`` away from 0."""
-    # a half rounds to the even number, which is 0; two steps alone, for noise on activations takes the derivative of each as 1,
-    # and where a clamp cut it off a weight far from 0 would stay there
+    """Return -1, 0 or 1 in the type of ``x``: its sign, or 0 within ``threshold`` of 0."""
+    # rounds a half to the even number, 0. No clamp: noise on activations takes the derivative of each of these two steps as 1,
+    # and a clamp's derivative of 0 would leave a weight far from 0 where it is
     return (x / (2 * threshold)).round().sign()
 
 
 class TernaryConv2d(nn.Conv2d):
-    """Convolution of stride 2 by weights of three levels, over the deviation that its sums begin with, and a bias.
+    """Convolution of stride 2 with weights of three levels, scaled by the initial deviation of its sums, plus a bias.
 
-    ``share``: mean square of an input.
+    ``share``: mean square of the inputs.
     """
 
     def __init__(self, inner: int, outer: int, kernel: int, share: float) -> None:
@@ -46,7 +46,7 @@ class TernaryConv2d(nn.Conv2d):
 
 
 class TernaryLinear(nn.Linear):
-    """Linear layer by weights of three levels, of inputs of three levels, times a number of its own, and a bias."""
+    """Linear layer with weights and inputs of three levels, times a learned factor, plus a bias."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs)
@@ -60,7 +60,7 @@ class TernaryLinear(nn.Linear):
 
 
 def _initialise(layer: nn.Conv2d | nn.Linear, fan_in: int) -> None:
-    """Normal numbers of deviation 1 / sqrt(fan_in), no bias."""
+    """Draw normal weights of deviation 1 / sqrt(fan_in); set the bias to 0."""
     assert layer.bias is not None
     nn.init.normal_(layer.weight, std=1 / math.sqrt(fan_in))
     nn.init.zeros_(layer.bias)
@@ -69,7 +69,7 @@ def _initialise(layer: nn.Conv2d | nn.Linear, fan_in: int) -> None:
 class TernaryCNN(nn.Module):
     """Images (B, *input_shape) to logits (B, outputs): 5x5 convolutions of stride 2, and a linear layer.
 
-    ``channels``: of each convolution.
+    ``channels``: output channels of each convolution.
     """
 
     def __init__(self, input_shape: Sequence[int], channels: Sequence[int], outputs: int = 10) -> None:

@@ -1,6 +1,6 @@
 """Wide residual networks for 32x32 colour images (Zagoruyko and Komodakis 2016, arXiv 1605.07146, table 1).
 
-Pre-activation blocks of two 3x3 convolutions, three groups of (depth - 4) / 6 blocks, 16, 32 and 64 times ``width`` channels.
+Three groups of (depth - 4) / 6 pre-activation blocks with two 3x3 convolutions each, and 16, 32 and 64 times ``width`` channels.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from neuro_cli.core.errors import ConfigError
 
 
 class WideBlock(nn.Module):
-    """(B, inner, H, W) to (B, outer, H/stride, W/stride)."""
+    """Pre-activation block, (B, inner, H, W) to (B, outer, H/stride, W/stride)."""
 
     def __init__(self, inner: int, outer: int, stride: int, dropout: float) -> None:
         super().__init__()
@@ -24,12 +24,12 @@ class WideBlock(nn.Module):
             *([nn.Dropout(dropout)] if dropout else []),
             nn.Conv2d(outer, outer, 3, padding=1, bias=False),
         )
-        alike = inner == outer and stride == 1
-        self.shortcut = None if alike else nn.Conv2d(inner, outer, 1, stride, bias=False)
+        same_shape = inner == outer and stride == 1
+        self.shortcut = None if same_shape else nn.Conv2d(inner, outer, 1, stride, bias=False)
 
     def forward(self, images: Tensor) -> Tensor:
         active = self.before(images)
-        # where the shapes differ the shortcut begins after the block's normalisation, like the convolutions
+        # a shortcut between different shapes starts after the block's normalisation, like the convolutions
         return self.residual(active) + (images if self.shortcut is None else self.shortcut(active))
 
 
@@ -58,7 +58,7 @@ class WideResNet(nn.Module):
 
 
 def _plan(blocks: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Input channels, output channels and stride of every block."""
+    """Yield input channels, output channels and stride of every block."""
     inner = 16
     for group, channels in enumerate((16, 32, 64)):
         for block in range(blocks):

@@ -17,10 +17,11 @@ FREE = (
     "task.evaluation_batch",
     "task.evaluation_episodes",
     "task.environments",
-    "task.simulator",
     "algo.keep_last_step",
     "algo.non_finite",
 )
+# values that all give the same numbers, the usual one first; another value is another run
+SAME = {"task.simulator": ("auto", "gymnasium", "direct")}
 
 # classes with other names in earlier versions: folders that those wrote keep the old names
 MOVED = {
@@ -71,12 +72,12 @@ def identity_of(config: dict[str, Any]) -> dict[str, Any]:
         value = config["distribution"].get(key, usual)
         if value != usual:
             leaves[f"distribution.{key}"] = value
-    return {key: value for key, value in leaves.items() if key not in FREE}
+    return {key: value for key, value in leaves.items() if key not in FREE and value not in SAME.get(key, ())}
 
 
 def refuse_other(config: dict[str, Any], saved: dict[str, Any]) -> None:
     """Raise UserError when ``config`` describes another run than the checkpoint's ``saved`` identity."""
-    usual = {f"distribution.{key}": value for key, value in METHOD.items()}
+    usual = {f"distribution.{key}": value for key, value in METHOD.items()} | {key: values[0] for key, values in SAME.items()}
     now, saved = usual | identity_of(config), usual | saved
     refuse_difference(now, saved, "neuro train")
 

@@ -1,12 +1,12 @@
-"""The contract of a task: what a candidate is scored on.
+"""Interface of tasks, which score candidates.
 
-A task knows nothing of ranks or perturbations. It loads its data once, hands out the examples of a generation by
-address, and scores any module on them.
+A task knows nothing of ranks or perturbations. It loads its data once, returns the examples of a generation by address, and
+scores any module on them.
 
-A task may learn from what its population met (observation statistics, for example). Such side information travels as
-further score columns of every member: whoever runs the generation gathers all scores anyway, and gives the same mean
-scores to :meth:`Task.absorb` on every rank, once per generation. What was learnt is in :meth:`Task.state`, which checkpoints
-hold, and :meth:`Task.deployed` puts it into the module that is saved.
+A task may learn from its population's experience, observation statistics for example. Such side information travels as extra
+score columns of every member. Whoever runs the generation gathers all scores anyway, and gives the same mean scores to
+:meth:`Task.absorb` on every rank, once per generation. :meth:`Task.state` returns what was learnt, for checkpoints, and
+:meth:`Task.deployed` puts it into the module that is saved.
 """
 
 import logging
@@ -30,17 +30,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples: ``inputs`` ``(B, *input_shape)``, float or numbers of words; ``targets`` (B, ..), classes int64."""
+    """Examples: ``inputs`` ``(B, *input_shape)``, floats or token numbers; ``targets`` (B, ..), classes int64."""
 
     inputs: Tensor
     targets: Tensor
 
     def to(self, dtype: torch.dtype) -> "Batch":
-        """Inputs in ``dtype``; the numbers of words, int32 or int64, stay."""
+        """Convert the inputs to ``dtype``; token numbers, int32 or int64, stay."""
         return Batch(self.inputs if self.inputs.dtype in (torch.int32, torch.int64) else self.inputs.to(dtype), self.targets)
 
     def clone(self) -> "Batch":
-        """A copy, which a module may write to."""
+        """Return a copy, which a module may write to."""
         return Batch(self.inputs.clone(), self.targets.clone())
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -52,40 +52,40 @@ class Task(ABC):
 
     input_shape: tuple[int, ...]
     output_size: int
-    batch_size: int  # examples of a generation, or of each direction with ``own_examples``
-    batch_key = "batch_size"  # the config key that says how many
+    batch_size: int  # examples in a generation, or for each direction with ``own_examples``
+    batch_key = "batch_size"  # the config key that sets it
     evaluation_chunks: int
-    memory_format: torch.memory_format = torch.channels_last  # of four-dimensional inputs
-    own_examples = False  # True: every direction is scored on examples of its own, whatever the layout
-    scored_by = "examples"  # "episodes": by episodes that are played together (neuro_cli.scoring.choice)
-    own_noise = False  # True: a score may have noise of its own, so that a member scored twice may have two
-    hands_batch = True  # False: a score gives the module something else than the inputs of its batch
-    has_loss = True  # False: no loss, so ``-fitness`` is none either
-    fitness_is = "fitness"  # its name in errors, where it is no negative loss
+    memory_format: torch.memory_format = torch.channels_last  # applies to four-dimensional inputs
+    own_examples = False  # True: every direction has its own examples, whatever the layout
+    scored_by = "examples"  # "episodes": played together (neuro_cli.scoring.choice)
+    own_noise = False  # True: scores may be noisy, so that a member scored twice may have two
+    hands_batch = True  # False: the module gets something else than the batch's inputs
+    has_loss = True  # False: no loss, and ``-fitness`` is none either
+    fitness_is = "fitness"  # name of the fitness in errors, unless it is a negative loss
 
     @property
     @abstractmethod
     def score_names(self) -> tuple[str, ...]:
         """Names of the C columns of :meth:`score`; the first is ``fitness`` (higher is better), ``loss`` may follow.
 
-        All columns are sums over examples, so that shares of a batch can be added up.
+        Each column is a sum over examples, so that shares of a batch can be added.
         """
 
     @property
     @abstractmethod
     def metrics(self) -> tuple[Metric, ...]:
-        """What :meth:`summarise` measures, the headline first: progress line, ``curves.png`` and sweep table show that one.
+        """Metrics that :meth:`summarise` measures. Progress line, ``curves.png`` and sweep table show the first.
 
         ``stop.metric`` may be any of them.
         """
 
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:  # noqa: B027 (most tasks serve all)
-        """Raise UserError where the task does not serve such a run; ``gradient``: trained by back-propagation."""
+        """Raise UserError if the task does not serve such a run; ``gradient``: trained by back-propagation."""
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
-        """Sizes of a model for this task, by the names of its arguments: those that the config leaves null get these values.
+        """Return sizes of a model for this task by the names of its arguments; they fill those that the config leaves null.
 
-        ``input_shape``: what the config declares, None if nothing. Raises UserError.
+        ``input_shape``: what the config declares, None if absent. Raises UserError.
         """
         return {}
 
@@ -97,9 +97,9 @@ class Task(ABC):
         """
 
     def misfit(self, module: nn.Module) -> str | None:
-        """Why ``module`` cannot be scored, None where it can; sets ``memory_format`` to the first of two that it takes.
+        """Return why ``module`` cannot be scored, None if it can; sets ``memory_format`` to the first of two that it takes.
 
-        Raises UserError, the whole line, where the task itself says what is wrong.
+        Raises UserError with the complete line if the task itself knows what is wrong.
         """
         reasons: list[str] = []
         for self.memory_format in (torch.channels_last, torch.contiguous_format):
@@ -121,74 +121,74 @@ class Task(ABC):
         return f"the model does not take {shape} examples: {reasons[-1]}"
 
     def inputs(self) -> Inputs:
-        """Inputs of a network of this task, once the data are loaded."""
+        """Return the inputs of a network for this task, once the data are loaded."""
         if self.scored_by != "examples":
             return Inputs(tuple(self.input_shape))
         return Inputs(tuple(self.input_shape), str(self.batch(0, 0, 1).inputs.dtype).removeprefix("torch."))
 
     @abstractmethod
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        """Examples [start, stop) of the ``batch_size`` of a generation: a function of (seed, generation) only."""
+        """Return examples [start, stop) of the ``batch_size`` of a generation: a function of (seed, generation) only."""
 
     @abstractmethod
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, C), float32 or float64, of every example of ``batch``. Runs without gradients. Thread-safe."""
+        """Return scores (B, C), float32 or float64, of every example of ``batch``. Runs without gradients. Thread-safe."""
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, C) of every example, or (B, T, C) of each of its T tokens, for samplers with noise of an example's own.
+        """Return scores (B, C) of each example, or (B, T, C) of its T tokens, for samplers that draw noise for each example.
 
-        Those of an example's tokens add up to what :meth:`example_scores` gives it. Runs without gradients. Thread-safe.
+        An example's token scores add up to its :meth:`example_scores`. Runs without gradients. Thread-safe.
         """
         return self.example_scores(module, batch)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
-        """Sums over the examples of ``batch``, shape (C,) float64."""
+        """Return the sums over the examples of ``batch``, shape (C,) float64."""
         return self.example_scores(module, batch).sum(0, dtype=torch.float64).cpu().numpy()
 
     def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
-        """Mean scores (n, C) float64 of members from their sums (n, C) over as many examples, the fitness first."""
+        """Return mean scores (n, C) float64 of members, the fitness first, from their sums (n, C) over as many examples."""
         means: np.ndarray = sums / examples
         return means
 
     def share(self, generation: int, start: int, stop: int) -> float:
-        """Share of examples [start, stop) of a generation in the :meth:`loss` of all of them."""
+        """Return the share of examples [start, stop) of a generation in the :meth:`loss` of all of them."""
         return (stop - start) / self.batch_size
 
     def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
-        """Further columns of ``metrics.csv`` from the mean scores (C,) of a generation's ``members``, made in ``seconds``."""
+        """Return extra columns of ``metrics.csv`` from mean scores (C,) of a generation's ``members``, which took ``seconds``."""
         return {}
 
     def absorb(self, generation: int, means: np.ndarray, members: int) -> None:  # noqa: B027 (most tasks learn nothing)
         """Learn from the mean scores (C,) float64 over the examples of all ``members`` of a generation.
 
-        Called once per generation after all were scored, with the same bits on every rank.
+        Called once per generation after all members are scored, with the same bits on every rank.
         """
 
     def state(self) -> dict[str, Tensor]:
-        """All that :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
+        """Return all that :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027
-        """Take back what :meth:`state` gave; may come before :meth:`load`."""
+        """Restore what :meth:`state` gave; may be called before :meth:`load`."""
 
     def deployed(self, module: nn.Module) -> nn.Module:
-        """``module`` with all that it needs of this task's state to work by itself: what is evaluated and loaded."""
+        """Return ``module`` with what it needs of this task's state to work alone: what is evaluated and loaded."""
         return module
 
     @abstractmethod
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
-        """The differentiable mean loss over ``batch``: a scalar."""
+        """Return the differentiable mean loss over ``batch``: a scalar."""
 
     @abstractmethod
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums over test chunk ``chunk`` (0 <= chunk < evaluation_chunks), shape (E,) float64."""
+        """Return the sums over test chunk ``chunk`` (0 <= chunk < evaluation_chunks), shape (E,) float64."""
 
     @abstractmethod
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
-        """Values of all :attr:`metrics` from the sums (E,) over all chunks; further numbers are in ``summary.json`` alone."""
+        """Return all :attr:`metrics` from the sums (E,) over all chunks; other numbers only reach ``summary.json``."""
 
     def evaluation(self, sums: np.ndarray) -> dict[str, float]:
-        """What :meth:`summarise` gives. Raises UserError when a declared metric is missing there."""
+        """Return what :meth:`summarise` gives. Raises UserError when a declared metric is missing there."""
         values = self.summarise(sums)
         for metric in self.metrics:
             if metric.name not in values:

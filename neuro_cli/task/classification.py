@@ -1,6 +1,6 @@
-"""Images with one right class each, scored by cross-entropy or accuracy.
+"""Classification of images, scored by cross-entropy or accuracy.
 
-A subclass implements ``read`` and names itself; everything else is here.
+A subclass implements ``read`` and has a name.
 """
 
 import math
@@ -32,7 +32,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Data:
-    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255. ``names``: of the classes, or ()."""
+    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255. ``names``: class names, or ()."""
 
     train: Split
     test: Split
@@ -57,7 +57,7 @@ class Classification(Task):
 
     @abstractmethod
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
-        """All examples, decoded. ``input_shape`` is what the model declares: a task that resizes gives that shape.
+        """Return all examples, decoded. ``input_shape``: what the model declares; a task that resizes gives that shape.
 
         Raises UserError: data missing or unreadable.
         """
@@ -67,22 +67,22 @@ class Classification(Task):
         return {"input_shape": list(shape), "inputs": math.prod(shape), "outputs": classes}
 
     def sizes(self, input_shape: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
-        """Shape of the examples for a model that declares ``input_shape``, and how many classes there are. Raises UserError.
+        """Return the shape of examples for a model that declares ``input_shape``, and the number of classes. Raises UserError.
 
-        A class with the attributes ``input_shape`` and ``output_size`` says it by them; of another the data are read.
+        The class attributes ``input_shape`` and ``output_size`` answer; without them the data are read.
         """
-        own, classes = (getattr(type(self), name, None) for name in ("input_shape", "output_size"))
-        if own is None or classes is None:
+        shape, classes = (getattr(type(self), name, None) for name in ("input_shape", "output_size"))
+        if shape is None or classes is None:
             data = self.read(input_shape)
             return tuple(data.train.images.shape[1:]), data.classes
-        return input_shape or own, classes
+        return input_shape or shape, classes
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         declared = None if input_shape is None else tuple(input_shape)
         self.take(self.read(declared), input_shape=declared, device=device, seed=seed, batch_size=batch_size)
 
     def take(self, data: Data, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
-        """As :meth:`load`, with examples that were read already. Raises UserError."""
+        """Do as :meth:`load`, with examples that were read already. Raises UserError."""
         declared = input_shape
         self.input_shape = tuple(data.train.images.shape[1:])
         self.output_size = data.classes
@@ -106,15 +106,15 @@ class Classification(Task):
         return self._inputs
 
     def place(self, data: Data, device: torch.device) -> None:
-        """Keep the examples on ``device`` as :meth:`normalised` takes them, and what it needs beside them."""
+        """Store the examples on ``device`` as :meth:`normalised` takes them, with its scale and shift."""
         self._train, self._test = (
-            # (N, H, W, C) in memory, so that whatever is picked from it is channels_last without a copy
+            # (N, H, W, C) in memory, so that a selection is channels_last without a copy
             Split(split.images.permute(0, 2, 3, 1).contiguous().to(device), split.targets.to(device))
             for split in (data.train, data.test)
         )
         pixels = self.input_shape[1] * self.input_shape[2]
         std = torch.tensor(data.std, dtype=torch.float64)
-        # one value for each column of a flattened image: two to five times as fast as broadcasting over C
+        # one value for each column of a flattened image is two to five times as fast as broadcasting over C
         self._scale = (1 / (255 * std)).float().repeat(pixels).to(device)
         self._shift = (-torch.tensor(data.mean, dtype=torch.float64) / std).float().repeat(pixels).to(device)
 
@@ -134,21 +134,21 @@ class Classification(Task):
                 raise UserError(f"task={self.name}: {part} target {target} is none of the classes 0 to {self.output_size - 1}")
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Inputs of a network from kept images: (B, H, W, C) uint8 to (B, C, H, W) float32 in the task's memory format."""
+        """Convert stored images (B, H, W, C) uint8 to inputs (B, C, H, W) float32 in the task's memory format."""
         flat = images.float().flatten(1).mul_(self._scale).add_(self._shift)
         inputs = flat.view(images.shape).permute(0, 3, 1, 2)
-        # cloned: with one channel the two formats look alike, and contiguous() would keep channels_last strides
+        # clone(): with one channel both formats look alike, and contiguous() would keep channels_last strides
         return inputs if self.memory_format is torch.channels_last else inputs.clone(memory_format=self.memory_format)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         assert 0 <= start <= stop <= self.batch_size
         first = generation * self.batch_size
         examples = self._stream.examples(first + start, first + stop)
-        # whole images are copied; by an index in brackets torch takes pixel after pixel, ten times as long
+        # index_select copies whole images; torch's [index] copies pixel by pixel, ten times as slow
         return Batch(self.normalised(self._train.images.index_select(0, examples)), self._train.targets[examples])
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Logits (B, K) float32. K may exceed the number of classes; the rest are classes that never occur."""
+        """Return logits (B, K) float32. K may exceed the number of classes; the rest are classes that never occur."""
         logits = module(batch.inputs)
         shape = tuple(getattr(logits, "shape", ()))
         if len(shape) != 2 or shape[0] != len(batch.targets) or shape[1] < self.output_size:
@@ -173,13 +173,13 @@ class Classification(Task):
         return F.cross_entropy(self._logits(module, batch), batch.targets)
 
     def test_batch(self, chunk: int) -> Batch:
-        """The examples of test chunk ``chunk`` (0 <= chunk < evaluation_chunks)."""
+        """Return the examples of test chunk ``chunk`` (0 <= chunk < evaluation_chunks)."""
         assert 0 <= chunk < self.evaluation_chunks
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
         return Batch(self.normalised(self._test.images[part]), self._test.targets[part])
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (3,): correct examples, cross-entropy, examples."""
+        """Return sums (3,): correct examples, cross-entropy, examples."""
         batch = self.test_batch(chunk)
         with torch.no_grad():
             correct, loss = outcomes(self._logits(module, batch), batch.targets)
@@ -192,7 +192,7 @@ class Classification(Task):
 
 
 def outcomes(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each example, from ``logits`` (B, K) float32: 1 or 0 for right or wrong, and the cross-entropy, (B,) each."""
+    """Return 1 or 0 for right or wrong, and the cross-entropy, of each example, (B,) each, from ``logits`` (B, K) float32."""
     loss = F.cross_entropy(logits, targets, reduction="none")
-    # argmax of logits that are not numbers would be a lucky guess
+    # argmax of NaN logits would count lucky guesses
     return ((logits.argmax(1) == targets) & ~loss.isnan()).float(), loss

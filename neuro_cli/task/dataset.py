@@ -1,4 +1,4 @@
-"""A user's own ``torch.utils.data.Dataset`` as a task: pairs (input, class), or any targets with a loss of torch."""
+"""User's own ``torch.utils.data.Dataset`` as a task: pairs (input, class), or any targets with a loss of torch."""
 
 import operator
 from typing import Any
@@ -16,9 +16,9 @@ from neuro_cli.task.own_loss import OwnLoss
 class Dataset(Classification):
     """``train``, ``test``: map-style datasets of pairs (input, number of its class), or pairs of tensors.
 
-    An input is a tensor or an array of numbers of any shape, taken as it is, or an image: PIL's and tensors of uint8 are
-    divided by 255, as torchvision's ToTensor does. Every example is read once, in order, before the first generation, and
-    kept in memory: a random transform is drawn once for each, the same in every process. ``fields``: names of input and
+    An input is a tensor or array of numbers of any shape, taken as it is, or an image. PIL images and uint8 tensors are divided
+    by 255, as by torchvision's ToTensor. Every example is read once, in order, before the first generation, and stays in
+    memory. A random transform is therefore drawn once for each, the same in every process. ``fields``: names of input and
     target where examples are dicts. With a ``loss`` the task is an :class:`neuro_cli.task.own_loss.OwnLoss`. Raises ConfigError.
     """
 
@@ -50,7 +50,7 @@ class Dataset(Classification):
         self._data: Data | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Dataset":
-        """A task of the same datasets: they may be large, and a run does not change them."""
+        """Return a task of the same datasets: they may be large, and a run does not change them."""
         return type(self)(*self._sources, self.fitness, self.evaluation_batch, self._fields)
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
@@ -65,7 +65,7 @@ class Dataset(Classification):
         return self._data
 
     def place(self, data: Data, device: torch.device) -> None:
-        self._data = None  # what follows is another copy
+        self._data = None  # frees memory before the next copy
         self._train, self._test = (
             Split(channels_last(split.images).to(device), split.targets.to(device)) for split in (data.train, data.test)
         )
@@ -78,7 +78,7 @@ _KEYS = ("task.train", "task.test")
 
 
 def _class(key: str, source: Any, number: int, value: Any) -> Tensor:
-    """Class of an example. Raises ConfigError."""
+    """Return the class of an example. Raises ConfigError."""
     try:
         return torch.tensor(operator.index(value), dtype=torch.int64)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""The 1,797 handwritten digits bundled with scikit-learn, 8x8 grey: needs no download.
+"""1,797 handwritten digits bundled with scikit-learn, 8x8 grey, without a download.
 
 E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998.
 """
@@ -17,7 +17,7 @@ from neuro_cli.core.noise import random_permutation
 from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.images import pixel_statistics, resizable_shape
 
-PART = 256  # images that are resized at a time
+PART = 256  # images resized at a time
 
 
 class Digits(Classification):
@@ -30,9 +30,9 @@ class Digits(Classification):
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
         channels, height, width = resizable_shape(self.name, input_shape or (1, 8, 8))
         images, targets = bundled_digits()
-        # in parts, since a start's memory is most where all images are numbers of four bytes
+        # part by part: all images in float32 at once would be the peak of a start's memory
         images = torch.cat([_bytes(part, (height, width)) for part in images.split(PART)]).expand(-1, channels, -1, -1)
-        # shuffled, then sorted by class: every fifth is a stratified fifth
+        # after a shuffle and a sort by class, every fifth example is a stratified fifth
         shuffled = random_permutation(0, 0, len(targets))
         order = shuffled[targets[shuffled].argsort(stable=True)]
         test = torch.zeros(len(order), dtype=torch.bool)
@@ -43,22 +43,22 @@ class Digits(Classification):
 
 
 def _bytes(images: Tensor, size: tuple[int, int]) -> Tensor:
-    """Images (N, 1, 8, 8) of levels 0 to 16, resized to ``size``, as bytes."""
+    """Resize images (N, 1, 8, 8) of levels 0 to 16 to ``size``, as bytes."""
     if size != (8, 8):
         images = F.interpolate(images, size, mode="bilinear", antialias=True)
     return (images * (255 / 16)).round_().clamp_(0, 255).byte()
 
 
 def bundled_digits() -> tuple[Tensor, Tensor]:
-    """Images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
+    """Return images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
 
-    Read from scikit-learn's file: importing ``sklearn.datasets`` for it would cost every rank 80 MB.
+    Reads scikit-learn's file: importing ``sklearn.datasets`` would cost every rank 80 MB.
     """
     package = find_spec("sklearn")
     folders = list(package.submodule_search_locations or []) if package else []
     file = Path(folders[0], "datasets", "data", "digits.csv.gz") if folders else Path("sklearn")
     if not file.is_file():
-        raise UserError("task=digits: scikit-learn's bundled digits are not there: pip install scikit-learn")
+        raise UserError("task=digits: scikit-learn's bundled digits are missing: pip install scikit-learn")
     with gzip.open(file, "rt") as text:
         table = torch.from_numpy(np.loadtxt(text, delimiter=","))
     return table[:, :-1].float().view(-1, 1, 8, 8), table[:, -1].long()

@@ -1,4 +1,4 @@
-"""The order in which training examples are used: epoch after epoch, each in an order of its own."""
+"""Order of the training examples: epoch after epoch, each with its own permutation."""
 
 from functools import lru_cache
 
@@ -9,16 +9,16 @@ from neuro_cli.core.noise import random_permutation
 
 
 class ExampleStream:
-    """Position p lies in epoch p // size, at place p % size of the permutation addressed by (seed, epoch)."""
+    """Stream of examples. Position p is place p % size in the permutation addressed by (seed, epoch p // size)."""
 
     def __init__(self, seed: int, size: int, device: torch.device) -> None:
         self.size = size
-        # a batch is never larger than an epoch, so it touches two permutations at most
+        # a batch is never larger than an epoch, so it needs at most two permutations
         self._permutation = lru_cache(maxsize=2)(lambda epoch: random_permutation(seed, epoch, size, device))
         self._nothing = torch.empty(0, dtype=torch.int64, device=device)
 
     def examples(self, start: int, stop: int) -> Tensor:
-        """Indices (stop - start,) int64 in [0, size) of positions [start, stop). Thread-safe."""
+        """Return indices (stop - start,) int64 in [0, size) of positions [start, stop). Thread-safe."""
         pieces = [self._nothing]
         while start < stop:
             epoch, place = divmod(start, self.size)

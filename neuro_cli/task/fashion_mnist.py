@@ -18,7 +18,7 @@ from neuro_cli.task.torchvision_task import TorchvisionTask, channels_first, one
 
 
 class FashionMNIST(TorchvisionTask):
-    """``system_folder`` (or null) is read if it holds the gzipped IDX files and ``root`` has none."""
+    """Fashion-MNIST from ``root``, else from the gzipped IDX files in ``system_folder`` (or null)."""
 
     name = "fashion_mnist"
     source = torchvision.datasets.FashionMNIST
@@ -49,9 +49,9 @@ class FashionMNIST(TorchvisionTask):
 
 
 def read_idx(content: bytes) -> Tensor:
-    """The uint8 tensor of an IDX file: two zero bytes, type 8, the number of sizes, big-endian sizes, values.
+    """Decode the uint8 tensor of an IDX file: two zero bytes, type 8, the number of sizes, big-endian sizes, values.
 
-    Raises ValueError if that is not what ``content`` is.
+    Raises ValueError for other content.
     """
     if content[:3] != b"\x00\x00\x08" or len(content) < 4 * (1 + content[3]):
         raise ValueError("not an IDX file of bytes")

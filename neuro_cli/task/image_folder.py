@@ -1,4 +1,4 @@
-"""A user's own images: ``root`` holds train/ and test/, each with one folder of images for each class."""
+"""User's own images: ``root`` has train/ and test/, each with one folder of images per class."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from neuro_cli.task.torchvision_task import one_line
 
 
 class ImageFolder(Classification):
-    """Classes are the folder names in alphabetical order; pixels are normalised by the training images' statistics.
+    """Images from folders, whose names in alphabetical order are the classes, normalised by the training images' statistics.
 
-    Images are resized (bilinear, antialiased, aspect ratio not kept) to the shape that the model declares; if it
-    declares none they are colour and must be of one size.
+    Images are resized (bilinear, antialiased, without regard to the aspect ratio) to the shape that the model declares. If it
+    declares none, they are colour and must be of one size.
     """
 
     name = "image_folder"
@@ -40,7 +40,7 @@ class ImageFolder(Classification):
         return Data(train, test, mean, std, len(parts[0].classes), tuple(parts[0].classes))
 
     def _parts(self) -> list[torchvision.datasets.ImageFolder]:
-        """The images for training and for the test, in the same classes."""
+        """Return the images for training and for the test, which have the same classes."""
         parts = [self._list(name) for name in ("train", "test")]
         classes, others = (part.classes for part in parts)
         if classes != others:
@@ -85,7 +85,7 @@ class ImageFolder(Classification):
         except Exception as error:  # a damaged file shows as almost any exception
             raise self._error(f"cannot read image {path}: {one_line(error)}") from error
         if deep:
-            # the conversion would turn all but the darkest pixels white
+            # conversion would turn all but the darkest pixels white
             raise self._error(f"{path} has more than 8 bits a channel; convert it to 8 bits")
         return converted
 

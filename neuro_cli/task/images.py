@@ -1,4 +1,4 @@
-"""What image tasks share: the shape that a model may declare, and the statistics of pixels."""
+"""Shapes that a model may declare, and statistics of pixels, for image tasks."""
 
 import torch
 from torch import Tensor
@@ -13,9 +13,9 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def resizable_shape(task: str, declared: tuple[int, ...]) -> tuple[int, int, int]:
-    """(C, H, W) that a task with images of any size gives to a model that declares ``declared``.
+    """Return the (C, H, W) that a task with images of any size gives to a model that declares ``declared``.
 
-    Raises UserError unless that is three positive sizes with C = 1 (grey) or 3 (colour).
+    Raises UserError unless it has three positive sizes with C = 1 (grey) or 3 (colour).
     """
     if len(declared) != 3 or declared[0] not in CHANNELS or min(declared) < 1:
         raise UserError(f"model expects {shape_text(declared)}, task={task} gives 1xHxW or 3xHxW")
@@ -24,11 +24,11 @@ def resizable_shape(task: str, declared: tuple[int, ...]) -> tuple[int, int, int
 
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel of ``images`` (N, C, H, W) uint8, in units of 255."""
+    """Return mean and standard deviation of each channel of ``images`` (N, C, H, W) uint8, in units of 255."""
     values = torch.arange(256, dtype=torch.float64) / 255
     means, deviations = [], []
     for channel in images.unbind(1):
-        # a histogram is exact in any order and needs no float copy of the images
+        # a histogram is exact in any order of summation and needs no float copy of the images
         shares = torch.bincount(channel.reshape(-1), minlength=256).double() / channel.numel()
         mean = (shares * values).sum()
         means.append(mean.item())

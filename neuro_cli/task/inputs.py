@@ -1,4 +1,4 @@
-"""Inputs of a trained network: their shape, and how an image becomes one. A run folder keeps them, and needs no data later."""
+"""Inputs of a trained network: their shape, and how an image becomes one, stored in the run folder for use without data."""
 
 import math
 import warnings
@@ -25,8 +25,8 @@ MOST_CLASSES, MOST_SIZES, LONGEST_NAME = 10_000, 8, 200
 class Inputs:
     """Inputs (B, *``shape``) of type ``dtype``: float32 | int32 | int64. ``classes``: names of the outputs, () where unknown.
 
-    ``images``: they are made of images of 8 bits (C, H, W): divided by 255, less ``mean``, over ``std`` (C,) where these are
-    not empty. Raises ValueError for fields of another kind.
+    ``images``: inputs come from images of 8 bits (C, H, W), divided by 255, then less ``mean`` and over ``std`` (C,) unless
+    these are empty. Raises ValueError for fields of another kind.
     """
 
     shape: tuple[int, ...]
@@ -45,8 +45,8 @@ class Inputs:
         if not isinstance(self.images, bool) or (self.images and len(self.shape) != 3):
             raise ValueError(f"images={self.images}: must be true or false, true with a shape (C, H, W)")
         for name, values in (("mean", self.mean), ("std", self.std)):
-            known = all(type(value) is float and math.isfinite(value) for value in values)
-            if not known or (values and (not self.images or len(values) != self.shape[0] or len(self.mean) != len(self.std))):
+            finite = all(type(value) is float and math.isfinite(value) for value in values)
+            if not finite or (values and (not self.images or len(values) != self.shape[0] or len(self.mean) != len(self.std))):
                 raise ValueError(f"{name}={values}: must be a finite number for each channel of the images, or empty")
         if not all(value > 0 for value in self.std):
             raise ValueError(f"std={self.std}: must be above 0")
@@ -55,8 +55,8 @@ class Inputs:
             raise ValueError(f"classes: must be at most {MOST_CLASSES} texts of at most {LONGEST_NAME} characters")
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Inputs (B, C, H, W) float32 of images (B, C, H, W) uint8, with the bits of training and test."""
-        # along the last axis as the tasks do it
+        """Convert images (B, C, H, W) uint8 to inputs (B, C, H, W) float32, with the bits of training and test."""
+        # channels on the last axis, as in the tasks
         values = images.permute(0, 2, 3, 1).float()
         if not self.mean:
             return values.div_(255).permute(0, 3, 1, 2).contiguous()
@@ -65,16 +65,16 @@ class Inputs:
         return values.mul_(scale.to(images.device)).add_(shift.to(images.device)).permute(0, 3, 1, 2).contiguous()
 
     def of_images(self, images: "Sequence[Image.Image | np.ndarray | Tensor | str | Path]") -> Tensor:
-        """Inputs of pictures, files of pictures, or arrays of uint8, resized (bilinear, antialiased) where they need it.
+        """Convert pictures, files of pictures, or arrays of uint8 to inputs, resized (bilinear, antialiased) if needed.
 
-        Raises UserError for what is none, and for networks that take no images.
+        Raises UserError for anything else, and for networks that take no images.
         """
         if not self.images or self.shape[0] not in CHANNELS:
             raise UserError(f"the network takes no images: its inputs are {shape_text(self.shape)} of {self.dtype}")
         return self.normalised(torch.stack([self._pixels(image) for image in images]))
 
     def _pixels(self, image: "Image.Image | np.ndarray | Tensor | str | Path") -> Tensor:
-        """Image (C, H, W) uint8 of the network's size."""
+        """Return an image (C, H, W) uint8 of the network's size."""
         if isinstance(image, Tensor | np.ndarray):
             return self._array(torch.as_tensor(image))
         picture = opened(Path(image), CHANNELS[self.shape[0]]) if isinstance(image, str | Path) else image
@@ -88,15 +88,15 @@ class Inputs:
 
     def _array(self, image: Tensor) -> Tensor:
         if image.dtype != torch.uint8 or tuple(image.shape) != self.shape:
-            found = f"{shape_text(tuple(image.shape))} of {image.dtype}"
-            raise UserError(f"an image is {found}: the network takes {shape_text(self.shape)} of uint8, or pictures of any size")
+            kind = f"{shape_text(tuple(image.shape))} of {image.dtype}"
+            raise UserError(f"an image is {kind}: the network takes {shape_text(self.shape)} of uint8, or pictures of any size")
         return image
 
 
 class ImageHook:
-    """Forward pre-hook by which a network takes images too: uint8 tensors (B, C, H, W), pictures, lists of those or of files.
+    """Forward pre-hook that converts images: uint8 tensors (B, C, H, W), pictures, files, and lists of these.
 
-    Tensors of floating numbers are its inputs as ever.
+    Floating tensors pass unchanged as inputs.
     """
 
     def __init__(self, inputs: Inputs) -> None:
@@ -109,27 +109,27 @@ class ImageHook:
 
         first, *others = arguments
         if isinstance(first, Tensor) and first.dtype == torch.uint8:
-            made = self._normalised(first)
+            inputs = self._normalised(first)
         elif isinstance(first, Image.Image | str | Path):
-            made = self.inputs.of_images([first])
+            inputs = self.inputs.of_images([first])
         elif isinstance(first, list | tuple) and first and isinstance(first[0], Image.Image | np.ndarray | Tensor | str | Path):
-            made = self.inputs.of_images(first)
+            inputs = self.inputs.of_images(first)
         else:
             return None
-        parameter = next((each for each in module.parameters() if each.is_floating_point()), made)
-        return made.to(parameter.device, parameter.dtype), *others
+        parameter = next((each for each in module.parameters() if each.is_floating_point()), inputs)
+        return inputs.to(parameter.device, parameter.dtype), *others
 
     def _normalised(self, images: Tensor) -> Tensor:
         if tuple(images.shape[1:]) != self.inputs.shape:
-            found, expected = (shape_text(tuple(shape)) for shape in (images.shape[1:], self.inputs.shape))
-            raise UserError(f"images are {found}: the network takes {expected} (pictures and files of any size)")
+            actual, expected = (shape_text(tuple(shape)) for shape in (images.shape[1:], self.inputs.shape))
+            raise UserError(f"images are {actual}: the network takes {expected} (pictures and files of any size)")
         return self.inputs.normalised(images)
 
 
 def opened(path: Path, mode: str) -> "Image.Image":
-    """Picture in the file ``path``, converted to ``mode``: L | RGB. Raises UserError.
+    """Read the picture in the file ``path``, converted to ``mode``: L | RGB. Raises UserError.
 
-    A picture of more than 89 million points, which a small file can stand for, is refused before it is decoded.
+    Refuses a picture of more than 89 million pixels before decoding it: a small file can contain one.
     """
     from PIL import Image
 
@@ -143,23 +143,25 @@ def opened(path: Path, mode: str) -> "Image.Image":
         reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{path}: cannot be read as an image: {reason}") from error
     if deep:
-        raise UserError(f"{path}: it has more than 8 bits a channel; convert it to 8 bits")  # else all but the darkest turn white
+        raise UserError(
+            f"{path}: it has more than 8 bits a channel; convert it to 8 bits"
+        )  # conversion would turn all but the darkest pixels white
     return converted
 
 
 def image_inputs(shape: Sequence[int], images: bool, mean: Sequence[float], std: Sequence[float], names: Sequence[str]) -> Inputs:
-    """Inputs of a task with classes ``names``, which are cut where they are long and left out where they are many."""
+    """Return the inputs of a task with classes ``names``; long names are cut, and too many are left out."""
     kept = tuple(name[:LONGEST_NAME] for name in names) if len(names) <= MOST_CLASSES else ()
     return Inputs(tuple(shape), "float32", images, tuple(map(float, mean)), tuple(map(float, std)), kept)
 
 
 def as_plain(inputs: Inputs) -> dict[str, Any]:
-    """Declaration of ``inputs`` as a dict of lists and values."""
+    """Return ``inputs`` as a dict of lists and values."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(inputs).items()}
 
 
 def from_plain(node: Any) -> Inputs:
-    """Inputs of a declaration that :func:`as_plain` made. Raises ValueError for anything else."""
+    """Return the inputs that :func:`as_plain` declared. Raises ValueError for anything else."""
     if not isinstance(node, dict) or "shape" not in node:
         raise ValueError("it must have the shape of an input, and may have dtype, images, mean, std, classes")
     fields: dict[str, Any] = {str(name): tuple(value) if isinstance(value, list) else value for name, value in node.items()}

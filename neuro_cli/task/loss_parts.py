@@ -1,8 +1,8 @@
-"""A loss of torch taken apart into numbers of single examples, which ranks and chunks can share out, and put together again.
+"""Loss of torch split into losses of single examples, which ranks and chunks can share, and reduced again.
 
-``reduction=mean`` of a cross-entropy with class weights or ignored targets is a weighted mean: the sum of the losses over the sum
-of the weights of the targets. Other means are over all numbers, and ``batchmean`` divides a sum by the number of examples.
-What is put together is compared with what the loss itself gives. Legend: B examples.
+``reduction=mean`` of a cross-entropy with class weights or ignored targets is a weighted mean: the sum of the losses over the
+sum of the targets' weights. Other means are over all numbers, and ``batchmean`` divides a sum by the number of examples. The
+reduced value is compared with what the loss itself gives. Legend: B examples.
 """
 
 import copy
@@ -26,10 +26,10 @@ BY_CLASS_FUNCTIONS = (F.cross_entropy, F.nll_loss)
 
 
 class LossParts:
-    """``loss``: of torch.nn, with a ``reduction``, or a function of (output, targets); it is copied, never changed.
+    """Parts of ``loss``: one of torch.nn with a ``reduction``, or a function of (output, targets). It is copied, never changed.
 
-    ``reduction``: the loss's own, none where it gives numbers of examples by itself. Raises ConfigError for what cannot be
-    called, or copied.
+    ``reduction``: the loss's own, none if it gives a number for each example. Raises ConfigError for a loss that cannot be
+    called or copied.
     """
 
     def __init__(self, loss: Any) -> None:
@@ -49,22 +49,22 @@ class LossParts:
                 part.to(device)
 
     def weighs(self, targets: Tensor) -> bool:
-        """Whether a mean over ``targets`` is a weighted one."""
+        """Return whether a mean over ``targets`` is a weighted one."""
         if not self._by_class or self.reduction != "mean" or targets.is_floating_point():
             return False
         return self._class_weights is not None or bool((targets == self._ignored).any())
 
     def weights(self, targets: Tensor) -> Tensor:
-        """Weights (B,) float64 of examples with classes ``targets`` (B, ..) in a weighted mean."""
+        """Return weights (B,) float64 of examples with classes ``targets`` (B, ..) in a weighted mean."""
         counted = targets.ne(self._ignored)
         if self._class_weights is None:
-            made = counted.double()
+            weights = counted.double()
         else:
-            made = self._class_weights.double().to(targets.device)[torch.where(counted, targets, 0)] * counted
-        return made.flatten(1).sum(1) if made.ndim > 1 else made
+            weights = self._class_weights.double().to(targets.device)[torch.where(counted, targets, 0)] * counted
+        return weights.flatten(1).sum(1) if weights.ndim > 1 else weights
 
     def losses(self, output: Any, targets: Tensor, summed: bool) -> Tensor:
-        """Loss of each example (B,), of its further dimensions the mean, or the sum where ``summed``. Raises ConfigError."""
+        """Return each example's loss (B,): the mean over its other dimensions, or the sum if ``summed``. Raises ConfigError."""
         losses = self._each(output, targets)
         if not isinstance(losses, Tensor) or not losses.ndim or len(losses) != len(targets):
             shape = shape_text(tuple(losses.shape)) if isinstance(losses, Tensor) else type(losses).__name__
@@ -76,35 +76,36 @@ class LossParts:
         return losses.flatten(1).sum(1) if summed or self.reduction in ("sum", "batchmean") else losses.flatten(1).mean(1)
 
     def together(self, losses: Tensor, weights: Tensor | None) -> Tensor:
-        """What the loss gives for examples with these numbers: a scalar; NaN where a mean has nothing to count, as torch's."""
+        """Return what the loss gives for examples with these numbers: a scalar; NaN, as in torch, if a mean counts nothing."""
         if self.reduction == "sum":
             return losses.sum()
         return losses.mean() if weights is None else losses.sum() / weights.sum()
 
     def compare(self, output: Any, targets: Tensor) -> None:
-        """Refuse a loss whose own number is not what its numbers of examples make. Raises ConfigError.
+        """Refuse a loss whose value differs from the one reduced from its single losses. Raises ConfigError.
 
-        ``output``: of any examples, taken again and again for the first of ``targets``.
+        ``output``: that of any examples, repeated for the first of ``targets``.
         """
         if self._whole is None or not isinstance(output, Tensor):
             return
         targets = targets[:COMPARED]
         output = output.detach()[torch.arange(len(targets), device=output.device) % len(output)]
         with torch.no_grad():
-            whole = self._whole(output, targets)
-            if not isinstance(whole, Tensor) or whole.ndim:
+            expected = self._whole(output, targets)
+            if not isinstance(expected, Tensor) or expected.ndim:
                 return
             weights = self.weights(targets) if self.weighs(targets) else None
             losses = self.losses(output, targets, weights is not None).double()
-            made, size = (float(self.together(each, weights)) for each in (losses, losses.abs()))
-        if math.isfinite(float(whole)) and not abs(float(whole) - made) <= TOLERANCE * max(abs(float(whole)), size):
-            text = f"gives {float(whole):.6g} for {len(targets)} examples, whose single losses make {made:.6g}"
+            reduced, size = (float(self.together(each, weights)) for each in (losses, losses.abs()))
+        value = float(expected)
+        if math.isfinite(value) and not abs(value - reduced) <= TOLERANCE * max(abs(value), size):
+            text = f"gives {value:.6g} for {len(targets)} examples, whose single losses make {reduced:.6g}"
             allowed = f"{text}; give a function of (output, targets) with a number for each example"
             raise ConfigError("task.loss", _name(self.given), allowed)
 
 
 def _taken_apart(loss: Any) -> tuple[Callable[..., Any] | None, Callable[..., Any], dict[str, Any]]:
-    """The loss for all examples, None without a ``reduction``, that for each, and their options. Raises ConfigError."""
+    """Return the loss of all examples (None without a ``reduction``), that of each, and their options. Raises ConfigError."""
     if hasattr(loss, "reduction"):
         try:
             whole, each = copy.deepcopy(loss), copy.deepcopy(loss)

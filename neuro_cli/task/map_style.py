@@ -1,4 +1,4 @@
-"""Reading of map-style datasets: ``dataset[i]`` is a pair (input, target), or a dict of which two fields are named."""
+"""Reader of map-style datasets: ``dataset[i]`` is a pair (input, target), or a dict with two named fields."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,18 +18,18 @@ from neuro_cli.core.machine.memory import free_memory
 from neuro_cli.core.seeds import seeded
 from neuro_cli.task.images import shape_text
 
-TargetOf = Callable[[str, Any, int, Any], Tensor]  # of (key, source, number, target as it came)
+TargetOf = Callable[[str, Any, int, Any], Tensor]  # arguments: key, source, number of the example, raw target
 
 
 class NoData(Examples[tuple[Tensor, int]]):
-    """Stands in ``conf/task/dataset.yaml`` for what the user has to name."""
+    """Placeholder in ``conf/task/dataset.yaml`` for the dataset that the user names."""
 
     def __len__(self) -> int:
         return 0
 
 
 def source_of(key: str, given: Any) -> Any:
-    """The map-style dataset ``given``; of a pair of tensors or arrays one of their rows. Raises ConfigError."""
+    """Return ``given``, a map-style dataset, or one of the rows of a pair of tensors or arrays. Raises ConfigError."""
     if isinstance(given, tuple | list) and len(given) == 2 and all(isinstance(part, Tensor | np.ndarray) for part in given):
         inputs, targets = (torch.as_tensor(part) for part in given)
         if not inputs.ndim or not targets.ndim or len(inputs) != len(targets):
@@ -42,7 +42,7 @@ def source_of(key: str, given: Any) -> Any:
 
 
 def fields_of(fields: Any) -> tuple[str, str] | None:
-    """Names of input and target where examples are dicts. Raises ConfigError."""
+    """Return the names of input and target where examples are dicts. Raises ConfigError."""
     if fields is None:
         return None
     if not isinstance(fields, Sequence) or isinstance(fields, str) or len(fields) != 2:
@@ -51,13 +51,13 @@ def fields_of(fields: Any) -> tuple[str, str] | None:
 
 
 class Reader:
-    """Reads all examples of a source once, in order. ``words``: inputs may be integers, the numbers of words."""
+    """Reader of all examples of a source, once and in order. ``words``: inputs may be integers, as token numbers."""
 
     def __init__(self, fields: tuple[str, str] | None, target_of: TargetOf, words: bool = False) -> None:
         self._fields, self._target_of, self._words = fields, target_of, words
 
     def read(self, key: str, source: Any) -> tuple[Tensor, Tensor]:
-        """Inputs (N, ...), uint8 where they are images, and targets (N, ...). Raises ConfigError."""
+        """Return inputs (N, ...), uint8 if they are images, and targets (N, ...). Raises ConfigError."""
         count = len(source)
         if isinstance(source, NoData):
             raise ConfigError(f"{key}._target_", None, "name the class of your dataset: my_package.MyDataset")
@@ -69,18 +69,18 @@ class Reader:
             shape = shape_text(tuple(firsts[0].shape))
             text = f"{count} examples of {shape} take {size / 1e9:.3g} GB, and {free / 1e9:.3g} GB of memory are free"
             raise ConfigError(key, name_of(source), f"{text}: a run keeps all of them; take fewer, or smaller ones")
-        kept = tuple(torch.empty(count, *part.shape, dtype=part.dtype) for part in firsts)
+        stored = tuple(torch.empty(count, *part.shape, dtype=part.dtype) for part in firsts)
         for number in range(count):
-            for part, first, all_of_them in zip(self._example(key, source, number), firsts, kept, strict=True):
+            for part, first, all_of_them in zip(self._example(key, source, number), firsts, stored, strict=True):
                 if part.shape != first.shape or part.dtype != first.dtype:
                     kinds = [f"{shape_text(tuple(each.shape)) or 'one number'} ({each.dtype})" for each in (part, first)]
                     text = f"example {number} is {kinds[0]}, the first one {kinds[1]}; all must be alike"
                     raise ConfigError(key, name_of(source), text)
                 all_of_them[number] = part
-        return kept[0], kept[1]
+        return stored[0], stored[1]
 
     def _example(self, key: str, source: Any, number: int) -> tuple[Tensor, Tensor]:
-        """Input and target of one example. Raises ConfigError."""
+        """Return input and target of one example. Raises ConfigError."""
         try:
             pair = source[number]
         except Exception as error:  # a user's dataset may raise anything
@@ -123,12 +123,12 @@ class Reader:
 
 
 def channels_last(inputs: Tensor) -> Tensor:
-    """Images (N, C, H, W) as (N, H, W, C) in memory, so that whatever is picked is channels_last; other inputs as they are."""
+    """Store images (N, C, H, W) as (N, H, W, C), so that any selection is channels_last; other inputs stay."""
     return inputs.permute(0, 2, 3, 1).contiguous() if inputs.ndim == 4 else inputs
 
 
 def as_inputs(kept: Tensor, memory_format: torch.memory_format) -> Tensor:
-    """Inputs of a network from what :func:`channels_last` gave: images of bytes between 0 and 1, words as they are."""
+    """Return a network's inputs from what :func:`channels_last` gave: byte images scaled to [0, 1], tokens as they are."""
     inputs = kept.float().div_(255) if kept.dtype == torch.uint8 else kept
     if kept.ndim != 4:
         return inputs
@@ -138,7 +138,7 @@ def as_inputs(kept: Tensor, memory_format: torch.memory_format) -> Tensor:
 
 @contextmanager
 def seeded_generators() -> Iterator[None]:
-    """Seed the generators that a transform may draw from, and put them back."""
+    """Seed the generators that a transform may draw from, and restore them at the end."""
     python, numpy = random.getstate(), np.random.get_state()
     random.seed(0)
     np.random.seed(0)

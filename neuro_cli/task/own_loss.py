@@ -1,4 +1,4 @@
-"""Examples with targets of any kind, scored by any loss of torch: regression, tables, sequences."""
+"""Task with targets of any kind, scored by any loss of torch: regression, tables, sequences."""
 
 import math
 from dataclasses import replace
@@ -21,12 +21,13 @@ TEST_LOSS = replace(LOSS, form=".4g", column=True)
 
 
 class OwnLoss(Task):
-    """``train``, ``test``: map-style datasets of pairs (input, target), or pairs of tensors; fitness is the negative loss.
+    """Task scored by the user's loss; fitness is the negative loss.
 
-    ``loss``: a class of torch.nn with a ``reduction``, or a function of (output, targets), both (B, ...), that gives a number
-    for each example; further dimensions are averaged. Fitness, ``test_loss`` and gradient are of what the loss itself gives for
-    a batch or the test set, class weights and ignored targets included. Inputs may be integers (words), floating numbers, or
-    images; targets integers or floating numbers of any shape. ``fields``: names of input and target where examples are dicts.
+    ``train``, ``test``: map-style datasets of pairs (input, target), or pairs of tensors. ``loss``: a class of torch.nn with a
+    ``reduction``, or a function of (output, targets), both (B, ...), that gives a number for each example; other dimensions are
+    averaged. Fitness, ``test_loss`` and gradient follow the loss's own value for a batch or the test set, with class weights and
+    ignored targets. Inputs are integers (tokens), floating numbers, or images; targets are integers or floating numbers of any
+    shape. ``fields``: names of input and target where examples are dicts.
     Raises ConfigError.
     """
 
@@ -56,7 +57,7 @@ class OwnLoss(Task):
         return self._data
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
-        """``outputs``: numbers of a floating target, else the classes."""
+        """Return sizes; ``outputs`` is the number of values of a floating target, or of classes."""
         (inputs, targets), (_, others) = self._read()
         shape = list(inputs.shape[1:])
         numbers = math.prod(targets.shape[1:]) if targets.is_floating_point() else int(max(targets.max(), others.max())) + 1
@@ -89,7 +90,7 @@ class OwnLoss(Task):
         return Batch(as_inputs(self._train[0][examples], self.memory_format), self._train[1][examples])
 
     def _losses(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Loss of each example (B,), and its weight (B,) where the mean is a weighted one. Raises ConfigError."""
+        """Return the loss of each example (B,), and its weight (B,) if the mean is a weighted one. Raises ConfigError."""
         output = module(batch.inputs)
         output = output.float() if isinstance(output, Tensor) and output.is_floating_point() else output
         losses = self._loss.losses(output, batch.targets, self._weighted)
@@ -117,7 +118,7 @@ class OwnLoss(Task):
         if self._loss.reduction == "sum":
             return sums
         means = super().means(sums, examples)
-        with np.errstate(invalid="ignore"):  # no target that counts has no mean
+        with np.errstate(invalid="ignore"):  # a mean over no counted target is NaN
             return np.concatenate([means[:, :1] / means[:, 1:], means[:, 1:]], 1) if self._weighted else means
 
     def share(self, generation: int, start: int, stop: int) -> float:
@@ -132,11 +133,11 @@ class OwnLoss(Task):
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         losses, weights = self._losses(module, batch)
         if weights is not None and not weights.any():
-            return losses.sum()  # a rank's share of a batch without a target that counts
+            return losses.sum()  # no target counts in this rank's share of the batch
         return self._loss.together(losses, None if weights is None else weights.to(losses.dtype))
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (2,): loss, and weight or examples."""
+        """Return sums (2,): loss, and weight or examples."""
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
         batch = Batch(as_inputs(self._test[0][part], self.memory_format), self._test[1][part])
         with torch.no_grad():
@@ -150,7 +151,7 @@ class OwnLoss(Task):
 
 
 def _target(key: str, source: Any, number: int, value: Any) -> Tensor:
-    """Target of an example: float32, or int64. Raises ConfigError."""
+    """Return the target of an example: float32, or int64. Raises ConfigError."""
     try:
         target = torch.as_tensor(value).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:

@@ -1,7 +1,7 @@
-"""Text, of which each token is predicted from those before it.
+"""Language modelling: each token of a text is predicted from earlier ones.
 
-An example is ``context`` tokens in a row and, as targets, the same one place later. Those of a generation begin at random
-places of the training text, addressed by (seed, generation). The test text is read whole, from window to window.
+An example is ``context`` consecutive tokens; its targets are the tokens one place later. A generation's examples begin at
+random places of the training text, addressed by (seed, generation). Windows cover the complete test text.
 """
 
 import glob
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 
 class Text(Task):
-    """Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
+    """Prediction of the next token. Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
 
-    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``: of
-    every file, its end, in (0, 1). ``fitness``: negative_cross_entropy (minus the mean nats per token) | accuracy.
-    ``evaluation_batch``: test examples in one evaluation chunk.
+    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``:
+    share of each file, at its end, for the test, in (0, 1). ``fitness``: negative_cross_entropy (minus mean nats per token) |
+    accuracy. ``evaluation_batch``: test examples in one evaluation chunk.
     """
 
     metrics = (
@@ -57,7 +57,7 @@ class Text(Task):
         self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self.vocabulary: Vocabulary | None = None
-        self._saved: dict[str, Tensor] = {}  # state of the run that is continued or evaluated
+        self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
         size = (self.vocabulary or Vocabulary.of(contents_of(self.files), self.unit)).size
@@ -80,7 +80,7 @@ class Text(Task):
         self.input_shape, self.output_size = (self.context,), self.vocabulary.size
         self.batch_size, self._seed = integer("batch_size", batch_size, 1), seed
         self._within = torch.arange(self.context + 1, device=device)
-        # the last window ends with the text; of it only what the others lack is counted
+        # the last window ends with the text and overlaps the one before; only its new tokens count
         last = len(self._test) - self.context - 1
         self._windows = torch.tensor([*range(0, last, self.context), last], dtype=torch.int64, device=device)
         self._counted = len(self._test) - 1 - self.context * (len(self._windows) - 1)
@@ -100,12 +100,12 @@ class Text(Task):
         return self._examples(self._train, torch.from_numpy(places.astype(np.int64)).to(self._train.device))
 
     def _examples(self, text: Tensor, places: Tensor) -> Batch:
-        """Examples that begin at ``places`` (B,): inputs and targets (B, T) int64."""
+        """Return examples that begin at ``places`` (B,): inputs and targets (B, T) int64."""
         tokens = text[places[:, None] + self._within].long()
         return Batch(tokens[:, :-1], tokens[:, 1:])
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Logits (B, T, V) float32; there may be more of them than tokens, which never occur."""
+        """Return logits (B, T, V) float32; V may exceed the vocabulary, by tokens that never occur."""
         logits = module(batch.inputs)
         shape = tuple(getattr(logits, "shape", ()))
         if len(shape) != 3 or shape[:2] != batch.targets.shape or shape[2] < self.output_size:
@@ -117,13 +117,13 @@ class Text(Task):
         return logits.float()
 
     def _outcomes(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Of every token, 1 or 0 for right or wrong and the cross-entropy in nats, (B, T) each."""
+        """Return 1 or 0 for right or wrong, and the cross-entropy in nats, of every token, (B, T) each."""
         logits = self._logits(module, batch)
         loss = self._losses(logits, batch)
         return ((logits.argmax(-1) == batch.targets) & ~loss.isnan()).float(), loss
 
     def _losses(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropies (B, T) in nats."""
+        """Return cross-entropies (B, T) in nats."""
         return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view(batch.targets.shape)
 
     @property
@@ -136,7 +136,7 @@ class Text(Task):
         return self.rewards(module, batch).sum(1)
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Scores (B, T, C) of every token: a T-th of what it has by itself, so that their sum is the example's score."""
+        """Return scores (B, T, C) of every token: a T-th of its own, so that their sum is the example's score."""
         with torch.no_grad():
             if self.fitness == "accuracy":
                 return torch.stack(self._outcomes(module, batch), -1) / self.context
@@ -146,7 +146,7 @@ class Text(Task):
         return F.cross_entropy(self._logits(module, batch).flatten(0, 1), batch.targets.flatten())
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (4,): nats, right tokens, tokens, their bytes in UTF-8."""
+        """Return sums (4,): nats, right tokens, tokens, their bytes in UTF-8."""
         assert 0 <= chunk < self.evaluation_chunks
         first = chunk * self.evaluation_batch
         places = self._windows[first : first + self.evaluation_batch]
@@ -164,7 +164,7 @@ class Text(Task):
         return {LOSS.name: nats / tokens, "bits_per_byte": nats / np.log(2) / width, ACCURACY.name: right / tokens}
 
     def state(self) -> dict[str, Tensor]:
-        """The text's digest, and code points of the vocabulary: what the network's numbers mean must not change with a file."""
+        """Return the text's digest and the vocabulary's code points: another file must not change what token numbers mean."""
         characters = None if self.vocabulary is None else self.vocabulary.characters
         points = {} if characters is None else {"vocabulary": torch.tensor(list(map(ord, characters)), dtype=torch.int32)}
         return {"text_sha256": self._digest, **points}
@@ -179,25 +179,27 @@ class Text(Task):
             self._compare(resumes=True)
 
     def _compare(self, resumes: bool) -> None:
-        """Raise UserError where the text is another than the saved run's; files that a trained network is evaluated on may be."""
+        """Raise UserError if the text differs from the saved run's; only an evaluation may use other files."""
         if not self._saved or torch.equal(self._saved["text_sha256"].cpu(), self._digest):
             return
         if self.files is None:
-            raise ConfigError("task.files", "null", "the help of this Python has another text than the run's; give that by files")
+            raise ConfigError(
+                "task.files", "null", "this Python's help text differs from the run's; give the run's text by task.files=FILE"
+            )
         if resumes:
             files = str(self.files[0]) if len(self.files) == 1 else f"[{','.join(map(str, self.files))}]"
-            raise ConfigError("task.files", files, "the text is another than the run's; resume keeps it")
-        log.info("the text is another than the run's")
+            raise ConfigError("task.files", files, "the text differs from the run's; resume keeps it")
+        log.info("the text differs from the run's")
 
     def deployed(self, module: nn.Module) -> nn.Module:
-        """``module`` with the ``vocabulary`` that turns text into its inputs and its outputs into text."""
+        """Return ``module`` with a ``vocabulary``, which turns text into inputs and outputs into text."""
         assert self.vocabulary is not None
         module.__dict__["vocabulary"] = self.vocabulary
         return module
 
 
 def _paths(files: Any) -> list[Path] | None:
-    """Files of ``task.files``. Raises ConfigError."""
+    """Return the files of ``task.files``. Raises ConfigError."""
     if files is None:
         return None
     names = [files] if isinstance(files, str) else files
@@ -207,7 +209,7 @@ def _paths(files: Any) -> list[Path] | None:
 
 
 def _matching(name: str) -> list[Path]:
-    """Files of a name, or of a pattern such as ``texts/*.txt``, in their order."""
+    """Return the files of a name, or of a pattern such as ``texts/*.txt``, in their order."""
     path = Path(name).expanduser()
-    found = [] if path.exists() or not set("*?[") & set(name) else sorted(glob.glob(str(path)))
-    return [Path(each) for each in found] or [path]
+    matches = [] if path.exists() or not set("*?[") & set(name) else sorted(glob.glob(str(path)))
+    return [Path(each) for each in matches] or [path]

@@ -1,4 +1,4 @@
-"""Tokens of a text: its characters, numbered by a vocabulary, or its bytes."""
+"""Tokens of a text: characters numbered by a vocabulary, or bytes."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,16 @@ from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 
 UNITS = ("characters", "bytes")
-SHOWN = 5  # unknown characters that an error names
+SHOWN = 5  # most unknown characters named in an error
 
 
 def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
-    """Contents of text files by their names; None: the reference topics of Python's own help, in the order of their names.
+    """Return contents of text files by name; None: the reference topics of Python's own help, sorted by name.
 
     Raises ConfigError for a file that is empty or cannot be read.
     """
     if files is None:
-        from pydoc_data.topics import topics  # here: half a megabyte, for who trains on it
+        from pydoc_data.topics import topics  # imported late: half a megabyte that only this task needs
 
         return {"null": "\n".join(topics[name] for name in sorted(topics)).encode()}
     contents = {}
@@ -36,7 +36,7 @@ def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
 
 
 class Vocabulary:
-    """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all of them in the order of their code points; None: bytes."""
+    """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all tokens, sorted by code point; None: bytes."""
 
     def __init__(self, characters: str | None) -> None:
         self.characters = characters
@@ -45,40 +45,40 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Mapping[str, bytes], unit: str) -> "Vocabulary":
-        """Vocabulary of all that occurs in ``texts``, by the names of their files; ``unit``: characters (of UTF-8) | bytes.
+        """Collect the vocabulary of ``texts``, by the names of their files; ``unit``: characters (of UTF-8) | bytes.
 
         Raises ConfigError.
         """
         if one_of("task.unit", unit, UNITS) == "bytes":
             return cls(None)
-        found = np.unique(np.concatenate([_points(_decoded(*named)) for named in texts.items()]))
-        return cls("".join(map(chr, found.tolist())))
+        points = np.unique(np.concatenate([_points(_decoded(*named)) for named in texts.items()]))
+        return cls("".join(map(chr, points.tolist())))
 
     def encode(self, name: str, text: bytes) -> Tensor:
-        """Numbers (n,) int32 of the tokens of ``text``, a file's. Raises ConfigError for a character that has none."""
+        """Return numbers (n,) int32 of the tokens of a file's ``text``. Raises ConfigError for an unknown character."""
         if self._points is None:
             return torch.from_numpy(np.frombuffer(text, np.uint8).astype(np.int32))
         points = _points(_decoded(name, text))
         numbers = np.searchsorted(self._points, points).clip(max=self.size - 1)
-        strangers = np.unique(points[self._points[numbers] != points])
-        if strangers.size:
-            names = ", ".join(f"{chr(point)!r}" for point in strangers[:SHOWN].tolist())
+        unknown = np.unique(points[self._points[numbers] != points])
+        if unknown.size:
+            names = ", ".join(f"{chr(point)!r}" for point in unknown[:SHOWN].tolist())
             raise ConfigError("task.files", name, f"{names}: not among the {self.size} characters of the run's vocabulary")
         return torch.from_numpy(numbers.astype(np.int32))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Text of numbers; bytes that are no UTF-8 as U+FFFD."""
+        """Return the text of token numbers; bytes that are no UTF-8 become U+FFFD."""
         if self.characters is None:
             return bytes(tokens).decode(errors="replace")
         return "".join(self.characters[token] for token in tokens)
 
     def widths(self) -> Tensor:
-        """Bytes (size,) int64 of every token in UTF-8."""
+        """Return the bytes (size,) int64 of every token in UTF-8."""
         return torch.tensor([len(each.encode()) for each in self.characters or "\0" * 256], dtype=torch.int64)
 
 
 def digest_of(texts: Iterable[bytes]) -> Tensor:
-    """SHA-256 (32,) uint8 of all texts and their lengths."""
+    """Return the SHA-256 (32,) uint8 of all texts and their lengths."""
     content = hashlib.sha256()
     for text in texts:
         content.update(len(text).to_bytes(8, "little") + text)
@@ -94,5 +94,5 @@ def _decoded(name: str, text: bytes) -> str:
 
 
 def _points(text: str) -> np.ndarray:
-    """Code points (n,) uint32."""
+    """Return code points (n,) uint32."""
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)

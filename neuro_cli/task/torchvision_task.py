@@ -1,4 +1,4 @@
-"""A data set that torchvision reads from a folder and, if asked, fetches there."""
+"""Data set that torchvision reads from a folder, and downloads there if asked."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +12,10 @@ from neuro_cli.task.classification import Classification, Data, Split
 
 
 class TorchvisionTask(Classification):
-    """``root``: the folder that holds the data set's own folder. ``download``: fetch what is missing.
+    """Data set of torchvision below the folder ``root``. ``download``: fetch missing files.
 
-    A subclass gives torchvision's class, the folder and files below ``root`` that it needs, their kind in words, and
-    the mean and deviation of the training pixels.
+    Subclasses set torchvision's class, the folder and files below ``root`` that it needs, their kind in words, and the mean and
+    deviation of the training pixels.
     """
 
     source: ClassVar[Any]
@@ -35,7 +35,7 @@ class TorchvisionTask(Classification):
         self.root, self.download = Path(root).expanduser(), download
 
     def found(self) -> bool:
-        """Tell whether every file of the data set is below ``root``."""
+        """Return whether every file of the data set is below ``root``."""
         return all((self.root / self.folder / file).is_file() for file in self.files)
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
@@ -53,7 +53,7 @@ class TorchvisionTask(Classification):
             self.source(self.root, download=True)
         except Exception as error:  # sockets, HTTP, archives and checksums each raise their own kind
             if self.found():
-                return  # nothing was to be fetched; reading it says what is wrong
+                return  # all files exist; reading them says what is wrong
             text = f"fetching {self.name} into {self.root} failed: {one_line(error)}"
             raise ConfigError("task.download", "true", text) from error
 
@@ -69,7 +69,7 @@ class TorchvisionTask(Classification):
 
 
 def channels_first(images: Tensor | np.ndarray) -> Tensor:
-    """(N, H, W) or (N, H, W, C) to (N, C, H, W)."""
+    """Convert (N, H, W) or (N, H, W, C) to (N, C, H, W)."""
     images = torch.as_tensor(images)
     return images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2)
 

@@ -362,7 +362,7 @@ def test_tell_wants_a_number_for_each_candidate():
 def test_parts_serve_one_evolution():
     sampler = neuro.sampler.SignFlip(sides="outputs")
     es = neuro.Evolution(net(), sampler=sampler, population=4)
-    with pytest.raises(neuro.ConfigError, match="sampler=SignFlip: it serves another Evolution"):
+    with pytest.raises(neuro.ConfigError, match="sampler=SignFlip: another Evolution uses it"):
         neuro.Evolution(net(), sampler=sampler, population=4)
     del es
     neuro.Evolution(net(), sampler=sampler, population=4)

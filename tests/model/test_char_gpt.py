@@ -68,7 +68,7 @@ def test_the_embedding_is_the_head_and_the_size_follows_a_formula():
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
-        ({"outputs": None}, "model.outputs=None: this task does not say it, so a number is needed"),
+        ({"outputs": None}, "model.outputs=None: the task does not set it, so a number is needed"),
         ({"width": 10}, "model.width=10: must be a multiple of model.heads=4"),
         ({"depth": 0}, "model.depth=0: must be an integer >= 1"),
         ({"context": "64"}, "model.context=64: must be an integer >= 1"),

@@ -26,7 +26,7 @@ def test_without_hidden_layers_it_is_linear_and_may_begin_at_zero():
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"inputs": None}, r"^model\.inputs=None: this task does not say it"),
+        ({"inputs": None}, r"^model\.inputs=None: the task does not set it"),
         ({"outputs": 0}, r"^model\.outputs=0: must be an integer >= 1$"),
         ({"hidden": 64}, r"^model\.hidden=64: must be a list of widths"),
         ({"hidden": [0]}, r"^model\.hidden=0: must be an integer >= 1$"),

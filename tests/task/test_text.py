@@ -192,7 +192,7 @@ def test_a_run_keeps_its_vocabulary_through_resume_evaluate_and_load(file):
     assert json.loads((folder / "scores.json").read_text())["test_loss"] == pytest.approx(task.summarise(sums)["test_loss"])
 
     line = one_line(neuro_inside("resume", "run", "generations=6", "task.files=other.txt", cwd=folder))
-    assert line == "task.files=other.txt: the text is another than the run's; resume keeps it"
+    assert line == "task.files=other.txt: the text differs from the run's; resume keeps it"
     page = (Path(__file__).parents[2] / "docs" / "text.md").read_text()
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     exec(example, names := {})  # the page's function
@@ -221,5 +221,5 @@ def test_the_text_of_another_python_is_not_taken_for_the_run_s(monkeypatch):
     monkeypatch.setattr("pydoc_data.topics.topics", {"one": "assert " * 100})
     again = Text()
     again.restore(task.state())
-    with pytest.raises(UserError, match=r"^task.files=null: the help of this Python has another text than the run's"):
+    with pytest.raises(UserError, match=r"^task.files=null: this Python's help text differs from the run's"):
         again.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=4)

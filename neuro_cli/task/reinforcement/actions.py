@@ -1,4 +1,4 @@
-"""Actions of an environment from the outputs of policies: the greatest choice, or a vector within the bounds of a Box.
+"""Actions from the outputs of policies: the choice with the greatest output, or a vector clipped to the bounds of a Box.
 
 Nothing is scaled: an output is the action itself, in the units of the Box. Legend: n rows, O outputs.
 """
@@ -14,7 +14,7 @@ kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
 
 def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
-    """An action for every row of ``outputs`` (n, O) float32, and whether all outputs are numbers; without, an action is any."""
+    """Return an action for each row of ``outputs`` (n, O) float32, and whether all outputs are numbers; if not, any action."""
     if spaces.actions:
         choices = np.empty(len(outputs), np.int64)
         good = kernels.choose(outputs, spaces.first, choices)
@@ -27,10 +27,10 @@ def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
 
 
 def bounded(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """``outputs`` (n, O) float32 within ``low`` and ``high`` (O,), in the dtype of these; integers are the nearest."""
-    if low.dtype.kind == "f":  # another dtype would round the bounds, perhaps outward
+    """Clip ``outputs`` (n, O) float32 to ``low`` and ``high`` (O,) in their dtype; integers are rounded."""
+    if low.dtype.kind == "f":  # another dtype might round the bounds outward
         return np.clip(outputs.astype(low.dtype), low, high)
-    whole = np.rint(outputs)
-    # a bound such as 2**63 - 1 is no float: it is written as it is, and only what lies between is cast
-    inside = np.where((low < whole) & (whole < high), whole, 0).astype(low.dtype)
-    return np.where(whole >= high, high, np.where(whole <= low, low, inside))
+    rounded = np.rint(outputs)
+    # no float equals a bound such as 2**63 - 1: only values between the bounds are cast
+    inside = np.where((low < rounded) & (rounded < high), rounded, 0).astype(low.dtype)
+    return np.where(rounded >= high, high, np.where(rounded <= low, low, inside))

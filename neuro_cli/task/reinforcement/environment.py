@@ -1,4 +1,4 @@
-"""Environments of gymnasium, made by their id, and what a policy must know of them."""
+"""Factory of gymnasium's environments, and the spaces of their observations and actions."""
 
 import logging
 import traceback
@@ -22,10 +22,10 @@ INSTALL = install("rl")
 
 @dataclass(frozen=True)
 class Spaces:
-    """Of an environment: the ``shape`` of an observation, and its actions.
+    """Spaces of an environment: the ``shape`` of an observation, and its actions.
 
-    ``actions`` > 0 choices that begin at ``first``, or 0 choices and a vector between ``low`` and ``high`` (A,), which have the
-    dtype of the environment's Box.
+    Either ``actions`` > 0 choices numbered from ``first``, or ``actions`` = 0 and a vector between ``low`` and ``high`` (A,),
+    which have the dtype of the environment's Box.
     """
 
     shape: tuple[int, ...]
@@ -36,23 +36,23 @@ class Spaces:
 
     @property
     def inputs(self) -> int:
-        """Numbers of an observation."""
+        """Count of numbers in an observation."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def outputs(self) -> int:
-        """Numbers that a policy gives: a preference for every choice, or the action itself."""
+        """Count of a policy's outputs: a preference for every choice, or the action itself."""
         return self.actions or len(self.low)
 
 
 class EnvironmentFactory:
-    """Makes environments ``identifier``, all alike. ``max_steps`` None: as long as the environment's own limit."""
+    """Factory of equal environments ``identifier``. ``max_steps``: limit of an episode, None: the environment's own."""
 
     def __init__(self, identifier: str, max_steps: int | None, options: dict[str, Any]) -> None:
         self.identifier, self.max_steps, self.options = identifier, max_steps, options
 
     def make(self) -> Any:
-        """A new environment. Raises UserError: it is not there, or a package that it needs."""
+        """Create an environment. Raises UserError: no such environment, or a package that it needs is missing."""
         try:
             import gymnasium
         except ImportError as error:
@@ -60,7 +60,7 @@ class EnvironmentFactory:
         limit = {} if self.max_steps is None else {"max_episode_steps": self.max_steps}
         try:
             with quiet(self.identifier):
-                made = gymnasium.make(self.identifier, disable_env_checker=True, **limit, **self.options)
+                environment = gymnasium.make(self.identifier, disable_env_checker=True, **limit, **self.options)
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
         except gymnasium.error.UnregisteredEnv as error:
@@ -71,34 +71,38 @@ class EnvironmentFactory:
             raise ConfigError("task.id", self.identifier, f"no such environment; {near}") from error
         except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error
-        except Exception as error:  # a package that is older or newer than those it was made for may fail in any way
+        except Exception as error:  # packages of unmatched versions may fail in any way
             raise ConfigError("task.id", self.identifier, f"cannot be made: {reason(error, self.identifier)}") from error
-        if made.spec is None or made.spec.max_episode_steps is None:
-            made.close()
+        if environment.spec is None or environment.spec.max_episode_steps is None:
+            environment.close()
             allowed = f"{self.identifier} has no limit of its own, so a number of steps is needed"
             raise ConfigError("task.max_steps", self.max_steps, allowed)
-        return made
+        return environment
 
     def spaces(self) -> Spaces:
         """Look at an environment. Raises UserError for spaces that are not served."""
-        from gymnasium.spaces import Box, Discrete
-
         environment = self.make()
-        seen, acts = environment.observation_space, environment.action_space
         environment.close()
-        if not isinstance(seen, Box):
-            raise ConfigError("task.id", self.identifier, f"observations must be a Box of numbers, not {seen}")
-        empty = np.empty(0, np.float32)
-        if isinstance(acts, Discrete):
-            return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)
-        if not isinstance(acts, Box) or len(acts.shape) != 1:
-            raise ConfigError("task.id", self.identifier, f"actions must be Discrete or a vector (Box), not {acts}")
-        return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
+        return spaces_of(self.identifier, environment.observation_space, environment.action_space)
+
+
+def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
+    """Return the spaces of observations ``seen`` and actions ``acts`` of gymnasium. Raises ConfigError: not served."""
+    from gymnasium.spaces import Box, Discrete
+
+    if not isinstance(seen, Box):
+        raise ConfigError("task.id", identifier, f"observations must be a Box of numbers, not {seen}")
+    empty = np.empty(0, np.float32)
+    if isinstance(acts, Discrete):
+        return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)
+    if not isinstance(acts, Box) or len(acts.shape) != 1:
+        raise ConfigError("task.id", identifier, f"actions must be Discrete or a vector (Box), not {acts}")
+    return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
 
 
 @contextmanager
 def quiet(identifier: str) -> Iterator[None]:
-    """MuJoCo's remarks on the model files of gymnasium go to the log: they would come once for every environment."""
+    """Send MuJoCo's warnings about gymnasium's model files to the log: they would appear once for every environment."""
     import gymnasium
 
     spec = gymnasium.registry.get(identifier)
@@ -108,18 +112,18 @@ def quiet(identifier: str) -> Iterator[None]:
     try:
         import mujoco
     except ImportError:
-        yield  # making the environment says so
+        yield  # gymnasium.make reports it
         return
-    told = mujoco.get_mju_user_warning()
+    handler = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda text: log.debug("%s: %s", identifier, text))
     try:
         yield
     finally:
-        mujoco.set_mju_user_warning(told)
+        mujoco.set_mju_user_warning(handler)
 
 
 def reason(error: BaseException, identifier: str) -> str:
-    """What failed in the code of an environment, where, and the versions of the packages that it is made of."""
+    """Say what failed in an environment's code, where, and the versions of its packages."""
     import gymnasium
 
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -132,5 +136,5 @@ def reason(error: BaseException, identifier: str) -> str:
 
 
 def _first(error: BaseException) -> str:
-    """The first sentence of an error of gymnasium, without its advice on other packages."""
+    """Return the first sentence of an error of gymnasium, without its advice on other packages."""
     return (" ".join(str(error).split()).split(", run ")[0] or type(error).__name__)[:200]

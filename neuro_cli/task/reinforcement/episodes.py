@@ -1,7 +1,7 @@
-"""Plays episodes of many policies in many environments that are stepped together.
+"""Episodes of many policies, played in many environments that are stepped together.
 
-An environment that has ended an episode begins the next that is left; when none is left it drops out of the batch. What
-happens in an episode depends on its seed and its policy only, not on what runs beside it.
+An environment that ends an episode begins the next one of the schedule, or drops out of the batch after the last. An episode
+depends only on its seed and its policy, not on the other environments.
 
 Legend: J episodes, n environments that run, I numbers of an observation.
 """
@@ -14,8 +14,7 @@ import numpy as np
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
-from neuro_cli.task.reinforcement.lander_batch import LanderSimulator, Rows
-from neuro_cli.task.reinforcement.policies import ChainPolicies, Policies
+from neuro_cli.task.reinforcement.policies import Policies
 from neuro_cli.task.reinforcement.simulators import Simulator, simulator_of
 
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
@@ -23,9 +22,9 @@ kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
 @dataclass(frozen=True)
 class Normaliser:
-    """What policies see of an observation x: ((x - base) - mean) * inverse, cut off at ``clip``.
+    """Normalisation of an observation x: ((x - base) - mean) * inverse, clipped to +-``clip``.
 
-    ``mean`` and ``inverse`` (I,) are float32; ``base`` (I,) float64, None for zeros, is taken off before x becomes float32.
+    ``mean`` and ``inverse`` (I,) are float32; ``base`` (I,) float64, None for zeros, is subtracted before x becomes float32.
     """
 
     mean: np.ndarray
@@ -42,7 +41,7 @@ class Normaliser:
 
 @dataclass(frozen=True)
 class EpisodeSchedule:
-    """Episode j has ``seeds[j]`` and is the ``places[j]``-th of policy ``policies[j]``, all (J,) int64."""
+    """Schedule of episodes: number j has ``seeds[j]`` and is the ``places[j]``-th of policy ``policies[j]``, all (J,) int64."""
 
     seeds: np.ndarray
     policies: np.ndarray
@@ -51,10 +50,10 @@ class EpisodeSchedule:
 
 @dataclass(frozen=True)
 class EpisodeOutcome:
-    """``returns`` (J,) float64, NaN where a policy gave no number or the environment none that is finite; ``steps`` (J,) int64.
+    """Outcome of episodes: ``returns`` (J,) float64, NaN after a number that is not finite; ``steps`` (J,) int64.
 
-    ``sums`` (J, 2 I) float64: of z, then of z**2, over the observations that were acted on; (J, 0) without a normaliser.
-    ``faults``: what the environment gave that is no finite number, an episode each.
+    ``sums`` (J, 2 I) float64: sums of z, then of z**2, over the observations that were acted on; (J, 0) without a normaliser.
+    ``faults``: a sentence for each episode in which the environment gave an unusable number.
     """
 
     returns: np.ndarray
@@ -64,7 +63,7 @@ class EpisodeOutcome:
 
 
 class EnvironmentPool:
-    """At most ``size`` environments of a kind, made when they are needed. ``anew``: make one for every episode.
+    """Pool of at most ``size`` equal environments, created at first use. ``anew``: create one for every episode.
 
     ``simulator``: one of :data:`simulators.SIMULATORS`.
     """
@@ -89,28 +88,20 @@ class EnvironmentPool:
         simulator, count = self.simulator, min(self.size, total)
         raw, seen = np.empty((count, inputs)), np.empty((count, inputs), np.float32)
         episode, slots = np.arange(count), np.arange(count)
+        simulator.expect(plan.seeds)
         for row in range(count):
             raw[row] = simulator.begin(row, int(plan.seeds[row]))
         following = count
-        record = (outcome.steps, outcome.sums)
         while count:
             now = episode[:count]
-            rows = Rows(slots[:count], now, plan.policies[now], raw[:count], seen[:count])
-            if isinstance(simulator, LanderSimulator) and isinstance(policies, ChainPolicies):
-                over, outputs = simulator.play(rows, policies, normalise, record)
-            else:
-                good = kernels.meet(rows.raw, now, *normalise, *record, rows.seen)
-                over, outputs = [], policies.act(rows.seen, rows.policies, plan.places[now])
-                for row, number in [] if good else unusable(rows.raw, normaliser):
-                    outputs[row] = np.nan  # so that its episode ends
-                    outcome.faults.append(self._bad_observation(rows.raw[row], number, plan, outcome, now[row]))
-            if outputs is None:
-                ended = [(row, simulator.total(slots[row])) for row in reversed(over)]
-            else:
-                ended = self._step(rows.slots, outputs, rows.raw)
-            for row, value in ended:
+            good = kernels.meet(raw[:count], now, *normalise, outcome.steps, outcome.sums, seen[:count])
+            outputs = policies.act(seen[:count], plan.policies[now], plan.places[now])
+            for row, number in [] if good else unusable(raw[:count], normaliser):
+                outputs[row] = np.nan  # ends the episode
+                outcome.faults.append(self._bad_observation(raw[row], number, plan, outcome, now[row]))
+            for row, value in self._step(slots[:count], outputs, raw[:count]):
                 outcome.returns[episode[row]] = value
-                if not isfinite(value) and (outputs is None or np.isfinite(outputs[row]).all()):
+                if not isfinite(value) and np.isfinite(outputs[row]).all():
                     seed, step = plan.seeds[episode[row]], outcome.steps[episode[row]]
                     outcome.faults.append(self._fault("the sum of the rewards", value, step, seed, "a reward must be finite"))
                 if following < total:
@@ -120,11 +111,11 @@ class EnvironmentPool:
                 else:
                     count -= 1
                     for line in (raw, episode, slots):
-                        line[row] = line[count]  # what was in the row is not needed any more
+                        line[row] = line[count]  # the last running row fills the gap
         return outcome
 
     def _bad_observation(self, raw: np.ndarray, number: int, plan: EpisodeSchedule, outcome: EpisodeOutcome, j: int) -> str:
-        """Sentence on ``raw``[number] in episode j."""
+        """Describe ``raw``[number] in episode j."""
         place = ", ".join(map(str, np.unravel_index(number, self.spaces.shape))) if self.spaces.shape else "()"
         why = "a policy takes finite numbers of float32"
         if np.isfinite(raw[number]) and outcome.sums.size:
@@ -132,22 +123,22 @@ class EnvironmentPool:
         return self._fault(f"observation[{place}]", raw[number], outcome.steps[j] - 1, plan.seeds[j], why)
 
     def _fault(self, what: str, value: float, step: int, seed: int, why: str) -> str:
-        """Sentence on a number that the environment gave."""
+        """Describe an unusable number that the environment gave."""
         return f"task.id={self.maker.identifier}: {what} is {value:g} at step {step} of the episode with seed {seed}; {why}"
 
     def _step(self, slots: np.ndarray, outputs: np.ndarray, raw: np.ndarray) -> list[tuple[int, float]]:
-        """Step ``slots`` by what policies gave, and write their observations to ``raw``.
+        """Step ``slots`` by the ``outputs`` of policies, and write their observations to ``raw``.
 
-        Rows that ended with their returns, the last row first: what fills the gap of a row has had its turn.
+        Returns the rows that ended, with their returns, the last row first: a row that fills a gap was then already looked at.
         """
         simulator = self.simulator
         actions, good = actions_of(self.spaces, outputs)
         if good:
             return [(row, simulator.total(slots[row])) for row in reversed(simulator.step(slots, actions, raw))]
         fine = np.flatnonzero(np.isfinite(outputs).all(axis=1))
-        kept = raw[fine]
-        ended = simulator.step(slots[fine], [actions[row] for row in fine], kept) if len(fine) else []
-        raw[fine] = kept
+        observations = raw[fine]
+        ended = simulator.step(slots[fine], [actions[row] for row in fine], observations) if len(fine) else []
+        raw[fine] = observations
         values = {int(fine[place]): simulator.total(slots[fine[place]]) for place in ended}
         failed = {row: float("nan") for row in range(len(slots)) if row not in set(fine.tolist())}
         return sorted((values | failed).items(), reverse=True)
@@ -159,7 +150,7 @@ class EnvironmentPool:
 
 
 def unusable(raw: np.ndarray, normaliser: Normaliser | None) -> list[tuple[int, int]]:
-    """Rows of ``raw`` (n, I) with a number that :func:`policy_kernels.meet` finds unusable, and the first such number."""
+    """Return the rows of ``raw`` (n, I) with a number that :func:`policy_kernels.meet` refuses, and the first such number."""
     size, most = np.abs(raw), kernels.LARGEST
     if normaliser is not None:
         base, mean, inverse, _ = normaliser.arguments

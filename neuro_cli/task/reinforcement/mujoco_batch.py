@@ -1,7 +1,7 @@
 """MuJoCo environments of gymnasium stepped together by ``mujoco.batch``, with the bits of gymnasium's own Python.
 
-One call steps all of them in C. Observations, rewards and ends are worked out here for all at once, by the same operations in
-the same precision as in gymnasium; an environment of gymnasium itself begins every episode.
+One call steps all of them in C. Observations, rewards and ends are computed here for all at once, by gymnasium's operations in
+its precision. An environment of gymnasium itself begins every episode.
 
 Legend: n environments that are stepped, q and v the positions (n, nq) and velocities (n, nv), I numbers of an observation.
 """
@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.task.reinforcement.mujoco_floor import listed
-
 log = logging.getLogger(__name__)
 
-WRAPPERS = ("OrderEnforcing", "TimeLimit")  # those of gymnasium.make that change no number
+WRAPPERS = ("OrderEnforcing", "TimeLimit")  # wrappers of gymnasium.make that change no number
 
 Healthy = Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
 
@@ -40,7 +38,7 @@ def _ant(environment: Any, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     return finite & (least <= q[:, 2]) & (q[:, 2] <= most)
 
 
-# by class in gymnasium.envs.mujoco: who is healthy (None: all, without a reward for it), and where velocities are cut off
+# class in gymnasium.envs.mujoco: rule for healthy (None: always, without a reward), and largest velocity in an observation
 RULES: dict[str, tuple[Healthy | None, float | None]] = {
     "half_cheetah_v5.HalfCheetahEnv": (None, None),
     "hopper_v5.HopperEnv": (_hopper, 10.0),
@@ -51,19 +49,19 @@ RULES: dict[str, tuple[Healthy | None, float | None]] = {
 
 
 def rule_of(environment: Any) -> str:
-    """Name in :data:`RULES` of the class of an environment without its wrappers; another text for another class."""
+    """Return the name in :data:`RULES` of an environment's class without wrappers; any other class gives another text."""
     kind = type(environment)
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("gymnasium.envs.mujoco.")
 
 
-def unserved(made: Any) -> str | None:
-    """Reason why :class:`MujocoSimulator` cannot step ``made``, an environment of ``gymnasium.make``; None if it can."""
-    plain, layer = made.unwrapped, made
+def unserved(environment: Any) -> str | None:
+    """Return why :class:`MujocoSimulator` cannot step an ``environment`` of ``gymnasium.make``; None if it can."""
+    plain, layer = environment.unwrapped, environment
     if rule_of(plain) not in RULES:
-        return f"{made.spec.id} is none of {', '.join(name.split('.')[1].removesuffix('Env') for name in RULES)} (v5)"
+        return f"{environment.spec.id} is none of {', '.join(name.split('.')[1].removesuffix('Env') for name in RULES)} (v5)"
     while layer is not plain:
         if type(layer).__name__ not in WRAPPERS:
-            return f"{type(layer).__name__} is around it"
+            return f"{type(layer).__name__} wraps it"
         layer = layer.env
     if getattr(plain, "_contact_cost_weight", 0) or getattr(plain, "_include_cfrc_ext_in_observation", False):
         return "contact forces count; task.options.contact_cost_weight=0 and include_cfrc_ext_in_observation=false leave them out"
@@ -79,31 +77,33 @@ def unserved(made: Any) -> str | None:
 
 
 class MujocoSimulator:
-    """``size`` slots of the environment ``made``, which :func:`unserved` has nothing against."""
+    """Simulator with ``size`` slots of ``environment``, for which :func:`unserved` returned None."""
 
-    def __init__(self, made: Any, size: int) -> None:
+    def __init__(self, environment: Any, size: int) -> None:
         from mujoco import mjtDisableBit, mjtState
         from mujoco.batch import Batch
 
-        self._made, self._plain = made, made.unwrapped
-        model = listed(made)
-        if model.ntree == 1:  # one island then: to look for islands takes time and changes no bit
+        self._environment, self._plain = environment, environment.unwrapped
+        model = self._plain.model
+        if model.ntree == 1:  # a single tree is one island: the search for islands takes time and changes no bit
             model.opt.disableflags |= int(mjtDisableBit.mjDSBL_ISLAND)
         self._healthy, self._fastest = RULES[rule_of(self._plain)]
         self._batch = Batch(model, size, nthread=1)
         self._state = int(mjtState.mjSTATE_INTEGRATION)
         self._q, self._v, self._controls = (self._batch.bind(name) for name in ("qpos", "qvel", "ctrl"))
-        body = getattr(self._plain, "_main_body", None)  # Ant: the place is that of its torso, a substep behind
+        body = getattr(self._plain, "_main_body", None)  # Ant's place is that of its torso, one substep late
         self._torso = None if body is None else self._batch.bind("xpos")[:, self._plain.data.body(body).id, 0]
         self._skipped = int(self._plain.observation_structure["skipped_qpos"])
-        self._limit = made.spec.max_episode_steps
+        self._limit = environment.spec.max_episode_steps
         self._stopwatch = stopwatch()
         self._places, self._totals, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
+
+    def expect(self, seeds: np.ndarray) -> None: ...
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
         from mujoco import mj_getState
 
-        first = np.asarray(self._made.reset(seed=seed)[0])
+        first = np.asarray(self._environment.reset(seed=seed)[0])
         data = self._plain.data
         mj_getState(self._plain.model, data, self._batch.state[slot], self._state)
         self._places[slot] = data.qpos[0] if self._torso is None else data.body(self._plain._main_body).xpos[0]
@@ -138,11 +138,11 @@ class MujocoSimulator:
         return float(self._totals[slot])
 
     def close(self) -> None:
-        self._made.close()
+        self._environment.close()
 
 
 def stopwatch() -> Any:
-    """Pointer to the function by which MuJoCo times every stage of a step (its ``mjcb_time``), None where it is not found."""
+    """Return a pointer to MuJoCo's ``mjcb_time``, which times each stage of a step; None without such a symbol."""
     import mujoco
 
     try:
@@ -154,12 +154,12 @@ def stopwatch() -> Any:
 
 @contextmanager
 def untimed(pointer: Any) -> Iterator[None]:
-    """MuJoCo without a look at the clock before and after every stage; ``pointer``: what :func:`stopwatch` gave."""
+    """Keep MuJoCo from reading the clock before and after every stage; ``pointer``: what :func:`stopwatch` gave."""
     if pointer is None:
         yield
         return
-    kept, pointer.value = pointer.value, None
+    clock, pointer.value = pointer.value, None
     try:
         yield
     finally:
-        pointer.value = kept
+        pointer.value = clock

@@ -4,10 +4,10 @@ Salimans et al. 2017, section 2.1 (virtual batch norm's stand-in for low-dimensi
 of all that the population saw); Mania, Guy, Recht, "Simple random search provides a competitive approach to reinforcement
 learning", 2018, algorithm 2 (V2).
 
-Sums travel as means over a member's episodes of z and z**2, where z is an observation in the units of the statistics that
-it met: additive over episodes, members and ranks, near 1 in size, and so well kept in float32. In the first generation z is the
-observation itself: where that is far from 0, next to its deviation (a price, a time), the mean alone can be told from the sums.
-It is taken, and deviations are counted from the next generation on, whose z are measured from that mean.
+Sums travel as means over a member's episodes of z and z**2, where z is an observation in units of the member's statistics.
+They add up over episodes, members and ranks, and are near 1 in size, so float32 stores them well. In the first generation z is
+the observation itself. If that is far from 0 relative to its deviation (a price, a time), the sums determine only the mean.
+The mean is then stored, and deviations are counted from the next generation on, with z relative to that mean.
 """
 
 from typing import Any
@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LEAST_VARIANCE = 1e-2  # of an observation's number that hardly ever moves (the code of Salimans et al.)
-ROUNDING = 2.0**-23  # of a mean of z**2, as a share of it: sums travel as float32
+LEAST_VARIANCE = 1e-2  # floor for numbers of an observation that hardly ever move (code of Salimans et al.)
+ROUNDING = 2.0**-23  # relative error of a mean of z**2: sums travel as float32
 FAR = 2.0**13  # deviations from 0 to the mean, beyond which an observation in float32 has too few digits left
 
 
 class ObservationStatistics:
-    """Of I numbers: ``count`` observations, their ``mean`` (I,) and the ``squares`` (I,) about it, all float64.
+    """Statistics of I numbers: ``count`` observations, ``mean`` (I,), ``squares`` (I,) about the mean, all float64.
 
-    ``missed`` (I,): how many of them are in no square, since their sums did not tell the deviation.
+    ``missed`` (I,): observations without a share in ``squares``, because their sums did not determine the deviation.
     """
 
     def __init__(self, size: int) -> None:
@@ -33,15 +33,15 @@ class ObservationStatistics:
 
     @property
     def deviation(self) -> np.ndarray:
-        """Standard deviations (I,) float64, 1 before anything was counted."""
+        """Standard deviations (I,) float64, 1 before any count."""
         counted = self.count - self.missed
         variance = self.squares / np.where(counted > 0, counted, 1.0)
         return np.where(counted > 0, np.sqrt(np.maximum(variance, LEAST_VARIANCE)), 1.0)
 
     def units(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and inverse deviation (I,) float32 and base (I,) float64, of which :class:`episodes.Normaliser` is made.
+        """Return mean and inverse deviation (I,) float32 and base (I,) float64, for :class:`episodes.Normaliser`.
 
-        The base is the mean where that is far from 0, next to the deviation.
+        The base is the mean if that is far from 0 relative to the deviation.
         """
         deviation = self.deviation
         far = np.abs(self.mean) > FAR * deviation
@@ -55,34 +55,34 @@ class ObservationStatistics:
         deviation, counted = self.deviation, self.count - self.missed
         shift = deviation * sums / count
         within = deviation**2 * np.maximum(squares - sums**2 / count, 0.0)
-        untold = (counted == 0) & (shift**2 * ROUNDING > np.maximum(within / count / 8, LEAST_VARIANCE))
+        unknown = (counted == 0) & (shift**2 * ROUNDING > np.maximum(within / count / 8, LEAST_VARIANCE))
         total = counted + count
-        self.squares = self.squares + np.where(untold, 0.0, within + shift**2 * (counted * count / total))
+        self.squares = self.squares + np.where(unknown, 0.0, within + shift**2 * (counted * count / total))
         self.mean = self.mean + shift * (count / total)
         self.count += count
-        self.missed = np.where(untold, self.count, self.missed)
+        self.missed = np.where(unknown, self.count, self.missed)
 
     def state(self) -> dict[str, Tensor]:
-        made = {"mean": self.mean, "squares": self.squares} | ({"missed": self.missed} if self.missed.any() else {})
+        arrays = {"mean": self.mean, "squares": self.squares} | ({"missed": self.missed} if self.missed.any() else {})
         return {
             "count": torch.tensor([self.count], dtype=torch.float64),
-            **{name: torch.from_numpy(values.copy()) for name, values in made.items()},
+            **{name: torch.from_numpy(values.copy()) for name, values in arrays.items()},
         }
 
     @staticmethod
     def of(state: dict[str, Tensor]) -> "ObservationStatistics":
-        """What :meth:`state` gave."""
-        made = ObservationStatistics(state["mean"].numel())
-        made.count = float(state["count"])
+        """Restore what :meth:`state` gave."""
+        statistics = ObservationStatistics(state["mean"].numel())
+        statistics.count = float(state["count"])
         for name in state.keys() & {"mean", "squares", "missed"}:
-            setattr(made, name, state[name].cpu().double().numpy().copy())
-        return made
+            setattr(statistics, name, state[name].cpu().double().numpy().copy())
+        return statistics
 
 
 class NormalisedPolicy(nn.Module):
-    """``policy`` on observations (B, I) that it normalises itself: clamp((x - mean) * inverse, -clip, clip).
+    """Module that normalises observations (B, I) for ``policy``: clamp((x - mean) * inverse, -clip, clip).
 
-    With means far from 0 it has a buffer ``base`` (I,) float64 that is taken off before, best from observations in float64.
+    For means far from 0 a buffer ``base`` (I,) float64 is subtracted first, best from observations in float64.
     """
 
     base: Tensor | None
@@ -102,7 +102,7 @@ class NormalisedPolicy(nn.Module):
             self.reset = policy.reset
 
     def forward(self, observations: Tensor, *states: Any) -> Any:
-        """What ``policy`` gives; ``states``: of one with a memory."""
+        """Return what ``policy`` gives; ``states``: those of a policy with a memory."""
         flat = observations.flatten(1)
         if self.base is not None:
             flat = (flat - self.base).to(self.mean.dtype)

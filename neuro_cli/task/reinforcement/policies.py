@@ -1,11 +1,11 @@
-"""Many policies that answer side by side, one row of a batch each.
+"""Policies of many members, answering one row of a batch each.
 
-A chain of linear layers with tanh, ReLU or sigmoid between them (:class:`torch.nn.Sequential`) is worked out by compiled
-loops for all members in one call; any other module is asked member by member.
+Compiled loops compute a chain of linear layers with tanh, ReLU or sigmoid between them (:class:`torch.nn.Sequential`) for all
+members in one call. Any other module answers member by member.
 
-A policy with a memory has a method ``reset(count)``, which gives the states of ``count`` episodes that begin: a tensor, or a
-tuple of tensors, with a row for each. Its ``forward(observations, states)`` gives outputs and the next states, which the caller
-keeps.
+A policy with a memory has a method ``reset(count)``, which returns the first states of ``count`` episodes: a tensor, or a tuple
+of tensors, with a row for each. Its ``forward(observations, states)`` returns outputs and the next states, which the caller
+stores.
 
 Legend: W policies, M parameters, n rows, e episodes of a policy, I inputs, O outputs.
 """
@@ -29,20 +29,20 @@ from neuro_cli.core.lazy import LazyModule
 log = logging.getLogger(__name__)
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
-ACTIVATIONS = {nn.Tanh: "TANH", nn.ReLU: "RELU", nn.Sigmoid: "SIGMOID"}  # names of what the compiled loops apply
+ACTIVATIONS = {nn.Tanh: "TANH", nn.ReLU: "RELU", nn.Sigmoid: "SIGMOID"}  # their names in the compiled loops
 
 
 class Policies(Protocol):
     def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Outputs (n, O) float32 for ``observations`` (n, I) float32 of episode ``places`` (n,) of policy ``which`` (n,).
+        """Return outputs (n, O) float32 for ``observations`` (n, I) float32, each of an episode of policy ``which``.
 
-        A row's bits depend on its policy and its observation only. Good until the next call.
+        A row's bits depend only on its policy and its observation. The result is valid until the next call.
         """
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Linear layers, one after the other: ``layers`` (L, 5) as :func:`policy_kernels.lay_out` takes them."""
+    """Chain of linear layers: ``layers`` (L, 5) as :func:`policy_kernels.lay_out` takes them."""
 
     layers: np.ndarray
 
@@ -56,7 +56,7 @@ class Chain:
 
 
 def chain_of(module: nn.Module, layout: ParameterLayout) -> Chain | None:
-    """The linear layers of ``module``, or None if it is something else."""
+    """Return the linear layers of ``module``, or None if it is something else."""
     if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward:
         return None
     places = {place.name: place for place in layout.places}
@@ -86,7 +86,7 @@ class ChainPolicies:
 
     @property
     def chain(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """Layers, parameters and the greatest width, as :func:`policy_kernels.act` takes them."""
+        """Layers, parameters and the greatest width, in the form that :func:`policy_kernels.act` takes."""
         return self._chain.layers, self._parameters, self._widest
 
     def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -96,8 +96,11 @@ class ChainPolicies:
 
 
 class ModulePolicies:
-    """Policies by modules, each asked for all of its ``episodes`` at once, over or not: matrix products of other sizes may
-    round otherwise, and an answer must not depend on which episodes still run. States of the others stay as they are."""
+    """Policies by modules, each of which answers for all of its ``episodes`` at once, ended or not.
+
+    Matrix products of other sizes may round differently, and an answer must not depend on which episodes still run. States of
+    the episodes that are not asked stay.
+    """
 
     def __init__(self, modules: Sequence[nn.Module], episodes: int, shape: tuple[int, ...]) -> None:
         self.modules, self._shape = modules, shape
@@ -108,24 +111,24 @@ class ModulePolicies:
 
     def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
         self._seen[which, places] = observations
-        made: dict[int, np.ndarray] = {}
+        outputs: dict[int, np.ndarray] = {}
         with torch.no_grad():
             for policy in np.unique(which):
-                seen = torch.from_numpy(self._seen[policy]).view(-1, *self._shape).to(self._device)
-                made[policy], states = answer(self.modules[policy], seen, self._states[policy])
+                observed = torch.from_numpy(self._seen[policy]).view(-1, *self._shape).to(self._device)
+                outputs[policy], states = answer(self.modules[policy], observed, self._states[policy])
                 if states is not None:
                     asked = torch.from_numpy(places[which == policy]).to(self._device)
                     self._states[policy] = tree_map(partial(_moved, asked), self._states[policy], states)
-        return np.stack([made[policy][place] for policy, place in zip(which, places, strict=True)])
+        return np.stack([outputs[policy][place] for policy, place in zip(which, places, strict=True)])
 
 
 def _moved(asked: Tensor, before: Tensor, after: Tensor) -> Tensor:
-    """States ``before``, with those ``after`` of the episodes ``asked`` (k,)."""
+    """Return states ``before``, with those in ``after`` for the episodes ``asked`` (k,)."""
     return before.index_copy(0, asked, after[asked])
 
 
 def starting_states(module: nn.Module, episodes: int) -> Any:
-    """States of a policy with a memory at the beginning of its episodes, None of another. Raises UserError."""
+    """Return the first states of a policy with a memory, None for one without. Raises UserError."""
     reset = getattr(module, "reset", None)
     if not callable(reset):
         return None
@@ -140,36 +143,36 @@ def starting_states(module: nn.Module, episodes: int) -> Any:
 
 
 def answer(module: nn.Module, observations: Tensor, states: Any = None) -> tuple[np.ndarray, Any]:
-    """Outputs (B, O) float32 of ``module`` for ``observations`` (B, ..), and its next states, None without a memory.
+    """Return outputs (B, O) float32 of ``module`` for ``observations`` (B, ..), and next states, None without a memory.
 
-    Raises UserError when it does not take them.
+    Raises UserError if it does not take them.
     """
     shape = "x".join(map(str, observations.shape[1:]))
     try:
-        made = module(observations) if states is None else module(observations, states)
+        outputs = module(observations) if states is None else module(observations, states)
     except Exception as error:  # a user's module may check its input in any way
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"model: it does not take observations of {shape} numbers: {reason}") from error
     if states is not None:
-        made, states = _parted(made, states)
-    if not isinstance(made, Tensor) or made.dim() != 2 or len(made) != len(observations):
-        what = "x".join(map(str, made.shape)) if isinstance(made, Tensor) else type(made).__name__
+        outputs, states = _parted(outputs, states)
+    if not isinstance(outputs, Tensor) or outputs.dim() != 2 or len(outputs) != len(observations):
+        what = "x".join(map(str, outputs.shape)) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise UserError(f"model: its output for {len(observations)} observations is {what}; rows of actions are needed")
-    return made.float().cpu().numpy(), states
+    return outputs.float().cpu().numpy(), states
 
 
-def _parted(made: Any, before: Any) -> tuple[Any, Any]:
-    """Outputs and next states, which are of the kind of those ``before``. Raises UserError."""
-    if isinstance(made, tuple) and len(made) == 2:
-        (old, form), (new, form_now) = tree_flatten(before), tree_flatten(made[1])
+def _parted(result: Any, before: Any) -> tuple[Any, Any]:
+    """Return outputs and next states, which must be of the kind of ``before``. Raises UserError."""
+    if isinstance(result, tuple) and len(result) == 2:
+        (old, form), (new, form_now) = tree_flatten(before), tree_flatten(result[1])
         alike = (isinstance(b, Tensor) and (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(old, new, strict=True))
         if form == form_now and all(alike):
-            return made
-    raise UserError("model: a policy with reset() gives its outputs and its next states, alike to what reset() gave")
+            return result
+    raise UserError("model: a policy with reset() gives its outputs and its next states, shaped as reset() gave them")
 
 
 def policies_of(module: nn.Module, episodes: int, shape: tuple[int, ...]) -> Policies:
-    """One policy: ``module`` with its own parameters."""
+    """Return one policy: ``module`` with its own parameters."""
     if any(parameter.requires_grad for parameter in module.parameters()):
         layout = ParameterLayout(module)
         chain = chain_of(module, layout)

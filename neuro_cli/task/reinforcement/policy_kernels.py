@@ -1,9 +1,9 @@
-"""Compiled loops between two steps of many environments: normalise observations, ask each its policy, read off actions.
+"""Compiled loops between two steps of many environments: normalise observations, run policies, read off actions.
 
-Every row is worked out by itself, in a fixed order, by additions, products and divisions that are not fused: what a policy
-does depends neither on the other rows of the batch nor on vector instructions or a mathematics library.
+Every row is computed alone, in a fixed order, by additions, products and divisions that are not fused. An answer depends
+neither on the other rows of the batch nor on vector instructions or a mathematics library.
 
-No index is checked inside of a loop: sizes are asserted before it, and of a row its episode or policy where it is looked up.
+No index is checked inside a loop: sizes are asserted before it, and a row's episode or policy where it is looked up.
 
 Legend: n rows (environments that run), J episodes, I inputs, O outputs, M parameters, W policies.
 """
@@ -18,12 +18,12 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False, error_model="nump
 
 LINEAR, TANH, RELU, SIGMOID = range(4)
 FARTHEST = 1e15  # deviations of an observation from the mean: sums of their squares are float32 on a wire
-LARGEST = float(np.finfo(np.float32).max)  # of an observation that a policy takes as it is
+LARGEST = float(np.finfo(np.float32).max)  # largest observation that a policy takes without statistics
 _ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
 
 
 def _continued_fraction(depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of P and Q in powers of x**2, so that tanh x is nearly x P / Q.
+    """Return coefficients of P and Q in powers of x**2, so that tanh x is nearly x P / Q.
 
     Lambert's continued fraction x / (1 + x**2 / (3 + x**2 / (5 + ...))), cut off after ``depth`` terms. All coefficients are
     positive, so no digits are lost in the sums.
@@ -46,14 +46,14 @@ _Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6 = _Q
 
 @_compiled
 def _tanh(values):
-    """tanh of ``values`` float32 in place, to a few units of the last place."""
+    """Compute tanh of ``values`` float32 in place, to a few units of the last place."""
     for j in range(values.size):
         x = min(max(values[j], -_ACCURATE), _ACCURATE)
         y = x * x
         upper = _P0 + y * (_P1 + y * (_P2 + y * (_P3 + y * (_P4 + y * (_P5 + y * _P6)))))
         lower = _Q0 + y * (_Q1 + y * (_Q2 + y * (_Q3 + y * (_Q4 + y * (_Q5 + y * _Q6)))))
-        made = min(max(x * upper / lower, np.float32(-1)), np.float32(1))
-        values[j] = made if values[j] == values[j] else values[j]
+        result = min(max(x * upper / lower, np.float32(-1)), np.float32(1))
+        values[j] = result if values[j] == values[j] else values[j]
 
 
 @_compiled
@@ -73,7 +73,7 @@ def _activate(kind, values):
 
 @_compiled
 def lay_out(layers, flats, out):
-    """``flats`` (W, M) to ``out`` (W, M'): of each layer its bias (zeros if none), then its weight by inputs.
+    """Copy ``flats`` (W, M) to ``out`` (W, M'): for each layer its bias (zeros if none), then its weight by inputs.
 
     ``layers`` (L, 5): inputs, outputs, where weight and bias begin in a flat vector (-1: no bias), activation.
     """
@@ -99,7 +99,7 @@ def lay_out(layers, flats, out):
 
 @_compiled
 def act(layers, parameters, which, x, out, widest):
-    """What policy ``which``[r] answers to row r of ``x`` (n, I) float32, into ``out`` (n, O). ``widest``: of all layers."""
+    """Answer row r of ``x`` (n, I) float32 by policy ``which``[r], into ``out`` (n, O). ``widest``: the widest layer."""
     numbers, width = 0, x.shape[1]
     for layer in range(layers.shape[0]):
         assert layers[layer, 0] == width <= widest and layers[layer, 1] <= widest
@@ -108,35 +108,35 @@ def act(layers, parameters, which, x, out, widest):
     one, two = np.empty(widest, np.float32), np.empty(widest, np.float32)
     for r in range(x.shape[0]):
         assert 0 <= which[r] < parameters.shape[0]
-        own = parameters[which[r]]
+        row = parameters[which[r]]
         source, target = one[: x.shape[1]], two
         source[:] = x[r]
         place = 0
         for layer in range(layers.shape[0]):
             inputs, outputs = layers[layer, 0], layers[layer, 1]
-            made = target[:outputs]
-            made[:] = own[place : place + outputs]
+            result = target[:outputs]
+            result[:] = row[place : place + outputs]
             place += outputs
             i = 0
-            while i + 4 <= inputs:  # four at a time, added one after the other, spare three of four trips to memory
+            while i + 4 <= inputs:  # four inputs at a time save three of four trips to memory; still added in order
                 a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
-                lines = own[place : place + 4 * outputs]
+                lines = row[place : place + 4 * outputs]
                 for j in range(outputs):
-                    value = made[j] + a * lines[j]
+                    value = result[j] + a * lines[j]
                     value += b * lines[outputs + j]
                     value += c * lines[2 * outputs + j]
-                    made[j] = value + d * lines[3 * outputs + j]
+                    result[j] = value + d * lines[3 * outputs + j]
                 place += 4 * outputs
                 i += 4
             while i < inputs:
-                line = own[place : place + outputs]
+                line = row[place : place + outputs]
                 for j in range(outputs):
-                    made[j] += source[i] * line[j]
+                    result[j] += source[i] * line[j]
                 place += outputs
                 i += 1
-            _activate(layers[layer, 4], made)
+            _activate(layers[layer, 4], result)
             target = one if layer % 2 == 0 else two
-            source = made
+            source = result
         out[r] = source
 
 
@@ -144,8 +144,8 @@ def act(layers, parameters, which, x, out, widest):
 def meet(raw, episode, base, mean, inverse, clip, steps, sums, x):
     """Count the observations ``raw`` (n, I) for their ``episode`` (n,), add z and z**2 to ``sums`` (J, 2 I), give clipped z.
 
-    An empty ``sums``: no statistics, ``x`` (n, I) float32 is ``raw``. Whether all z lie within :data:`FARTHEST`, all of ``raw``
-    within :data:`LARGEST`.
+    Empty ``sums`` mean no statistics: ``x`` (n, I) float32 is ``raw``. Returns whether all z lie within :data:`FARTHEST`, or all
+    of ``raw`` within :data:`LARGEST`.
     """
     inputs = raw.shape[1]
     assert x.shape == raw.shape and episode.size >= raw.shape[0]
@@ -171,7 +171,7 @@ def meet(raw, episode, base, mean, inverse, clip, steps, sums, x):
 
 @_compiled
 def choose(outputs, first, chosen):
-    """The first of the greatest of each row of ``outputs`` (n, O), counted from ``first``; whether all are numbers."""
+    """Choose the first of the greatest of each row of ``outputs`` (n, O), counted from ``first``; whether all are numbers."""
     good = True
     assert chosen.size >= outputs.shape[0]
     for r in range(outputs.shape[0]):
@@ -187,7 +187,7 @@ def choose(outputs, first, chosen):
 
 @_compiled
 def bound(outputs, low, high, chosen):
-    """Each row of ``outputs`` (n, O) between ``low`` and ``high`` (O,); whether all were numbers."""
+    """Clip each row of ``outputs`` (n, O) to ``low`` and ``high`` (O,); whether all were numbers."""
     good = True
     assert chosen.shape == outputs.shape and low.size == high.size == outputs.shape[1]
     for r in range(outputs.shape[0]):

@@ -1,7 +1,7 @@
-"""Slots of environments that an episode loop steps together.
+"""Simulators, which step the environments of an episode loop together.
 
-Two forms give the same bits: gymnasium's own Python steps one environment after the other, and for the environments that
-:mod:`mujoco_batch`, :mod:`lander_batch` and :mod:`lean_lander` know, the physics engine is driven directly.
+gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` steps the MuJoCo environments that it
+knows together, with the same bits. :mod:`envpool_simulator` takes other implementations of them, with other numbers.
 
 Legend: n environments that are stepped, I numbers of an observation.
 """
@@ -13,49 +13,51 @@ from typing import Any, Protocol
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.reinforcement import lander_batch
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
-from neuro_cli.task.reinforcement.lander_batch import LanderSimulator
-from neuro_cli.task.reinforcement.lean_lander import is_lander, lean_lander
+from neuro_cli.task.reinforcement.envpool_simulator import EnvPoolSimulator
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
 
 log = logging.getLogger(__name__)
 
-SIMULATORS = ("auto", "gymnasium", "direct")
+SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
 
 
 class Simulator(Protocol):
-    """Environments in slots 0, 1, ... below a size; each plays one episode at a time."""
+    """Environments in slots 0, 1, ... below a size, with one episode at a time in each."""
+
+    def expect(self, seeds: np.ndarray) -> None:
+        """Announce the seeds (J,) of the episodes that begin from now on, in this order."""
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
-        """Begin the episode of ``seed``; its first observation (I,)."""
+        """Begin the episode of ``seed`` and return its first observation (I,)."""
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
-        """Step ``slots`` (n,) by ``actions`` and write their observations to ``raw`` (n, I); rows that ended, ascending.
+        """Step ``slots`` (n,) by ``actions``, write observations to ``raw`` (n, I), and return rows that ended, ascending.
 
-        An episode ends too where the sum of its rewards is no finite number.
+        An episode also ends if the sum of its rewards is not finite.
         """
 
     def total(self, slot: int) -> float:
-        """Sum of the rewards of the episode in ``slot``."""
+        """Return the sum of the rewards of the episode in ``slot``."""
 
     def close(self) -> None: ...
 
 
 class GymnasiumSimulator:
-    """Environments of gymnasium, made when they are needed. ``anew``: make one for every episode. ``lean``: see above."""
+    """Environments of gymnasium, created at first use. ``anew``: create one for every episode."""
 
-    def __init__(self, maker: EnvironmentFactory, anew: bool, lean: bool) -> None:
-        self._maker, self._anew, self._lean = maker, anew, lean
+    def __init__(self, maker: EnvironmentFactory, anew: bool) -> None:
+        self._maker, self._anew = maker, anew
         self._environments: dict[int, Any] = {}
         self._totals: dict[int, Any] = {}
+
+    def expect(self, seeds: np.ndarray) -> None: ...
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
         if self._anew and slot in self._environments:
             self._environments.pop(slot).close()
         if slot not in self._environments:
-            made = self._maker.make()
-            self._environments[slot] = (lean_lander(made) or made) if self._lean else made
+            self._environments[slot] = self._maker.make()
         self._totals[slot] = 0.0
         return np.ravel(self._environments[slot].reset(seed=seed)[0])
 
@@ -63,7 +65,7 @@ class GymnasiumSimulator:
         over, totals, environments = [], self._totals, self._environments
         for row, slot in enumerate(slots.tolist()):
             observation, reward, terminated, truncated, _ = environments[slot].step(actions[row])
-            # in the type of the rewards: a sum of float32 stays one; one of float16 would stand still at 2,048
+            # keep the rewards' type, as `total += reward` does; only a float16 sum is widened: it would stall at 2,048
             totals[slot] += float(reward) if type(reward) is np.float16 else reward
             raw[row] = np.asarray(observation).ravel()
             if terminated or truncated or not isfinite(totals[slot]):
@@ -79,28 +81,20 @@ class GymnasiumSimulator:
 
 
 def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) -> Simulator:
-    """Slots below ``size`` of the environments that ``maker`` makes. Raises ConfigError: ``direct`` does not serve them."""
+    """Return a simulator of ``size`` slots. Raises ConfigError: ``direct`` does not serve what ``maker`` makes."""
+    if choice == "envpool":
+        return EnvPoolSimulator(maker, size)
     if anew or choice == "gymnasium":
         if choice == "direct":
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
-        return GymnasiumSimulator(maker, anew, lean=False)
-    made = maker.make()
-    reason = unserved(made)
+        return GymnasiumSimulator(maker, anew)
+    environment = maker.make()
+    reason = unserved(environment)
     if reason is None:
         log.info("%s: stepped together by mujoco.batch", maker.identifier)
-        return MujocoSimulator(made, size)
-    lean = lean_lander(made) is not None
-    if is_lander(made):
-        reason = "LunarLander is driven directly with discrete actions, without wind, pictures or wrappers"
-    made.close()
-    if choice == "direct" and not lean:
+        return MujocoSimulator(environment, size)
+    environment.close()
+    if choice == "direct":
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
-    if not lean:
-        log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
-        return GymnasiumSimulator(maker, anew, lean)
-    reason = lander_batch.unserved(maker)
-    if reason is None:
-        log.info("%s: stepped together by compiled loops on Box2D", maker.identifier)
-        return LanderSimulator(maker, size)
-    log.info("%s: Box2D driven from Python, slower: %s", maker.identifier, reason)
-    return GymnasiumSimulator(maker, anew, lean)
+    log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
+    return GymnasiumSimulator(maker, anew)

@@ -1,8 +1,8 @@
-"""Reinforcement learning: a policy is scored by the mean return of whole episodes in an environment of gymnasium.
+"""Reinforcement learning: a policy is scored by its mean return over complete episodes in an environment.
 
-An episode is an example: ``episodes`` of them a generation, whose seeds are a function of (seed, generation, episode), so
-all members meet the same ones (common random numbers), or with ``common_episodes=false`` the same for both sides of a
-direction only. No action noise, no reward shaping.
+An episode is an example, with ``episodes`` of them in a generation. Their seeds are a function of (seed, generation, episode).
+All members have the same ones (common random numbers); with ``common_episodes=false`` only the two sides of a direction share
+them. There is no action noise and no reward shaping.
 
 Legend: B episodes, C score columns, I numbers of an observation, A outputs of a policy.
 """
@@ -23,6 +23,7 @@ from neuro_cli.core.metric import LOWER, RETURN, Metric
 from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
+from neuro_cli.task.reinforcement.envpool_simulator import envpool_spaces
 from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
@@ -31,20 +32,20 @@ from neuro_cli.task.reinforcement.trial import settled
 
 log = logging.getLogger(__name__)
 
-EVALUATED_TOGETHER = 10  # test episodes of a chunk, which one rank plays
+EVALUATED_TOGETHER = 10  # test episodes in a chunk, which one rank plays
 DEVIATION = Metric("return_deviation", "deviation of the return", ".1f", better=LOWER, column=False)
 LENGTH = Metric("mean_episode_length", "mean episode length", ".1f", column=False)
-FRESH = 1 << 31  # seeds of test episodes begin here, those of training end
+FRESH = 1 << 31  # first seed of test episodes; those of training are below
 
 
 class Reinforcement(Task):
-    """``id``: of any environment of gymnasium whose observations are a Box and whose actions are Discrete or a vector.
+    """Task of an environment ``id`` of gymnasium with a Box of observations, and Discrete or vector actions.
 
-    ``environments``: how many are stepped together. ``anew``: the environment is made anew for every episode, for those
-    that ``reset(seed)`` does not bring back to the same state; None: where a trial shows that (:mod:`trial`).
-    ``step_bonus``: added to every step's reward in training, never in the test: -1 takes the survival bonus out, as Mania
-    et al. 2018, section 4.1 do for Hopper and Ant. ``simulator``: who steps the environments, with the same bits: one of
-    :data:`simulators.SIMULATORS`.
+    ``environments``: how many are stepped together. ``anew``: create an environment for every episode, for those that
+    ``reset(seed)`` does not bring back to the same state; None: if a trial shows that (:mod:`trial`). ``step_bonus``: added to
+    every step's reward in training, never in the test; -1 removes the survival bonus, as Mania et al. 2018, section 4.1 do for
+    Hopper and Ant. ``simulator``: what steps the environments, one of :data:`simulators.SIMULATORS`; all but ``envpool`` have the
+    same bits.
     """
 
     scored_by = "episodes"
@@ -52,7 +53,7 @@ class Reinforcement(Task):
     fitness_is = "return"
     batch_key = "task.episodes"
     metrics = (RETURN, DEVIATION, LENGTH)
-    imports = ("id", "options")  # arguments in which a text may name a module that gymnasium or the environment imports
+    imports = ("id", "options")  # arguments whose texts may name modules for gymnasium or the environment to import
 
     def __init__(
         self,
@@ -79,26 +80,28 @@ class Reinforcement(Task):
         self.environments = integer("task.environments", environments, 1)
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
         self._anew = None if anew is None else boolean("task.anew", anew)
-        self.anew = bool(self._anew)  # load() tries where nothing was asked for
+        self.anew = bool(self._anew)  # load() decides by a trial if the config does not
         self.step_bonus = number("task.step_bonus", step_bonus)
         self.simulator = one_of("task.simulator", simulator, SIMULATORS)
+        if self.simulator == "envpool" and self._anew is False:
+            raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         self.maker = EnvironmentFactory(self.id, limit, dict(options or {}))
         self.statistics: ObservationStatistics | None = None
         self._stages: queue.SimpleQueue[EnvironmentPool] = queue.SimpleQueue()
-        weakref.finalize(self, closed, self._stages)  # at the end of the process at the latest
+        weakref.finalize(self, closed, self._stages)  # runs at the end of the process at the latest
         self._spaces: Spaces | None = None
 
     @property
     def spaces(self) -> Spaces:
-        """What the environment takes and gives. Raises UserError."""
+        """Observations and actions of the environment. Raises UserError."""
         if self._spaces is None:
-            self._spaces = self.maker.spaces()
+            self._spaces = envpool_spaces(self.maker) if self.simulator == "envpool" else self.maker.spaces()
         return self._spaces
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        """``fitness``: the return. ``steps``: observations that were acted on; then I sums of z and I of z**2."""
+        """Columns: ``fitness`` is the return, ``steps`` the observations acted on; then I sums of z and I of z**2."""
         columns = range(self.spaces.inputs) if self.normalise else ()
         return ("fitness", "steps", *(f"z_{i}" for i in columns), *(f"z_{i}_squared" for i in columns))
 
@@ -115,13 +118,13 @@ class Reinforcement(Task):
         return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
-        """``batch_size`` is not used: ``episodes`` is its place here."""
+        """Look at the environment and try it. ``batch_size`` is not used: ``episodes`` takes its place."""
         spaces = self.spaces
         if input_shape is not None and int(np.prod(input_shape)) != spaces.inputs:
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
             raise UserError("model expects {} numbers, task.id={id} gives observations of {}".format(*shapes, id=self.id))
         self.input_shape, self.output_size, self.batch_size = spaces.shape, spaces.outputs, self.episodes
-        self.anew = settled(self.maker, spaces, self._anew)
+        self.anew = self.simulator == "envpool" or settled(self.maker, spaces, self._anew)
         self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
         self._seed = seed
         if self.normalise and self.statistics is None:
@@ -132,28 +135,28 @@ class Reinforcement(Task):
             )
 
     def misfit(self, module: nn.Module) -> str | None:
-        """None: asks ``module`` about an observation of zeros. Raises UserError when it does not fit the environment."""
+        """Return None, after asking ``module`` about an observation of zeros. Raises UserError if it does not fit."""
         if any(isinstance(part, _BatchNorm) for part in module.modules()):
             raise UserError("model: batch norm would mix episodes; task.normalise=true normalises observations")
         parameter = next(module.parameters(), None)
         device = torch.device("cpu") if parameter is None else parameter.device
         with torch.no_grad():
-            made, _ = answer(
+            outputs, _ = answer(
                 module, torch.zeros(1, *self.spaces.shape, device=device, dtype=torch.float32), starting_states(module, 1)
             )
-        if made.shape[1] != self.output_size:
+        if outputs.shape[1] != self.output_size:
             what = "one for each choice" if self.spaces.actions else "the numbers of an action"
-            raise UserError(f"model: it has {made.shape[1]} outputs, task.id={self.id} needs {self.output_size} ({what})")
+            raise UserError(f"model: it has {outputs.shape[1]} outputs, task.id={self.id} needs {self.output_size} ({what})")
         return None
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        """Episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""
+        """Return episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""
         words = random_words(self._seed, generation, 0, EPISODE_STREAM, stop)[start:]
         seeds = torch.from_numpy((words >> 1).astype(np.int64))
         return Batch(seeds, seeds)
 
     def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:
-        """Play the episodes of ``plan``. Thread-safe: every thread has environments of its own."""
+        """Play the episodes of ``plan``. Thread-safe: every thread has its own environments."""
         try:
             stage = self._stages.get_nowait()
         except queue.Empty:
@@ -165,14 +168,14 @@ class Reinforcement(Task):
 
     @property
     def normaliser(self) -> Normaliser | None:
-        """What policies see of observations in training; None with ``normalise=false``."""
+        """Normalisation of observations in training; None with ``normalise=false``."""
         if self.statistics is None:
             return None
         mean, inverse, base = self.statistics.units()
         return Normaliser(mean, inverse, self.clip, base)
 
     def columns(self, outcome: EpisodeOutcome) -> np.ndarray:
-        """Scores (J, C) float64 of the episodes of ``outcome``."""
+        """Return scores (J, C) float64 of the episodes of ``outcome``."""
         return np.column_stack([outcome.returns + self.step_bonus * outcome.steps, outcome.steps, outcome.sums])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
@@ -210,10 +213,10 @@ class Reinforcement(Task):
         return module if self.statistics is None else NormalisedPolicy(module, self.statistics, self.clip)
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
-        raise AssertionError("a return has no loss")  # refuse() refuses it
+        raise AssertionError("a return has no loss")  # refuse() raises before
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Sums (4,) over episodes that training never meets: returns, their squares, steps, episodes."""
+        """Return sums (4,) over episodes that training never uses: returns, their squares, steps, episodes."""
         first = chunk * EVALUATED_TOGETHER
         last = min(first + EVALUATED_TOGETHER, self.evaluation_episodes)
         words = random_words(self._seed, 0, 0, EVALUATION_STREAM, last)[first:]
@@ -241,7 +244,7 @@ class Reinforcement(Task):
 
 
 def plan_of(seeds: np.ndarray) -> EpisodeSchedule:
-    """The episodes of W policies with ``seeds`` (W, e) each, policy by policy."""
+    """Return the episodes of W policies with ``seeds`` (W, e) each, policy by policy."""
     policies, episodes = seeds.shape
     return EpisodeSchedule(np.ravel(seeds), np.repeat(np.arange(policies), episodes), np.tile(np.arange(episodes), policies))
 
@@ -251,5 +254,5 @@ def closed(stages: "queue.SimpleQueue[EnvironmentPool]") -> None:
     while not stages.empty():
         try:
             stages.get().close()
-        except Exception as error:  # what an environment does at its end may fail, and nobody can mend it any more
+        except Exception as error:  # an environment may fail at its end, when nothing depends on it any more
             log.debug("an environment is not closed: %s", error)

@@ -1,8 +1,8 @@
-"""Short episodes that show whether an environment repeats: whether ``reset(seed)`` alone decides what happens in an episode.
+"""Trial that shows whether an environment repeats, that is, whether ``reset(seed)`` alone decides an episode.
 
-A run counts on that: which slot, rank or peer plays an episode, and what was played there before, depends on how many there are.
-Seed a, then b, then a again in one environment, then a in a new one, with the same actions: a function of the environment, so
-that all ranks and all peers choose alike.
+A run relies on that: the number of ranks decides which slot, rank or peer plays an episode, and after which others. The trial
+plays seed a, then b, then a again in one environment, then a in a new one, with the same actions. It is a function of the
+environment, so that all ranks and peers decide alike.
 """
 
 import logging
@@ -19,12 +19,12 @@ from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces,
 
 log = logging.getLogger(__name__)
 
-ONE, OTHER = 1, 2  # seeds
-SHORT, LONG = 12, 60  # steps at most: of the episodes that are compared, and of the one between
+ONE, OTHER = 1, 2  # the two seeds
+SHORT, LONG = 12, 60  # most steps of the compared episodes, and of the one between them
 
 
 class Step(NamedTuple):
-    """What an environment gave for an action, as float64; the first of an episode, by its reset, has a reward of 0."""
+    """Result of an action, as float64; the first of an episode is its reset, with a reward of 0."""
 
     observation: np.ndarray
     reward: np.ndarray
@@ -32,9 +32,9 @@ class Step(NamedTuple):
 
 
 def settled(maker: EnvironmentFactory, spaces: Spaces, asked: bool | None) -> bool:
-    """Whether every episode needs an environment of its own; ``asked``: ``task.anew``, None: where it helps.
+    """Return whether every episode needs a new environment; ``asked``: ``task.anew``, None: if it helps.
 
-    The log says what was chosen and why; a warning, that a run will not repeat. Raises ConfigError for an environment that fails.
+    The log says what was chosen and why, and warns if a run will not repeat. Raises ConfigError for an environment that fails.
     """
     name = f"task.id={maker.identifier}"
     outputs = np.random.default_rng(ONE).standard_normal((LONG, spaces.outputs)).astype(np.float32)
@@ -64,14 +64,14 @@ def settled(maker: EnvironmentFactory, spaces: Spaces, asked: bool | None) -> bo
     return bool(asked)
 
 
-def episode(maker: EnvironmentFactory, made: Any, spaces: Spaces, seed: int, actions: list[Any]) -> list[Step]:
-    """What ``made`` gives for ``seed`` and ``actions``, up to its end. Raises ConfigError where it fails."""
+def episode(maker: EnvironmentFactory, environment: Any, spaces: Spaces, seed: int, actions: list[Any]) -> list[Step]:
+    """Return what ``environment`` gives for ``seed`` and ``actions``, up to its end. Raises ConfigError if it fails."""
     call = "reset(seed=...)"
     try:
-        steps = [Step(np.array(made.reset(seed=seed)[0], np.float64), np.zeros(()), False)]
+        steps = [Step(np.array(environment.reset(seed=seed)[0], np.float64), np.zeros(()), False)]
         call = "step(action)"
         while len(steps) <= len(actions) and not steps[-1].over:
-            observation, reward, terminated, truncated, _ = made.step(actions[len(steps) - 1])
+            observation, reward, terminated, truncated, _ = environment.step(actions[len(steps) - 1])
             over = bool(terminated or truncated)
             steps.append(Step(np.array(observation, np.float64), np.array(reward, np.float64), over))
     except Exception as error:  # an environment may fail in any way
@@ -89,7 +89,7 @@ def episode(maker: EnvironmentFactory, made: Any, spaces: Spaces, seed: int, act
 
 
 def difference(one: list[Step], other: list[Step]) -> str | None:
-    """Where two episodes first differ, None where they are the same."""
+    """Return where two episodes first differ, None if they are the same."""
     for number, (a, b) in enumerate(zip(one, other, strict=False)):
         for what in ("observation", "reward", "over"):
             if not np.array_equal(getattr(a, what), getattr(b, what), equal_nan=True):
@@ -98,10 +98,10 @@ def difference(one: list[Step], other: list[Step]) -> str | None:
 
 
 def global_source(afresh: Callable[[], list[Step]]) -> str | None:
-    """The generator of the whole process that an environment draws from: with it in one state, two episodes are the same."""
-    with ExitStack() as kept:
-        kept.callback(np.random.set_state, np.random.get_state())
-        kept.callback(random.setstate, random.getstate())
+    """Return the process-wide generator that an environment draws from: reset alike, it gives two equal episodes."""
+    with ExitStack() as restored:
+        restored.callback(np.random.set_state, np.random.get_state())
+        restored.callback(random.setstate, random.getstate())
         sources: dict[str, Callable[[int], Any]] = {"np.random": np.random.seed, "Python's random": random.seed}
         for source, seed in sources.items():
             episodes = [seed(0) or afresh() for _ in range(2)]

@@ -113,8 +113,8 @@ class Wrong(Rhythm):
     [
         ("rows", "model: reset(1) must give a tensor, or a tuple of them, with 1 rows"),
         ("nothing", "model: reset(1) must give the states of episodes that begin: "),
-        ("no states", "model: a policy with reset() gives its outputs and its next states, alike to what reset() gave"),
-        ("one state", "model: a policy with reset() gives its outputs and its next states, alike to what reset() gave"),
+        ("no states", "model: a policy with reset() gives its outputs and its next states, shaped as reset() gave them"),
+        ("one state", "model: a policy with reset() gives its outputs and its next states, shaped as reset() gave them"),
     ],
 )
 def test_what_is_no_memory_is_refused(what, line):

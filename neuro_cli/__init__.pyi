@@ -1,0 +1,20 @@
+"""Public names of neuro_cli and the modules they come from: read by type checkers, and by ``__init__.py``."""
+
+from . import algo as algo
+from . import distribution as distribution
+from . import sampler as sampler
+from . import task as task
+from .broker.task import BaseTask as BaseTask
+from .cli.library import evaluate as evaluate
+from .cli.library import resume as resume
+from .cli.library import train as train
+from .core.errors import CandidateError as CandidateError
+from .core.errors import ConfigError as ConfigError
+from .core.errors import UserError as UserError
+from .core.version import __version__ as __version__
+from .library.evolution import Evolution as Evolution
+from .library.perturbed_layers import perturbed as perturbed
+from .library.result import Result as Result
+from .pool.client import BrokerClient as BrokerClient
+from .pool.client import TaskResult as TaskResult
+from .runner.load import load as load

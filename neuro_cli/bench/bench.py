@@ -13,7 +13,6 @@ from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
-from neuro_cli.bench.roofline import bench_roofline
 from neuro_cli.bench.search import bench_search
 from neuro_cli.bench.semi_updates import bench_semi_updates
 from neuro_cli.core.checks import integer, one_of
@@ -27,7 +26,6 @@ KINDS = {
     "generation": bench_generation,
     "noise": bench_noise,
     "layer": bench_layer,
-    "roofline": bench_roofline,
     "correlation": bench_correlation,
     "diversity": bench_diversity,
     "rollout": bench_rollout,

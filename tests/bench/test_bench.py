@@ -137,7 +137,7 @@ def test_bench_rollout_replays_the_population(tmp_path):
 def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro_inside("bench", "generatoin", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
-    kinds = "generation, noise, layer, roofline, correlation, diversity, rollout, ensemble, ensemble_bytes, reinforcement"
+    kinds = "generation, noise, layer, correlation, diversity, rollout, ensemble, ensemble_bytes, reinforcement"
     assert done.stderr == f"neuro: error: what=generatoin: must be one of {kinds}, records, semi_updates, search, brokers\n"
 
 

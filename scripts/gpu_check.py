@@ -74,10 +74,10 @@ class Check:
         made = ["| precision | neuro s | textbook s | neuro / textbook | neuro / roof |", "|---|---|---|---|---|"]
         for precision in ("float32", "bfloat16"):
             run = self.folder / f"generation_{precision}"
-            options = ["device=cuda", f"precision={precision}", "repeats=10"]
-            self.run(run.name, [*NEURO, "bench", "generation", *options, f"hydra.run.dir={run}"])
+            options = ["--systems", "neuro,textbook,roof", "--device", "cuda", "--precision", precision, "--repeats", "10"]
+            self.run(run.name, ["scripts/bench_peers.py", *options, "--output", str(run / "peers.csv")])
             seconds: dict[str, list[float]] = {}
-            for row in csv.DictReader((run / "bench.csv").open()):
+            for row in csv.DictReader((run / "peers.csv").open()):
                 seconds.setdefault(row["system"], []).append(float(row["seconds"]))
             self.results[run.name] = seconds
             ratios = [[a / b for a, b in zip(seconds["neuro"], seconds[other], strict=True)] for other in ("textbook", "roof")]
@@ -85,7 +85,8 @@ class Check:
                 f"| {precision} | {median(seconds['neuro'], '.4f')} | {median(seconds['textbook'], '.4f')} | "
                 + " | ".join(median(values, ".2f") for values in ratios) + " |"
             )  # fmt: skip
-        return ["`neuro bench generation device=cuda precision=... repeats=10`: MNIST_3M, population 64, 128 examples", "", *made]
+        command = "python scripts/bench_peers.py --systems neuro,textbook,roof --device cuda --precision ... --repeats 10"
+        return [f"`{command}`: MNIST_3M, population 64, 128 examples", "", *made]
 
     def noise(self) -> Lines:
         """Nanoseconds of a normal number on the device."""

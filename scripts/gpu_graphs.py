@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_evosax import config_of
-
-from neuro_cli.bench.generation import BenchProcess
+from gpu_evosax import neuro
 
 # model, sampler, members; 128 examples
 CASES = (
@@ -26,9 +24,8 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for model, sampler, members in CASES:
         options = [f"model={model}", f"sampler={sampler}", f"population={members}"]
-        workers = [
-            BenchProcess("neuro", config_of("bfloat16", *options, f"cuda_graphs={graphs}")) for graphs in ("false", "true")
-        ]
+        logs = {graphs: out.with_suffix(f".{graphs}.log") for graphs in ("false", "true")}
+        workers = [neuro(log, "bfloat16", *options, f"cuda_graphs={graphs}") for graphs, log in logs.items()]
         try:
             for number in range(count + 5):
                 for worker in workers:

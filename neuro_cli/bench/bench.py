@@ -7,7 +7,6 @@ from typing import Any
 from neuro_cli.bench.correlation import bench_correlation
 from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
-from neuro_cli.bench.generation import bench_generation
 from neuro_cli.bench.layer.measure import HALF, bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.records import bench_records
@@ -23,7 +22,6 @@ from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
 
 KINDS = {
-    "generation": bench_generation,
     "noise": bench_noise,
     "layer": bench_layer,
     "correlation": bench_correlation,

@@ -1,6 +1,6 @@
 """W1 on evosax (Open_ES), in a process and an environment of its own: a generation for every line on standard input.
 
-python evosax_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_cli.bench.workers.generation does.
+python evosax_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_worker.py does.
 
 Its fastest way on a CPU: sampling, evaluation and update compiled as one function that reuses the old state's memory,
 members evaluated one after another (``lax.map``; ``"vmap": true`` for side by side), activations channels last.

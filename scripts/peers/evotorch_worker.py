@@ -1,6 +1,6 @@
 """W1 on EvoTorch (SupervisedNE, PGPE), in a process and an environment of its own: a generation for every line on stdin.
 
-python evotorch_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_cli.bench.workers.generation does.
+python evotorch_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_worker.py does.
 
 Its fastest way on a CPU: no actors (two, each with its share of the population, gained nothing and hold a population
 each), activations channels last, no change of the standard deviation. PGPE updates with the last generation's fitness

@@ -58,6 +58,7 @@ ALLOWED = {
     "grpc_reflection": below("broker"),
     "google": below("broker"),
     "bokeh": below("report"),
+    "matplotlib": {"neuro_cli.run_folder.plot"},
     "jinja2": {"neuro_cli.report.page", "neuro_cli.reproduce.page"},
     "pickle": set(),
     "cloudpickle": set(),

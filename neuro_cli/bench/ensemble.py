@@ -10,16 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, only_warned
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
+from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.options import make_network
 
 REFERENCE = "single_graph"
@@ -162,22 +159,13 @@ def _differences(losses: list[float], reference: list[float]) -> list[float]:
 
 def _plot(curves: dict[str, list[float]], stem: Path) -> None:
     """Plot the losses of all curves against the iteration, as the post does, and below how far they are from the first."""
-    figure = Figure(figsize=(8, 6.4), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     reference = next(iter(curves.values()))
-    styles = zip(("-", "--", ":"), (BLUE, VERMILION, GREEN), (3.0, 1.5, 1.5), strict=True)
-    for (name, losses), (style, colour, width) in zip(curves.items(), styles, strict=True):
-        iterations = range(1, len(losses) + 1)
-        above.plot(iterations, losses, style, label=name, linewidth=width, color=colour)
-        if losses is not reference:
-            below.plot(iterations, _differences(losses, reference), style, linewidth=1.0, color=colour)
-    above.set_ylabel("loss of the ensemble")
-    above.legend(frameon=False)
-    below.set(xlabel="iteration", ylabel="difference from the first", yscale="log")
-    for axes in (above, below):
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    figure.savefig(stem.with_suffix(".png"))
+    styles = (("-", BLUE, 3.0), ("--", VERMILION, 1.5), (":", GREEN, 1.5))
+    losses, gaps = [], []
+    for (name, values), (style, colour, width) in zip(curves.items(), styles, strict=True):
+        x = range(1, len(values) + 1)
+        losses.append(Line(x, values, name, colour, style, width=width))
+        if values is not reference:
+            gaps.append(Line(x, _differences(values, reference), "", colour, style, width=1.0))
+    below = {"xlabel": "iteration", "ylabel": "difference from the first", "yscale": "log"}
+    draw([Panel(losses, {"ylabel": "loss of the ensemble"}, height=3.9), Panel(gaps, below, height=2.5)], stem)

@@ -12,16 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, only_warned
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.options import make_network
 
 EXACT, PUBLISHED = ("chromosome_updates", "semi_updates"), "semi_updates_local"
@@ -64,19 +61,11 @@ def curves(rows: Sequence[Row]) -> dict[str, dict[int, tuple[float, float, float
 
 def plot(lines: dict[str, dict[int, tuple[float, float, float]]], title: str, stem: Path) -> None:
     """Draw ``stem``.svg and .png."""
-    figure = Figure(figsize=(8, 4.8), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot(title=title, xlabel="generation", ylabel=ACCURACY.label)
-    axes.grid(alpha=0.3)
+    drawn = []
     for place, (name, line) in enumerate(lines.items()):
-        colour, style = COLOURS[place % 5], STYLES[place % 5]
         middle, least, most = zip(*line.values(), strict=True)
-        axes.plot(list(line), middle, linestyle=style, color=colour, label=name)
-        axes.fill_between(list(line), least, most, color=colour, alpha=0.12, linewidth=0)
-    axes.legend(frameon=False)
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    figure.savefig(stem.with_suffix(".png"))
+        drawn.append(Line(list(line), middle, name, COLOURS[place % 5], STYLES[place % 5], low=least, high=most))
+    draw([Panel(drawn, {"title": title, "xlabel": "generation", "ylabel": ACCURACY.label})], stem)
 
 
 def _trained(config: dict[str, Any], method: str, ranks: int, seed: int, folder: Path) -> list[Row]:

@@ -5,20 +5,19 @@ ranks, and in float32 over an epoch, with the figure of the post (Webb 2019). Th
 """
 
 import copy
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.table import show, write
+from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, only_warned
 from neuro_cli.core.metric import ACCURACY
-from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.options import make_network
 
+WORKER = "neuro_cli.bench.workers.training"
 REFERENCE = "single_graph"
 EXACT = ("logits_allreduce", "logits_tree")  # without staleness
 CURVES = ((REFERENCE, 1), ("logits_allreduce", 2), ("logits_pipelined", 2))  # the first two are the post's
@@ -37,11 +36,11 @@ def bench_ensemble(config: dict[str, Any], run: Path) -> None:
             rows.append({"method": method, "ranks": count, "dtype": "float64"} | _gaps(result["losses"], reference))
     curves = {}
     for method, count in CURVES:
-        (result,) = worlds.run(count, [_entry(config, method, "float32", epoch, look=True)])
+        (result,) = worlds.run(count, [_entry(config, method, "float32", epoch, every=epoch)])
         name = f"{method}, {count} rank{'s' * (count > 1)}"
         curves[name] = result["losses"]
         gaps = _gaps(result["losses"], next(iter(curves.values())))
-        accuracy = {ACCURACY.name: result["metrics"][ACCURACY.name]}
+        accuracy = {ACCURACY.name: result["evaluations"][str(epoch)][ACCURACY.name]}
         rows.append({"method": method, "ranks": count, "dtype": "float32"} | gaps | accuracy)
     rows = [{ACCURACY.name: None, **row} for row in rows]
     with only_warned("plot"):
@@ -113,27 +112,21 @@ class _Worlds:
     def run(self, ranks: int, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Run ``entries`` on ``ranks`` ranks and return their results. Raises RuntimeError when the world fails."""
         self._count += 1
-        folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
-        folder.mkdir(parents=True)
-        (folder / "plan.json").write_text(json.dumps({"fabric": self._config["fabric"], "entries": entries}, indent=1))
         print(f"{ranks} rank{'s' * (ranks > 1)}: {', '.join(entry['title'] for entry in entries)}", flush=True)
-        module = "neuro_cli.bench.workers.ensemble"
-        program = [sys.executable, "-P", "-m", module, str(folder / "plan.json"), str(folder / "results.json")]
-        code = world_start(ranks, program, make_network(self._config)).run()
-        if code or not (folder / "results.json").exists():
-            raise RuntimeError(f"the world of {ranks} ranks ended with exit code {code} before all was measured")
-        results: list[dict[str, Any]] = json.loads((folder / "results.json").read_text())
+        plan = {"fabric": self._config["fabric"], "entries": entries}
+        folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
+        results: list[dict[str, Any]] = measured_in_world(WORKER, plan, make_network(self._config), ranks, folder)
         return results
 
 
-def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, look: bool = False) -> dict[str, Any]:
+def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, every: int = 0) -> dict[str, Any]:
     """Entry of a world's plan: the training run of the config's section ``ensemble`` with one method."""
     node = config["ensemble"]
     own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "algo", "batch_size")}
     own["algo"]["dtype"] = dtype
     own["distribution"] = copy.deepcopy(node["methods"][method])
     own["threads"] = config["threads"] or 1
-    return {"config": {**config, **own}, "title": f"{method} {dtype}", "iterations": iterations, "look": look}
+    return {"config": {**config, **own}, "title": f"{method} {dtype}", "iterations": iterations, "every": every}
 
 
 def _ranks(config: dict[str, Any]) -> list[int]:

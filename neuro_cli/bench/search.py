@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
+from neuro_cli.bench.trials import Row, filled_list
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
@@ -23,7 +24,6 @@ BASELINE = "random"
 STRATEGIES = ("generational", "steady_state", BASELINE)
 IDENTITY = ("task", "strategy", "seed", "overrides")
 FIELDS = (*IDENTITY, ACCURACY.name, "validation_accuracy", "first_generation", "trainings", "gain", "machine")
-Row = dict[str, str]
 
 
 def bench_search(config: dict[str, Any], run: Path) -> None:
@@ -62,9 +62,7 @@ def plan(node: dict[str, Any]) -> tuple[dict[str, list[str]], list[str], list[in
     names = list(node["tasks"]) if node["only"] is None else node["only"]
     chosen = {str(one_of("search.only", name, tuple(node["tasks"]))): _texts(node["tasks"][name]) for name in names}
     wanted = [one_of("search.strategies", name, STRATEGIES) for name in node["strategies"]]
-    if not isinstance(node["seeds"], list) or not node["seeds"]:
-        raise ConfigError("search.seeds", node["seeds"], "must be a list of at least one")
-    seeds = [integer("search.seeds", seed, 0, 2**63 - 1) for seed in node["seeds"]]
+    seeds = [integer("search.seeds", seed, 0, 2**63 - 1) for seed in filled_list("search.seeds", node["seeds"])]
     return chosen, [BASELINE, *(name for name in wanted if name != BASELINE)], seeds, _texts(node["overrides"])
 
 

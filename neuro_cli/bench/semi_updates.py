@@ -5,18 +5,17 @@ learns depends on the number of ranks. Chromosome updates are exact, and so are 
 """
 
 import copy
-import json
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.ensemble import WORKER
 from neuro_cli.bench.table import show, write
+from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, only_warned
 from neuro_cli.core.metric import ACCURACY
-from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, ORANGE, PURPLE, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.options import make_network
@@ -35,9 +34,7 @@ def bench_semi_updates(config: dict[str, Any], run: Path) -> None:
     for count in ranks:
         methods = (*EXACT, PUBLISHED) if count == ranks[0] else (PUBLISHED,)
         for method in methods:
-            for seed in _integers(config, "seeds"):
-                looks = _trained(config, method, count, seed, run / "worlds" / f"{method}_{count}_{seed}")
-                rows += [{"method": method, "ranks": count, "seed": seed, **look} for look in looks]
+            rows += _trained(config, method, count, run / "worlds" / f"{method}_{count}")
     write(run / "semi_updates.csv", rows, config["threads"] or 1)
     lines = curves(rows)
     with only_warned("plot"):
@@ -68,22 +65,18 @@ def plot(lines: dict[str, dict[int, tuple[float, float, float]]], title: str, st
     draw([Panel(drawn, {"title": title, "xlabel": "generation", "ylabel": ACCURACY.label})], stem)
 
 
-def _trained(config: dict[str, Any], method: str, ranks: int, seed: int, folder: Path) -> list[Row]:
-    """Generations and accuracies of a run by ``method`` on ``ranks`` ranks. Raises RuntimeError when its world fails."""
-    plan = {
-        "config": run_config(config, method, seed),
-        "every": integer("semi_updates.every", config["semi_updates"]["every"], 1),
-    }
-    folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(json.dumps(plan, indent=1))
-    print(f"{method}, {ranks} ranks, seed {seed}", flush=True)
-    files = [str(folder / name) for name in ("plan.json", "results.json")]
-    program = [sys.executable, "-P", "-m", "neuro_cli.bench.workers.semi_updates", *files]
-    code = world_start(ranks, program, make_network(config)).run()
-    if code or not (folder / "results.json").exists():
-        raise RuntimeError(f"the world of {ranks} ranks ended with exit code {code} before all was measured")
-    looks: list[Row] = json.loads((folder / "results.json").read_text())
-    return looks
+def _trained(config: dict[str, Any], method: str, ranks: int, folder: Path) -> list[Row]:
+    """Rows of the runs by ``method`` on ``ranks`` ranks, a run per seed. Raises RuntimeError when their world fails."""
+    every, seeds = integer("semi_updates.every", config["semi_updates"]["every"], 1), _integers(config, "seeds")
+    configs = [run_config(config, method, seed) for seed in seeds]
+    entries = [{"config": own, "iterations": own["generations"], "every": every} for own in configs]
+    print(f"{method}, {ranks} ranks, seeds {', '.join(map(str, seeds))}", flush=True)
+    results = measured_in_world(WORKER, {"fabric": config["fabric"], "entries": entries}, make_network(config), ranks, folder)
+    return [
+        {"method": method, "ranks": ranks, "seed": seed, "generation": int(at), ACCURACY.name: metrics[ACCURACY.name]}
+        for seed, result in zip(seeds, results, strict=True)
+        for at, metrics in result["evaluations"].items()
+    ]
 
 
 def run_config(config: dict[str, Any], method: str, seed: int) -> dict[str, Any]:

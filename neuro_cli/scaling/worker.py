@@ -6,23 +6,18 @@ PLAN is JSON of rank 0's file system; RESULTS gets a JSON object. With ``pretend
 of one rank of that many (:mod:`neuro_cli.fabric.simulated`), so that the machine is as busy as a node of a cluster.
 """
 
-import json
 import statistics
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from neuro_cli.bench.world import work_in_world
 from neuro_cli.fabric.base import Traffic, World
 from neuro_cli.fabric.measure import timed_collectives
 from neuro_cli.fabric.simulated import SimulatedWorld
-from neuro_cli.factory.own_code import let_import
-from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.assemble import assemble
-from neuro_cli.runner.options import Options, make_network
-from neuro_cli.runner.session import guarded
+from neuro_cli.runner.options import Options
 
 BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")
 LIMIT = 10.0  # seconds: pretended generations that would take longer are extrapolated from smaller worlds
@@ -135,22 +130,5 @@ def run_plan(plan: dict[str, Any], world: World) -> dict[str, Any]:
     return results
 
 
-def main() -> None:
-    let_import()
-    log_to(None, 0)
-    plan = json.loads(Path(sys.argv[1]).read_text())
-    network = make_network(plan)
-    world = network.connect(needs_mpi=True)
-    network.describe(world)
-
-    def work() -> None:
-        results = run_plan(plan, world)
-        world.refuse_shortcut()
-        if world.rank == 0:
-            Path(sys.argv[2]).write_text(json.dumps(results))
-
-    sys.exit(guarded(world, work))
-
-
 if __name__ == "__main__":
-    main()
+    work_in_world(run_plan)

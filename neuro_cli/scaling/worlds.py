@@ -1,15 +1,13 @@
 """Starts the worlds of a scaling study and collects their measurements."""
 
-import json
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.world import measured_in_world
 from neuro_cli.fabric.measure import Timed
 from neuro_cli.fabric.network import Network
-from neuro_cli.launch.launcher import world_start
 from neuro_cli.scaling.plan import Point, Study
 
 NATIVE = "native"
@@ -101,13 +99,6 @@ def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) 
 def _run(
     study: Study, entries: list[dict[str, Any]], network: Network, ranks: int, fabric: dict[str, Any], folder: Path
 ) -> dict[str, Any]:
-    folder.mkdir(parents=True)
     plan = {"fabric": fabric, "points": entries, "warmup": study.warmup, "repeats": study.repeats, "sizes": SIZES}
-    (folder / "plan.json").write_text(json.dumps(plan, indent=1))
-    files = [str(folder / name) for name in ("plan.json", "results.json")]
-    program = [sys.executable, "-P", "-m", "neuro_cli.scaling.worker", *files]
-    code = world_start(ranks, program, network).run()
-    if code or not (folder / "results.json").exists():
-        raise RuntimeError(f"the world of {ranks} ranks on {network.name} ended with exit code {code} before all was measured")
-    measured: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return measured
+    results: dict[str, Any] = measured_in_world("neuro_cli.scaling.worker", plan, network, ranks, folder)
+    return results

@@ -59,7 +59,7 @@ ALLOWED = {
     "google": below("broker"),
     "bokeh": below("report"),
     "matplotlib": {"neuro_cli.run_folder.plot"},
-    "jinja2": {"neuro_cli.report.page", "neuro_cli.reproduce.page"},
+    "jinja2": {"neuro_cli.report.page"},
     "pickle": set(),
     "cloudpickle": set(),
     "dill": set(),

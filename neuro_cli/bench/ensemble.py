@@ -8,10 +8,11 @@ import copy
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import integers
 from neuro_cli.bench.table import show, write
 from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError, only_warned
+from neuro_cli.core.errors import only_warned
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
@@ -26,7 +27,8 @@ EARLY = 20  # iterations in which the post sees no difference yet
 
 def bench_ensemble(config: dict[str, Any], run: Path) -> None:
     """Print the largest differences and the accuracies after an epoch; write ``ensemble.csv``, ``.png``, ``.svg``."""
-    ranks, iterations, epoch = _ranks(config), *(_positive(config, key) for key in ("iterations", "curve_iterations"))
+    ranks = integers("ensemble.ranks", config["ensemble"]["ranks"], 1, config["ensemble"]["algo"]["size"])
+    iterations, epoch = (_positive(config, key) for key in ("iterations", "curve_iterations"))
     worlds = _Worlds(config, run)
     reference = worlds.run(1, [_entry(config, REFERENCE, "float64", iterations)])[0]["losses"]
     rows: list[dict[str, Any]] = []
@@ -127,13 +129,6 @@ def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, eve
     own["distribution"] = copy.deepcopy(node["methods"][method])
     own["threads"] = config["threads"] or 1
     return {"config": {**config, **own}, "title": f"{method} {dtype}", "iterations": iterations, "every": every}
-
-
-def _ranks(config: dict[str, Any]) -> list[int]:
-    given = config["ensemble"]["ranks"]
-    if not isinstance(given, list) or not given:
-        raise ConfigError("ensemble.ranks", given, "must be a list of integers, for example [1,2,3]")
-    return [integer("ensemble.ranks", count, 1, config["ensemble"]["algo"]["size"]) for count in given]
 
 
 def _positive(config: dict[str, Any], key: str) -> int:

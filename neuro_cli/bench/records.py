@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import filled_list, integers
 from neuro_cli.bench.stopwatch import timed
 from neuro_cli.bench.table import show, write
-from neuro_cli.bench.trials import Trial, filled_list, rows_of_trials
-from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.bench.trials import Trial, rows_of_trials
+from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
 
 IDENTITY = ("record", "setting", "seed", "goal", "limit_minutes", "command")
@@ -40,7 +41,7 @@ def plan(node: dict[str, Any]) -> list[Trial]:
     """Trials, record by record, setting by setting. Raises ConfigError."""
     records: dict[str, Any] = node["goals"]
     chosen = list(records) if node["only"] is None else filled_list("records.only", node["only"])
-    seeds = [integer("records.seeds", seed, 0, 2**64 - 1) for seed in filled_list("records.seeds", node["seeds"])]
+    seeds = integers("records.seeds", node["seeds"], 0, 2**64 - 1)
     root = [] if node["root"] is None else [f"task.root={node['root']}"]
     more = [*root, *map(str, node["more"])]
     for name in chosen:

@@ -20,11 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import filled_list, integers
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
 from neuro_cli.bench.table import append_row, show
-from neuro_cli.bench.trials import Row, Trial, filled_list, rows_of_trials
+from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, only_warned
@@ -71,7 +72,7 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
 def plan(node: dict[str, Any]) -> list[Trial]:
     """Trials, task by task, column by column. Raises ConfigError."""
     tasks = node["tasks"] if node["only"] is None else node["only"]
-    seeds = [integer("reinforcement.seeds", seed, 0, 2**64 - 1) for seed in filled_list("reinforcement.seeds", node["seeds"])]
+    seeds = integers("reinforcement.seeds", node["seeds"], 0, 2**64 - 1)
     key = "reinforcement.columns"
     columns = [one_of(key, column, COLUMNS) for column in filled_list(key, node["columns"])]
     episodes = integer("reinforcement.episodes", node["episodes"], 1)

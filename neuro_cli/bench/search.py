@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import integers
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
-from neuro_cli.bench.trials import Row, filled_list
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.bench.trials import Row
+from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.quoting import quoted
@@ -62,7 +63,7 @@ def plan(node: dict[str, Any]) -> tuple[dict[str, list[str]], list[str], list[in
     names = list(node["tasks"]) if node["only"] is None else node["only"]
     chosen = {str(one_of("search.only", name, tuple(node["tasks"]))): _texts(node["tasks"][name]) for name in names}
     wanted = [one_of("search.strategies", name, STRATEGIES) for name in node["strategies"]]
-    seeds = [integer("search.seeds", seed, 0, 2**63 - 1) for seed in filled_list("search.seeds", node["seeds"])]
+    seeds = integers("search.seeds", node["seeds"], 0, 2**63 - 1)
     return chosen, [BASELINE, *(name for name in wanted if name != BASELINE)], seeds, _texts(node["overrides"])
 
 

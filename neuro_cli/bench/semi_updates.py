@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import integers
 from neuro_cli.bench.ensemble import WORKER
 from neuro_cli.bench.table import show, write
 from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError, only_warned
+from neuro_cli.core.errors import only_warned
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.palette import BLUE, GREEN, ORANGE, PURPLE, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
@@ -29,7 +30,7 @@ Row = dict[str, Any]
 
 def bench_semi_updates(config: dict[str, Any], run: Path) -> None:
     """Print the accuracies at the end; write ``semi_updates.csv`` and a plot. The exact ones run on the first of the ranks."""
-    node, ranks = config["semi_updates"], _integers(config, "ranks")
+    node, ranks = config["semi_updates"], integers("semi_updates.ranks", config["semi_updates"]["ranks"])
     rows: list[Row] = []
     for count in ranks:
         methods = (*EXACT, PUBLISHED) if count == ranks[0] else (PUBLISHED,)
@@ -67,7 +68,10 @@ def plot(lines: dict[str, dict[int, tuple[float, float, float]]], title: str, st
 
 def _trained(config: dict[str, Any], method: str, ranks: int, folder: Path) -> list[Row]:
     """Rows of the runs by ``method`` on ``ranks`` ranks, a run per seed. Raises RuntimeError when their world fails."""
-    every, seeds = integer("semi_updates.every", config["semi_updates"]["every"], 1), _integers(config, "seeds")
+    every, seeds = (
+        integer("semi_updates.every", config["semi_updates"]["every"], 1),
+        integers("semi_updates.seeds", config["semi_updates"]["seeds"]),
+    )
     configs = [run_config(config, method, seed) for seed in seeds]
     entries = [{"config": own, "iterations": own["generations"], "every": every} for own in configs]
     print(f"{method}, {ranks} ranks, seeds {', '.join(map(str, seeds))}", flush=True)
@@ -88,10 +92,3 @@ def run_config(config: dict[str, Any], method: str, seed: int) -> dict[str, Any]
     for schedule in (part for part in algo.values() if isinstance(part, dict) and "generations" in part):
         schedule["generations"] = own["generations"]
     return {**config, **own, "algo": algo}
-
-
-def _integers(config: dict[str, Any], key: str) -> list[int]:
-    given = config["semi_updates"][key]
-    if not isinstance(given, list) or not given:
-        raise ConfigError(f"semi_updates.{key}", given, "must be a list of integers, for example [2,4]")
-    return [integer(f"semi_updates.{key}", value, 1) for value in given]

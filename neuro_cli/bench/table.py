@@ -58,14 +58,25 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(width=150)
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int | None, path: Path) -> None:
-    """Print the table, the machine, and the path of the figures."""
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Format a Markdown table."""
+    rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Console:
+    """Print a table, and return its console for lines under it."""
     table = Table(*columns, title=title)
     for row in rows:
         table.add_row(*row)
     console = wide_console()
     console.print(table)
-    console.print(machine(threads))
+    return console
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int | None, path: Path) -> None:
+    """Print the table, the machine, and the path of the figures."""
+    print_table(title, columns, rows).print(machine(threads))
     print(f"neuro: results in {path}")
 
 

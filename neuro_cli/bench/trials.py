@@ -4,10 +4,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from neuro_cli.bench.table import append_row, finished_rows, machine
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import Metric
 
 Row = dict[str, str]
@@ -60,10 +58,3 @@ def rows_of_trials(
             append_row(results, row, fields)
             done[cells] = row
     return [done[tuple(trial.identity.values())] for trial in trials]
-
-
-def filled_list(key: str, values: Any) -> list[Any]:
-    """Return ``values`` if it is a list with an element. Raises ConfigError."""
-    if not isinstance(values, list) or not values:
-        raise ConfigError(key, values, "must be a non-empty list")
-    return values

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from neuro_cli.bench.table import markdown
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.results import RowResult, hardware, shown, spread
 from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
@@ -101,12 +102,6 @@ def counts(results: Sequence[RowResult]) -> str:
     """Counts of verdicts, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
     words = Counter(result.verdict for result in results)
     return ", ".join(f"{words[verdict]} {verdict}" for verdict in VERDICTS[:-1] if words[verdict])
-
-
-def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table."""
-    rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:

@@ -4,9 +4,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-
-from neuro_cli.bench.table import machine, wide_console, write
+from neuro_cli.bench.table import machine, markdown, print_table, wide_console, write
 from neuro_cli.scaling.plan import Study
 from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, ScalingRow, Spread, projections
 from neuro_cli.scaling.worlds import Measurements
@@ -111,24 +109,17 @@ def collective_lines(study: Study, found: Measurements) -> list[str]:
 def show(study: Study, found: Measurements, rows: Sequence[ScalingRow], run: Path) -> None:
     """Print the tables and write scaling.csv and scaling.md into ``run``."""
     write(run / "scaling.csv", [row.fields() for row in rows], study.threads)
-    console, markdown = wide_console(), []
+    text: list[str] = []
     titles = (
         "Measured: weak efficiency t1 / tN, strong t1 / (N tN); medians (least to most)",
         "Projected efficiencies (~: the work of a rank is extrapolated from smaller worlds)",
     )
     for title, (columns, cells) in zip(titles, (measured_table(rows), projected_table(rows)), strict=True):
         if cells:
-            table = Table(*columns, title=title)
-            for line in cells:
-                table.add_row(*line)
-            console.print(table)
-            markdown += [f"{title}.", "", *_markdown(columns, cells), ""]
+            print_table(title, columns, cells)
+            text += [f"{title}.", "", markdown(columns, cells), ""]
     notes = [*cost_lines(study, found), error_line(rows), machine(study.threads), f"MPI: {found.library}"]
     for note in filter(None, notes):
-        console.print(note, highlight=False)
-    markdown += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, found))]
-    (run / "scaling.md").write_text("\n".join(markdown) + "\n")
-
-
-def _markdown(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *cells)]
+        wide_console().print(note, highlight=False)
+    text += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, found))]
+    (run / "scaling.md").write_text("\n".join(text) + "\n")

@@ -80,7 +80,7 @@ def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, mon
     assert [row["correlation"] for row in alone] == [
         row["correlation"] for row in rows if (row["seed"], row["step"]) == ("1", "30")
     ]
-    with pytest.raises(ConfigError, match=r"^correlation.steps=\[\]: must be a number or a list of numbers$"):
+    with pytest.raises(ConfigError, match=r"^correlation.steps=\[\]: must be a non-empty list, for example \[1,2\]$"):
         measured("correlation.steps=[]", "seed=1", "population=8")
     with pytest.raises(ConfigError, match=r"^correlation.seeds=one: must be an integer >= 0$"):
         measured("correlation.seeds=[one]", "population=8", "seed=1", "threads=1")

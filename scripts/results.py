@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from neuro_cli.reproduce.markdown import facts, headlines, on_gpu, summary, table
-from neuro_cli.reproduce.pictures import pictures_in
+from neuro_cli.reproduce.outputs import pictures_in
 from neuro_cli.reproduce.results import RowResult, read_results
 
 ROOT = Path(__file__).resolve().parents[1]

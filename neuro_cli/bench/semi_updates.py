@@ -68,10 +68,8 @@ def plot(lines: dict[str, dict[int, tuple[float, float, float]]], title: str, st
 
 def _trained(config: dict[str, Any], method: str, ranks: int, folder: Path) -> list[Row]:
     """Rows of the runs by ``method`` on ``ranks`` ranks, a run per seed. Raises RuntimeError when their world fails."""
-    every, seeds = (
-        integer("semi_updates.every", config["semi_updates"]["every"], 1),
-        integers("semi_updates.seeds", config["semi_updates"]["seeds"]),
-    )
+    node = config["semi_updates"]
+    every, seeds = integer("semi_updates.every", node["every"], 1), integers("semi_updates.seeds", node["seeds"])
     configs = [run_config(config, method, seed) for seed in seeds]
     entries = [{"config": own, "iterations": own["generations"], "every": every} for own in configs]
     print(f"{method}, {ranks} ranks, seeds {', '.join(map(str, seeds))}", flush=True)

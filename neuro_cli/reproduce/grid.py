@@ -7,7 +7,7 @@ column, by which the published values are divided. In an expectation of a cell a
 column (``"{column}, LINE"`` one of another grid), and ``times: ratio`` the published ratio of the two cells, times ``slack``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from neuro_cli.core.errors import UserError, nearest
@@ -106,9 +106,17 @@ class _Grid:
         return {key: self._mapping(value or {}, f".{name}.{key}", OF_ROW) for key, value in named.items()}
 
     def _mapping(self, node: Any, key: str, allowed: tuple[str, ...] | None = None) -> dict[str, Any]:
-        if not isinstance(node, dict):
-            raise UserError(f"{self._where}{key}: must be a mapping of keys")
-        strange = [] if allowed is None else [str(name) for name in node if str(name) not in allowed]
-        if strange:
-            raise UserError(f"{self._where}{key}: {strange[0]}: no such key; {nearest(strange[0], allowed or ())}")
-        return {str(name): value for name, value in node.items()}
+        return mapping(node, f"{self._where}{key}", allowed)
+
+
+def mapping(node: Any, where: str, allowed: Sequence[str] | None = None, required: Sequence[str] = ()) -> dict[str, Any]:
+    """Return ``node`` if it is a mapping with the ``required`` keys and none but ``allowed`` ones. Raises UserError."""
+    if not isinstance(node, dict):
+        raise UserError(f"{where}: must be a mapping of keys")
+    missing = [key for key in required if key not in node]
+    if missing:
+        raise UserError(f"{where}: {missing[0]} is missing")
+    strange = [str(key) for key in node if allowed is not None and str(key) not in allowed]
+    if strange:
+        raise UserError(f"{where}: {strange[0]}: no such key; {nearest(strange[0], allowed or ())}")
+    return {str(key): value for key, value in node.items()}

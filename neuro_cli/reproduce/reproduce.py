@@ -18,8 +18,8 @@ from neuro_cli.bench.table import wide_console
 from neuro_cli.reproduce.command import StoppedError
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
+from neuro_cli.reproduce.outputs import keep_pictures
 from neuro_cli.reproduce.page import write_page
-from neuro_cli.reproduce.pictures import keep_pictures
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.requirements import missing
 from neuro_cli.reproduce.results import RowResult, results_of, shown, spread, write_results

@@ -10,7 +10,7 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import Entry, EntryRow
-from neuro_cli.reproduce.measured import Measured, measured
+from neuro_cli.reproduce.outputs import Measured, measured
 from neuro_cli.reproduce.run import EntryRun, RunOutcome
 from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, PUBLISHED, VERDICTS, Verdict, judge
 from neuro_cli.run_folder.checkpoint import write_atomically

@@ -1,7 +1,8 @@
-"""Reads a row's number from the files of a run: a column of a CSV file, or a key of a JSON file."""
+"""Numbers and pictures that the runs of an entry left: columns of CSV files, keys of JSON files, SVG and PNG files."""
 
 import json
 import math
+import shutil
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,10 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import EntryRow
+from neuro_cli.reproduce.run import EntryRun, RunOutcome
 from neuro_cli.run_folder.rows import read_rows
+
+SUFFIXES = (".svg", ".png")
 
 
 @dataclass(frozen=True)
@@ -82,3 +86,34 @@ def _fits(line: Mapping[str, str], where: Mapping[str, Any]) -> bool:
 
 def _words(where: Mapping[str, Any]) -> str:
     return ", ".join(f"{column}={value}" for column, value in where.items())
+
+
+def keep_pictures(
+    figures: Mapping[str, Sequence[str]], cells: Mapping[str, EntryRun], records: Mapping[str, RunOutcome], folder: Path
+) -> list[Path]:
+    """Copy the pictures that ``figures`` names by run and pattern into ``folder``, without those of runs that did not finish."""
+    for old in folder.glob(f"{folder.name}_*"):
+        if old.suffix in SUFFIXES:
+            old.unlink()  # of an earlier start, whose run was made again
+    kept = []
+    for name, patterns in figures.items():
+        record = records.get(name)
+        if record is None or not record.finished:
+            continue
+        for picture in _found(patterns, cells[name].folders(record)):
+            place = folder / f"{folder.name}_{name}_{picture.name}"
+            shutil.copyfile(picture, place)
+            kept.append(place)
+    return kept
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """Pictures that :func:`keep_pictures` left in an entry's folder; of one in several formats only the SVG."""
+    found = sorted(path for path in folder.glob(f"{folder.name}_*") if path.suffix in SUFFIXES)
+    return [path for path in found if path.suffix == ".svg" or path.with_suffix(".svg") not in found]
+
+
+def _found(patterns: Sequence[str], folders: Sequence[Path]) -> list[Path]:
+    """Pictures with a name that fits, in the order of the patterns."""
+    paths = [path for pattern in patterns for place in folders for path in sorted(place.glob(pattern))]
+    return [path for path in dict.fromkeys(paths) if path.suffix in SUFFIXES and path.is_file()]

@@ -51,7 +51,7 @@ VARIABLES = {"evosax": {"JAX_THREEFRY_PARTITIONABLE": "0"}}
 TOLD = ("evosax", "jax", "jaxlib", "evotorch", "torch", "numpy")  # versions in the printed line; the JSON file has all
 UNCOUNTED = 2  # generations
 GONE_SECONDS = 30.0  # patience with a process that should end by itself
-PHASES = ("sample", "perturb", "forward", "communicate", "update")  # of neuro and of textbook
+PHASES = ("sample", "perturb", "forward", "communicate", "update")  # columns of neuro and textbook alone
 COLUMNS = ("system", "repeat", "seconds", "peak_memory_bytes", "imports_memory_bytes", *PHASES)
 
 
@@ -94,24 +94,24 @@ class BenchProcess:
         stop(self._process, patience=GONE_SECONDS, ask=False)
 
     def median(self, key: str) -> float:
-        """Median of a column over the counted generations."""
+        """Return the median of a column over the counted generations."""
         return statistics.median(row[key] for row in self.rows)
 
     def ratio_to(self, other: "BenchProcess") -> str:
-        """Line with the median ratio of the pairs of generations, and their minimum and maximum."""
+        """Return a line with the median ratio of the pairs of generations, and their minimum and maximum."""
         pairs = sorted(a["seconds"] / b["seconds"] for a, b in zip(self.rows, other.rows, strict=True))
         return f"{self.name} / {other.name}: {statistics.median(pairs):.3f} (pairs {pairs[0]:.3f} to {pairs[-1]:.3f})"
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """Argument parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; --help lists the options")
 
 
 def integer_from(low: int, even: bool = False) -> Callable[[str], int]:
-    """A parser of integers >= ``low``."""
+    """Return a parser of integers >= ``low``."""
 
     def parse(text: str) -> int:
         value = int(text) if text.isdecimal() else -1
@@ -123,7 +123,7 @@ def integer_from(low: int, even: bool = False) -> Callable[[str], int]:
 
 
 def system_names(text: str) -> list[str]:
-    """The systems of a comma-separated list, neuro first."""
+    """Return the systems of a comma-separated list, in the order of SYSTEMS."""
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in SYSTEMS:
@@ -132,7 +132,7 @@ def system_names(text: str) -> list[str]:
 
 
 def arguments() -> argparse.Namespace:
-    """What was typed. Raises UserError."""
+    """Parse the command line. Raises UserError."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
     parser.add_argument("--systems", type=system_names, default=["neuro", *REQUIREMENTS], help=",".join(SYSTEMS))
@@ -151,7 +151,7 @@ def arguments() -> argparse.Namespace:
 
 
 def keep_to_cores(threads: int | None) -> int:
-    """Bind this process, and with it all it starts, to ``threads`` cores: jax takes as many threads. Raises UserError."""
+    """Bind this process and its children to ``threads`` cores: jax takes as many threads. Raises UserError."""
     usable = sorted(os.sched_getaffinity(0))
     if threads is None:
         return len(usable)
@@ -178,7 +178,7 @@ def typed_config(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
 
 
 def peer_setting(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
-    """What a peer's program gets: the same network as ``typed.model``, by its sizes."""
+    """Return the setting of a peer's program: the same network as ``typed.model``, by its sizes."""
     model = getattr(mnist, typed.model)
     count = sum(parameter.numel() for parameter in model().parameters())
     sizes = {"channels": model.channels, "hidden": model.hidden, "parameters": count}
@@ -187,32 +187,32 @@ def peer_setting(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
 
 
 def environment_python(name: str, folder: Path, console: Console) -> Path:
-    """The Python of a peer's environment, which is made unless it is there. Raises UserError."""
+    """Return the Python of a peer's environment, which is created unless it exists. Raises UserError."""
     home = (folder / name).absolute()
     python, ready = home / "bin" / "python", home / "ready.json"
     wanted = json.dumps(REQUIREMENTS[name])
     if ready.is_file() and ready.read_text() == wanted:
         return python
-    console.print(f"{name}: making its environment in {home} (minutes)")
+    console.print(f"{name}: creating its environment in {home} (minutes)")
     ready.unlink(missing_ok=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--upgrade", *REQUIREMENTS[name]]
     for command in ([sys.executable, "-m", "venv", "--clear", str(home)], install):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise UserError(f"{name}: its environment could not be made: {last}")
+            raise UserError(f"{name}: its environment cannot be created: {last}")
     ready.write_text(wanted)
     return python
 
 
 def installed(python: Path) -> dict[str, str]:
-    """The version of every package in an environment."""
+    """Return the version of every package in an environment."""
     program = "import json, importlib.metadata as m; print(json.dumps({d.name: d.version for d in m.distributions()}))"
     return json.loads(subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True).stdout)
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder of the results, so that a wrong path is known before the measurement. Raises UserError."""
+    """Create the folder of the results, so that a wrong path is known before the measurement. Raises UserError."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.touch()
@@ -221,14 +221,14 @@ def make_folder(output: Path) -> None:
 
 
 def measure(workers: list[BenchProcess], repeats: int) -> None:
-    """One generation of each in turn: a machine that drifts drifts for all of them. Raises UserError."""
+    """Run one generation of each in turn: a machine that drifts drifts for all of them. Raises UserError."""
     for repeat in range(UNCOUNTED + repeats):
         for worker in workers:
             worker.generation(counted=repeat >= UNCOUNTED)
 
 
 def write(output: Path, workers: list[BenchProcess], record: dict[str, Any]) -> None:
-    """The rows as CSV, and beside it as JSON what was run on what."""
+    """Write the rows as CSV, and setting and machine as JSON next to it."""
     with output.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")  # a peer reports no phases
         writer.writeheader()
@@ -238,7 +238,7 @@ def write(output: Path, workers: list[BenchProcess], record: dict[str, Any]) -> 
 
 
 def show(workers: list[BenchProcess], record: dict[str, Any], console: Console) -> None:
-    """The table, the ratio of every system to neuro, and what it ran on."""
+    """Print the table, the ratio of every system to neuro, and the machine."""
     setting = record["setting"]
     title = f"one generation: {setting['model']}, population {setting['population']}, {setting['batch_size']} examples"
     head = ("system", "median s", "min to max s", "candidates/s", "peak MB", "of imports", *PHASES)
@@ -266,7 +266,7 @@ def show(workers: list[BenchProcess], record: dict[str, Any], console: Console) 
 
 
 def bench(typed: argparse.Namespace, console: Console) -> None:
-    """Make what is missing, measure, write and print. Raises UserError."""
+    """Create missing environments, measure, write and print. Raises UserError."""
     threads = keep_to_cores(typed.threads)
     config = typed_config(typed, threads)
     setting = peer_setting(typed, threads)

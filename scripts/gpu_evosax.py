@@ -2,7 +2,7 @@
 
     python scripts/gpu_evosax.py OUT.json [ROUNDS]
 
-jax needs its CUDA plugin and evosax to be installed beside neuro. jax's default rounds the factors of float32 products to
+jax needs its CUDA plugin and evosax to be installed next to neuro. jax's default rounds the factors of float32 products to
 TF32 on such a GPU; neuro's float32 does not, so both of evosax's ways are here.
 """
 

@@ -1,4 +1,4 @@
-"""``neuro bench``: runs a benchmark by name, which prints a table and writes a CSV file into the run folder."""
+"""``neuro bench``: runs one kind of benchmark, which prints a table and writes a CSV file into the run folder."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,12 +37,12 @@ KINDS = {
 
 
 def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[str, Any], Path], None]]) -> None:
-    """Measure ``config["what"]``, of the kinds here or in ``more``, and tell the logger what its CSV has. Raises UserError."""
+    """Measure ``config["what"]``, one of the kinds here or in ``more``, and send its CSV to the loggers. Raises UserError."""
     kinds = {**KINDS, **more}
     what = one_of("what", config["what"], tuple(kinds))
     integer("repeats", config["repeats"], 1)
     options = Options(config)
-    half = what == "layer" and options.plain["precision"] in HALF  # which no training has
+    half = what == "layer" and options.plain["precision"] in HALF  # trainings refuse half precision
     RunConfig.of(options.plain | {"precision": "float32"} if half else options.plain)
     if options.is_ensemble:
         raise ConfigError(
@@ -50,6 +50,6 @@ def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[s
         )
     logger = options.logger
     kinds[what](options.plain, run)
-    own = Path(options.plain["reinforcement"]["results"])  # the one table that is not in the run folder
-    tables = [own] if what == "reinforcement" else sorted(run.glob("*.csv"))
+    results = Path(options.plain["reinforcement"]["results"])  # the one table outside of the run folder
+    tables = [results] if what == "reinforcement" else sorted(run.glob("*.csv"))
     log_points(logger, run, options.plain, [point for path in tables for point in points_of(read_rows(path))])

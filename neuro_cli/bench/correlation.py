@@ -70,7 +70,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _passes(setting: dict[str, Any]) -> int:
-    """Forward passes of an example in a generation; sets the draws of noise on activations so that they are no more."""
+    """Return the forward passes per example in a generation; limit the draws of noise on activations to that number."""
     passes = 2 if setting["layout"] == "per_example" else int(setting["population"])
     if setting["sampler"]["_target_"] != ACTIVATION:
         return passes
@@ -85,7 +85,7 @@ def _passes(setting: dict[str, Any]) -> int:
 
 
 def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]:
-    """Centres (M,) after each of ``steps``, in order, of one training by SGD."""
+    """Train by SGD once and return the centres (M,) after each of ``steps``, in order."""
     algo = copy.deepcopy(SGD)
     algo["optimizer"]["lr"] = number("correlation.rate", config["correlation"]["rate"], above=0.0)
     parts = build(Options(copy.deepcopy(config) | {"algo": algo, "layout": "shared_batch"}), SingleProcess())
@@ -102,7 +102,7 @@ def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]
 def correlations(
     config: dict[str, Any], centres: dict[int, torch.Tensor], sigma: float, repeats: int
 ) -> Iterator[dict[str, int | float]]:
-    """Losses and cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
+    """Yield losses and cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
     config["algo"] = copy.deepcopy(config["algo"]) | {"sigma": sigma, "shaping": "raw"}
     parts = build(Options(config), SingleProcess())
     for step, centre in centres.items():

@@ -75,11 +75,11 @@ def bench_bytes(config: dict[str, Any], run: Path) -> None:
     for name, model in node["models"].items():
         both = {"model": model, "task": node["task"], "batch_size": batch}
         members = _entry(config, "logits_allreduce", "float32", 1)
-        whole = _entry(config, "batch_parallel", "float32", 1)
-        for entry, size in ((members, 2), (whole, 1)):
+        single = _entry(config, "batch_parallel", "float32", 1)
+        for entry, size in ((members, 2), (single, 1)):
             entry["config"] |= copy.deepcopy(both)
             entry["config"]["algo"]["size"] = size
-        logits, gradients = worlds.run(2, [members, whole])
+        logits, gradients = worlds.run(2, [members, single])
         values = gradients["sent"] / 4
         rows.append(
             {
@@ -106,7 +106,7 @@ def bench_bytes(config: dict[str, Any], run: Path) -> None:
 
 
 class _Worlds:
-    """Starts the worlds and collects their results."""
+    """Series of worlds, each with a folder of its own for its plan and results."""
 
     def __init__(self, config: dict[str, Any], run: Path) -> None:
         self._config, self._run, self._count = config, run, 0
@@ -122,7 +122,7 @@ class _Worlds:
 
 
 def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, every: int = 0) -> dict[str, Any]:
-    """Entry of a world's plan: the training run of the config's section ``ensemble`` with one method."""
+    """Return an entry of a world's plan: the training run of the config's section ``ensemble`` with one method."""
     node = config["ensemble"]
     own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "algo", "batch_size")}
     own["algo"]["dtype"] = dtype
@@ -136,7 +136,7 @@ def _positive(config: dict[str, Any], key: str) -> int:
 
 
 def _gaps(losses: list[float], reference: list[float]) -> dict[str, float]:
-    """Number of iterations, and the largest differences of the losses in all of them and in the first ``EARLY``."""
+    """Return the number of iterations, and the largest differences of the losses in all of them and in the first ``EARLY``."""
     gaps = _differences(losses, reference)
     return {"iterations": len(gaps), "largest_gap": max(gaps), "early_gap": max(gaps[:EARLY])}
 
@@ -146,7 +146,7 @@ def _differences(losses: list[float], reference: list[float]) -> list[float]:
 
 
 def _plot(curves: dict[str, list[float]], stem: Path) -> None:
-    """Plot the losses of all curves against the iteration, as the post does, and below how far they are from the first."""
+    """Plot the losses of all curves against the iteration, as the post does, and under them their differences from the first."""
     reference = next(iter(curves.values()))
     styles = (("-", BLUE, 3.0), ("--", VERMILION, 1.5), (":", GREEN, 1.5))
     losses, gaps = [], []

@@ -51,7 +51,7 @@ def bench_noise(config: dict[str, Any], run: Path) -> None:
 
 
 def device_work(device: torch.device) -> dict[str, Callable[[int], Any]]:
-    """Ways to make SIZE * ROWS normals on a GPU; the argument is the generation."""
+    """Return ways to generate SIZE * ROWS normals on a GPU; their argument is the generation."""
     noise = Noise(1, SIZE, device, Threads(1))
     generator = torch.Generator(device)
 
@@ -77,7 +77,7 @@ def device_work(device: torch.device) -> dict[str, Callable[[int], Any]]:
 
 
 def normals_of(threads: int) -> dict[str, int]:
-    """Number of normals that each piece of :func:`noise_work` makes."""
+    """Return how many normals each piece of :func:`noise_work` generates."""
     whole = dict.fromkeys(("neuro, 1 thread", f"neuro, {threads} threads", "torch.randn", "numpy SFC64", "numpy Philox"), SIZE)
     part = SIZE // SLICES * ROWS
     return whole | {
@@ -89,7 +89,7 @@ def normals_of(threads: int) -> dict[str, int]:
 
 
 def noise_work(threads: int) -> dict[str, Callable[[int], Any]]:
-    """Ways to make normals by name; the argument is the generation."""
+    """Return ways to generate normals by name; their argument is the generation."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     one, many = (Noise(1, SIZE, torch.device("cpu"), Threads(count)) for count in (1, threads))

@@ -22,7 +22,7 @@ from neuro_cli.core.metric import HIGHER, LOWER, Metric
 
 IDENTITY = ("record", "setting", "seed", "goal", "limit_minutes", "command")
 FIELDS = (*IDENTITY, "ended", "seconds", "best", "evaluations", "machine")
-TABLE = "records.csv"  # of the run folder
+TABLE = "records.csv"  # name of the table over seeds, in the run folder
 HEAD = ("record", "setting", "reached", "seconds", "best", "p")
 
 
@@ -38,7 +38,7 @@ def bench_records(config: dict[str, Any], run: Path) -> None:
 
 
 def plan(node: dict[str, Any]) -> list[Trial]:
-    """Trials, record by record, setting by setting. Raises ConfigError."""
+    """Return the trials, record by record, setting by setting. Raises ConfigError."""
     records: dict[str, Any] = node["goals"]
     chosen = list(records) if node["only"] is None else filled_list("records.only", node["only"])
     seeds = integers("records.seeds", node["seeds"], 0, 2**64 - 1)
@@ -73,8 +73,8 @@ def _play(trial: Trial, folder: Path) -> dict[str, str]:
 
 
 def table(planned: Sequence[Trial], rows: Sequence[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """Line of every setting. ``seconds`` is infinite where the median seed did not reach the goal, and where none did the limit
-    that each had; ``p_value``: see there.
+    """Yield the line of every setting. ``seconds``: infinite where the median seed did not reach the goal, and the limit of each
+    seed where none did; ``p_value``: see there.
     """
     trials = {(trial.task, trial.setting): trial for trial in planned}
     before: dict[str, list[dict[str, str]]] = {}
@@ -105,7 +105,7 @@ def _seconds(rows: Sequence[dict[str, str]]) -> list[float]:
 
 
 def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], better: str) -> float | None:
-    """One-sided p-value of the Mann-Whitney test (exact without ties) that ``rows`` are faster than ``before``.
+    """Return the one-sided p-value of the Mann-Whitney test (exact without ties) that ``rows`` are faster than ``before``.
 
     A seed that did not reach the goal is slower than any that did; where none did, the best values are compared. None where a
     seed has no value: it was not evaluated in time.
@@ -114,7 +114,7 @@ def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], be
 
     ours, theirs = _seconds(rows), _seconds(before)
     if any(map(math.isfinite, ours + theirs)):
-        last = 1.0 + max(filter(math.isfinite, ours + theirs))  # ranks count, and the test takes no infinity
+        last = 1.0 + max(filter(math.isfinite, ours + theirs))  # the test takes no infinity, and only ranks count
         ours, theirs = ([min(second, last) for second in seconds] for seconds in (ours, theirs))
         return float(mannwhitneyu(ours, theirs, alternative="less").pvalue)
     values, others = ([float(row["best"]) for row in listed] for listed in (rows, before))
@@ -124,7 +124,7 @@ def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], be
 
 
 def _words(line: dict[str, Any]) -> tuple[str, ...]:
-    """Cells of a line for the terminal."""
+    """Return the cells of a line for the terminal."""
     if line["reached"] and math.isfinite(line["seconds"]):
         most = f"{line['most_seconds']:.0f}" if math.isfinite(line["most_seconds"]) else "not reached"
         seconds = f"{line['seconds']:.0f} ({line['least_seconds']:.0f} to {most})"

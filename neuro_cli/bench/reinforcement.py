@@ -1,7 +1,7 @@
 """``neuro bench reinforcement``: minutes to a mean return, by seed passing, evolution strategies over MPI, and DDPG.
 
 Columns: ``dises`` is Algorithm 1 of "Distributed Evolution", ``evolve`` seed passing by linear combinations, ``openai_es`` and
-``ars`` run over MPI, ``ddpg`` is that of stable-baselines3. The curve of every trial is kept beside the results.
+``ars`` run over MPI, ``ddpg`` is that of stable-baselines3. The curve of every trial is written next to the results.
 
 Every trial (task, column, seed) is a command of its own under one stopwatch (:mod:`neuro_cli.bench.stopwatch`). The goal is
 reached at the first evaluation with such a mean over test episodes; afterwards the policy plays as many other episodes (its
@@ -40,8 +40,8 @@ SETTINGS, THRESHOLDS = ("tuned", "common"), ("ours", "registered")
 IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "command")
 CURVE = (*IDENTITY, "minute", "steps", RETURN.name)
 FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
-CURVES = "returns"  # picture in the run folder: of this command's trials
-NEVER = 1_000_000  # generations: the budget ends a run
+CURVES = "returns"  # name of the picture of this command's trials, in the run folder
+NEVER = 1_000_000  # generations; the budget ends a run before
 
 
 def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
@@ -54,8 +54,8 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
 
     def play(trial: Trial, name: str) -> Row:
         row, evaluations = _play(trial, run / name)
-        for seen in evaluations:
-            values = (f"{seen.minutes:.3f}", round(seen.steps), seen.value)
+        for evaluation in evaluations:
+            values = (f"{evaluation.minutes:.3f}", round(evaluation.steps), evaluation.value)
             append_row(curves, trial.identity | dict(zip(CURVE[len(IDENTITY) :], map(str, values), strict=True)), CURVE)
         return row
 
@@ -70,7 +70,7 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
 
 
 def plan(node: dict[str, Any]) -> list[Trial]:
-    """Trials, task by task, column by column. Raises ConfigError."""
+    """Return the trials, task by task, column by column. Raises ConfigError."""
     tasks = node["tasks"] if node["only"] is None else node["only"]
     seeds = integers("reinforcement.seeds", node["seeds"], 0, 2**64 - 1)
     key = "reinforcement.columns"
@@ -92,7 +92,7 @@ def plan(node: dict[str, Any]) -> list[Trial]:
 
 
 def settings_of(node: dict[str, Any], task: str) -> dict[str, Any]:
-    """Settings of each column for ``task``: its own, or those that all tasks have in common. Raises ConfigError."""
+    """Return the settings of each column for ``task``: its own, or those common to all tasks. Raises ConfigError."""
     tuned = one_of("reinforcement.setting", node["setting"], SETTINGS) == "tuned"
     chosen: dict[str, Any] = node["tasks"][task] if tuned else node["common"]
     return chosen
@@ -111,7 +111,7 @@ def _budget(node: dict[str, Any], task: str) -> float:
 
 
 def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: float) -> tuple[str, ...]:
-    """Command of a trial without the Python and the run folder."""
+    """Return the command of a trial without the Python and the run folder."""
     settings, workers = settings_of(node, task), node["workers"]
     if column == "ddpg":
         options = {**settings[column].get("options", {}), **node["tasks"][task].get("continuous", {})}
@@ -166,11 +166,11 @@ def _minutes(seen: Timed) -> float:
 
 
 def _fresh(cell: Trial, folder: Path) -> float:
-    """Mean return of the last policy over episodes that no evaluation of the run has used; nan where the run left no policy."""
+    """Return the last policy's mean return over episodes that no evaluation used; nan where the run left no policy."""
     if cell.setting == "ddpg":
         fresh = folder / FRESH
         return float(json.loads(fresh.read_text())["fresh_return"]) if fresh.exists() else math.nan
-    if not CheckpointStore(folder, keep=1).generations():  # it was killed: an iteration was longer than the patience
+    if not CheckpointStore(folder, keep=1).generations():  # a trial killed in an iteration longer than the patience has none
         return math.nan
     config = read_config(folder, trust=None)  # the folder was made by our own command
     model = load_model(folder, config, read_checkpoint(folder, config, None))
@@ -178,23 +178,23 @@ def _fresh(cell: Trial, folder: Path) -> float:
 
 
 def curves_of(results: Path) -> Path:
-    """File of the evaluations of all trials, beside that of the results."""
+    """Return the path of the file with the evaluations of all trials, next to the results."""
     return results.with_name(f"{results.stem}_curves.csv")
 
 
 def _looks(curves: Path) -> list[Row]:
-    """Evaluations of all trials so far, without a torn last line."""
+    """Return the evaluations of all trials so far, without a torn last line."""
     if not curves.exists():
         return []
     with curves.open(newline="") as file:
         return [row for row in csv.DictReader(file) if row[RETURN.name]]
 
 
-HEAD = ("task", "column", "reached", "minutes", "best look", "fresh return", "million steps", "published")
+HEAD = ("task", "column", "reached", "minutes", "best evaluation", "fresh return", "million steps", "published")
 
 
 def table(rows: Sequence[Row], published: dict[str, dict[str, float]]) -> list[tuple[str, ...]]:
-    """Table with one line per task and column. ``published``: minutes by task and column.
+    """Return a table with one line per task and column. ``published``: minutes by task and column.
 
     A seed that did not reach the goal counts as slower than any that did.
     """
@@ -219,7 +219,7 @@ def table(rows: Sequence[Row], published: dict[str, dict[str, float]]) -> list[t
 
 
 def _middle(minutes: Sequence[float], own: Sequence[Row]) -> str:
-    """Median where it is a number; else the time that was spent."""
+    """Return the median if it is finite, else the time that was spent."""
     middle = statistics.median_high(minutes)
     if not math.isfinite(middle):
         tried = statistics.median(float(row["minutes"]) for row in own)
@@ -231,5 +231,5 @@ def _middle(minutes: Sequence[float], own: Sequence[Row]) -> str:
 def _spread(own: Sequence[Row], name: str, form: str) -> str:
     values = [float(row[name]) for row in own if row[name] != "nan"]
     if not values:
-        return "no look in time"
+        return "no evaluation in time"
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"

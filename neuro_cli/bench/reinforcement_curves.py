@@ -30,7 +30,7 @@ def plot(trials: Sequence[Mapping[str, str]], looks: Iterable[Look], stem: Path)
 
 
 def _panel(task: str, goal: str, looks: Sequence[tuple[Mapping[str, str], Sequence[Look]]]) -> Panel:
-    """Curves of the trials of one goal, whose height is a dashed line."""
+    """Return the curves of one goal's trials, with a dashed line at its height."""
     minutes = max(float(trial["budget_minutes"]) for trial, _ in looks) * 1.02
     lines = [
         Line(

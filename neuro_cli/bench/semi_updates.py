@@ -46,14 +46,14 @@ def bench_semi_updates(config: dict[str, Any], run: Path) -> None:
 
 
 def curves(rows: Sequence[Row]) -> dict[str, dict[int, tuple[float, float, float]]]:
-    """Median, minimum and maximum over seeds, by method (with its ranks) and generation."""
-    found: dict[str, dict[int, list[float]]] = {}
+    """Return the median, minimum and maximum over seeds, by method (with its ranks) and generation."""
+    values_at: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         name = f"{row['method']}, {row['ranks']} ranks"
-        found.setdefault(name, {}).setdefault(row["generation"], []).append(row[ACCURACY.name])
+        values_at.setdefault(name, {}).setdefault(row["generation"], []).append(row[ACCURACY.name])
     return {
         name: {at: (statistics.median(values), min(values), max(values)) for at, values in line.items()}
-        for name, line in found.items()
+        for name, line in values_at.items()
     }
 
 
@@ -67,7 +67,7 @@ def plot(lines: dict[str, dict[int, tuple[float, float, float]]], title: str, st
 
 
 def _trained(config: dict[str, Any], method: str, ranks: int, folder: Path) -> list[Row]:
-    """Rows of the runs by ``method`` on ``ranks`` ranks, a run per seed. Raises RuntimeError when their world fails."""
+    """Return the rows of the runs by ``method`` on ``ranks`` ranks, one per seed. Raises RuntimeError when their world fails."""
     node = config["semi_updates"]
     every, seeds = integer("semi_updates.every", node["every"], 1), integers("semi_updates.seeds", node["seeds"])
     configs = [run_config(config, method, seed) for seed in seeds]
@@ -82,7 +82,7 @@ def _trained(config: dict[str, Any], method: str, ranks: int, folder: Path) -> l
 
 
 def run_config(config: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
-    """Config of a training run of the section ``semi_updates``."""
+    """Return the config of a training run of the section ``semi_updates``."""
     node = config["semi_updates"]
     own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "population", "batch_size", "generations")}
     own |= {"distribution": copy.deepcopy(node["methods"][method]), "seed": seed, "threads": config["threads"] or 1}

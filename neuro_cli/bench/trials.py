@@ -44,7 +44,7 @@ def rows_of_trials(
     threads: int | None,
     play: Callable[[Trial, str], Row],
 ) -> list[Row]:
-    """Rows of ``trials`` from the file ``results``; trials without a row are played, and each adds its row at once.
+    """Return the rows of ``trials`` from the file ``results``; a trial without a row runs first, and adds its row at once.
 
     ``key``: of the file in the config; ``play``: of a trial and the name of its run folder. Raises UserError.
     """

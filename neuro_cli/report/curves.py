@@ -19,14 +19,14 @@ OF_MEMBER = re.compile(r"member_(\d+)_(.+)")
 
 
 def columns_of(groups: Sequence[Group]) -> list[str]:
-    """Columns that some run measured, without the seconds of phases, which have a figure of their own."""
+    """Return the columns that some run measured, without the seconds of phases, which have a figure of their own."""
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys(name for run in runs for name in run.metrics.measured())
     return sorted((name for name in names if not name.startswith("seconds_") and name != ELAPSED), key=lambda name: name in LAST)
 
 
 def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, float]:
-    """Columns with one value in all rows of all runs, and that value."""
+    """Return the columns with one value in all rows of all runs, and that value."""
     values = {}
     for name in columns:
         every = np.concatenate([run.metrics[name] for group in groups for run in group.runs])
@@ -37,7 +37,7 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
 
 
 def mirrored(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
-    """Columns that are the negative of an earlier one in all rows of all runs, with that one: its figure serves both."""
+    """Return the columns that negate an earlier one in all rows of all runs, with that one, whose figure serves both."""
     runs = [run for group in groups for run in group.runs]
     pairs: dict[str, str] = {}
     for place, name in enumerate(columns):
@@ -49,7 +49,7 @@ def mirrored(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
 
 
 def pictures(groups: Sequence[Group], columns: Sequence[str], timed: bool = False) -> list[Picture]:
-    """Figures of ``columns``, one for each; members of an ensemble share one per metric. ``timed``: over wall seconds."""
+    """Return a figure for each of ``columns``; members of an ensemble share one per metric. ``timed``: over wall seconds."""
     points = points_of_each(len(groups) * len(columns))
     kinds: dict[tuple[str, bool], list[str]] = {}
     for name in columns:
@@ -60,19 +60,19 @@ def pictures(groups: Sequence[Group], columns: Sequence[str], timed: bool = Fals
 
 
 def over_time(groups: Sequence[Group], columns: Sequence[str]) -> list[Picture]:
-    """Figures of ``columns`` over the seconds of the run, tests and checkpoints included."""
+    """Return the figures of ``columns`` over the seconds of the run, tests and checkpoints included."""
     return pictures(groups, columns, timed=True)
 
 
 def buckets(groups: Sequence[Group], columns: Sequence[str]) -> int:
-    """Most generations that a point of these figures stands for."""
+    """Return the most generations that a point of these figures stands for."""
     points = points_of_each(len(groups) * len(columns))
     longest = max((int(run.metrics["generation"][-1]) for group in groups for run in group.runs if len(run.metrics)), default=1)
     return -(-(longest + 1) // points)
 
 
 def _lines(groups: Sequence[Group], names: Sequence[str], points: int, timed: bool) -> list[tuple[str, Item, Curve]]:
-    """Legend, item and data of each line. With one group colours are the members', with several the groups'."""
+    """Return the legend, item and data of each line. With one group colours are the members', with several the groups'."""
     lines = []
     for place, group in enumerate(groups):
         for name in names:
@@ -89,7 +89,7 @@ def _lines(groups: Sequence[Group], names: Sequence[str], points: int, timed: bo
 
 
 def _timed(run: ReportedRun, name: str) -> Points:
-    """Milliseconds and values of a column; a run of an earlier version has only the seconds of its generations."""
+    """Return the milliseconds and values of a column; a run of an earlier version has only the seconds of its generations."""
     seconds = run.metrics[ELAPSED]
     if not np.isfinite(seconds).any():
         seconds = np.cumsum(np.nan_to_num(run.metrics["seconds"]))
@@ -117,11 +117,11 @@ def _picture(
 
 
 def metric_of(groups: Sequence[Group], name: str) -> Metric | None:
-    """Metric that some run's task declares under ``name``."""
+    """Return the metric that some run's task declares under ``name``."""
     return next((metric for group in groups for run in group.runs for metric in run.job.metrics if metric.name == name), None)
 
 
 def heading_of(groups: Sequence[Group], name: str) -> str:
-    """Column in words."""
+    """Return a column's name in words."""
     metric = metric_of(groups, name)
     return metric.heading if metric is not None else name.replace("_", " ")

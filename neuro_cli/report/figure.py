@@ -57,7 +57,7 @@ class Picture:
 
 
 def embedded(paths: Iterable[Path]) -> list[Picture]:
-    """Pictures of SVG and PNG files, with their data; of one in both formats only the SVG. Links are left out."""
+    """Return the pictures of SVG and PNG files, with their data; of one in both formats only the SVG. Links are left out."""
     usable = [path for path in sorted(paths) if path.suffix in IMAGES and path.is_file() and not path.is_symlink()]
     chosen = [path for path in usable if path.suffix == ".svg" or path.with_suffix(".svg") not in usable]
     return [_embedded(path) for path in chosen if path.stat().st_size <= LARGEST]

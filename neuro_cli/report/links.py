@@ -38,7 +38,7 @@ def linked(report: Path) -> Callable[[Path], str]:
 
 
 def folders(runs: Sequence[ReportedRun], address: Callable[[Path], str]) -> list[Folder]:
-    """Folders of all runs. Secrets of ``neuro evolve`` are no file of a report."""
+    """Return the folders of all runs. Secrets of ``neuro evolve`` are no file of a report."""
     listed = []
     for run in runs:
         files = [run.path / name for name in FILES if (run.path / name).is_file()]

@@ -31,7 +31,7 @@ def write_page(jobs: Sequence[RunState], file: Path, title: str) -> None:
     """Write the page of ``jobs`` to ``file``, over an older page there. Raises UserError, also for a file of another kind."""
     try:
         if file.exists() and not _is_page(file):
-            raise ConfigError("file", file, "is there and is no page of neuro report; give another name")
+            raise ConfigError("file", file, "exists and is no page of neuro report; give another name")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from error
     runs = runs_of(jobs)
@@ -73,7 +73,7 @@ def _is_page(file: Path) -> bool:
 
 
 def _bokeh() -> str:
-    """Bokeh's own script, without widgets and tables."""
+    """Return Bokeh's own script, without widgets and tables."""
     scripts = Resources(mode="inline", components=["bokeh"], log_level="warn").js_raw
     return "\n".join(scripts).replace("\r\n", "\n")
 

@@ -46,12 +46,12 @@ class Table:
 
 
 def text_cell(text: str) -> TableCell:
-    """Cell of a text that is sorted as a text."""
+    """Return the cell of a text, sorted as a text."""
     return TableCell(text, text)
 
 
 def cell(value: Any) -> TableCell:
-    """Cell of a value of a summary, or of a text as it was typed; one that is a number is sorted as one."""
+    """Return the cell of a summary's value, or of a text as it was typed; a number is sorted as one."""
     if value is None or value == "":
         return TableCell("")
     if isinstance(value, bool):
@@ -63,7 +63,7 @@ def cell(value: Any) -> TableCell:
 
 
 def number(row: dict[str, str], column: str) -> float | None:
-    """Number in a cell of a row; None where there is no finite one."""
+    """Return the number in a cell of a row; None where it is not finite."""
     try:
         value = float(row.get(column) or "nan")
     except ValueError:
@@ -72,7 +72,7 @@ def number(row: dict[str, str], column: str) -> float | None:
 
 
 def final(runs: Sequence[ReportedRun], link: Callable[[Path], str]) -> Table:
-    """Results of every run. ``link``: from a path to its relative address."""
+    """Return the table of every run's results. ``link``: from a path to its relative address."""
     jobs = [run.job for run in runs]
     metrics = list({metric.name: metric for job in jobs for metric in job.metrics if metric.name in job.values}.values())
     first = [metric for metric in headlines(jobs) if metric in metrics]
@@ -110,7 +110,7 @@ def _megabytes(run: ReportedRun) -> float | None:
 
 
 def config_table(runs: Sequence[ReportedRun]) -> Table | None:
-    """Keys in which the configs differ: a row per key, or a row per run where there are more runs than keys."""
+    """Return the keys in which configs differ: a row per key, or a row per run where there are more runs than keys."""
     keys = differences(runs)
     if not keys:
         return None
@@ -125,14 +125,14 @@ def config_table(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def typed_table(run: ReportedRun) -> Table:
-    """Overrides that were typed for a run."""
+    """Return the overrides that were typed for a run."""
     rows = [[text_cell(key), text_cell(value)] for key, value in run.job.overrides.items()]
     note = "All else has the defaults of the command; .hydra/config.yaml has every key."
     return Table("Configuration: what was typed", ["key", "value"], rows, note)
 
 
 def _config_cell(value: Any, key: str, run: ReportedRun) -> TableCell:
-    """Cell of a config's value as written; a key that the config lacks differs from one that is null."""
+    """Return the cell of a config's value as written; a key that the config lacks differs from one that is null."""
     if key not in run.config:
         return TableCell("not there", "")
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
@@ -141,7 +141,7 @@ def _config_cell(value: Any, key: str, run: ReportedRun) -> TableCell:
 
 
 def machines(runs: Sequence[ReportedRun]) -> Table | None:
-    """Device, world, versions and git revision of every run that has a summary; a line for runs that agree."""
+    """Return device, world, versions and git revision of every run that has a summary; a line for runs that agree."""
     lines: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         if run.summary:
@@ -166,12 +166,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def csv_table(path: Path) -> Table:
-    """Table of a CSV file."""
+    """Return the table of a CSV file."""
     return rows_table(path.name, read_rows(path))
 
 
 def rows_table(caption: str, rows: Rows) -> Table:
-    """Table of ``rows``; columns with one value in all of them go into the note, and rows beyond ``SHOWN`` stay in the file."""
+    """Return the table of ``rows``: constant columns go into the note, rows beyond ``SHOWN`` stay in the file."""
     names = list(rows[0]) if rows else []
     fixed = [name for name in names if len(rows) > 1 and len({row[name] for row in rows}) == 1]
     shown = [name for name in names if name not in fixed]
@@ -182,7 +182,7 @@ def rows_table(caption: str, rows: Rows) -> Table:
 
 
 def _short(text: str) -> TableCell:
-    """Cell of a CSV file, a fraction with few digits."""
+    """Return the cell of a CSV file's text, a fraction with few digits."""
     full = cell(text)
     return TableCell(amount(full.key), full.key) if isinstance(full.key, float) and len(text) > 8 else full
 

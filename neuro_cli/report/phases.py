@@ -15,32 +15,32 @@ DRAWN = 12  # groups with a figure
 
 
 def phases_of(groups: Sequence[Group]) -> list[str]:
-    """Phases that some run measured, without their prefix."""
+    """Return the phases that some run measured, without their prefix."""
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys(name for run in runs for name in run.metrics.measured() if name.startswith(PHASE))
     return [name.removeprefix(PHASE) for name in names]
 
 
 def legend(phases: Sequence[str]) -> Legend:
-    """Legend of the phases and of the rest of a generation."""
+    """Return the legend of the phases and of the rest of a generation."""
     return Legend(LEGEND, "phases", [Item(name, place) for place, name in enumerate([*phases, REST])], switches=False)
 
 
 def means(group: Group, phases: Sequence[str]) -> dict[str, float]:
-    """Mean seconds of each phase and of the rest, over all generations of the group's runs; empty without any."""
+    """Return the mean seconds of each phase and of the rest, over all generations of the group's runs; empty without any."""
     rows = np.concatenate([_parts(run, phases)[1] for run in group.runs])
     return dict(zip([*phases, REST], map(float, rows.mean(axis=0)), strict=True)) if len(rows) else {}
 
 
 def pictures(groups: Sequence[Group], phases: Sequence[str]) -> list[Picture]:
-    """Figures of the first groups."""
+    """Return figures of the first groups."""
     shown = [group for group in groups if means(group, phases)][:DRAWN]
     points = min(200, points_of_each(len(shown) * (len(phases) + 1)))
     return [_stack(group, phases, points) for group in shown]
 
 
 def _parts(run: ReportedRun, phases: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Generations (G,) and seconds (G, phases + 1) of every phase and of the rest; rows without a total are left out."""
+    """Return generations (G,) and seconds (G, phases + 1) of every phase and of the rest, without rows that lack a total."""
     parts = np.stack([np.nan_to_num(run.metrics[PHASE + name]) for name in phases], axis=1)
     total = run.metrics["seconds"]
     rest = np.maximum(0.0, total - parts.sum(axis=1))  # phases that overlap may be more than their generation

@@ -21,18 +21,18 @@ COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, ACCURACY.name, 
 
 
 def trained(run: ReportedRun) -> Rows:
-    """Candidates that have a score, in their order; none of a run that is no search."""
+    """Return the candidates that have a score, in their order; none of a run that is no search."""
     rows = [row for row in read_rows(run.path / FILE) if row.get("candidate", "").isdigit()]
     return [row for row in rows if number(row, SCORE) is not None]
 
 
 def failures(run: ReportedRun) -> int:
-    """Number of candidates that failed."""
+    """Return the number of candidates that failed."""
     return sum(bool(row.get("error")) for row in read_rows(run.path / FILE))
 
 
 def picture(groups: Sequence[Group]) -> Picture | None:
-    """Every candidate, and the best so far; None when no run is a search."""
+    """Return the figure of every candidate and the best so far; None when no run is a search."""
     plot, bests, marks, ends = new_plot("candidate", y_axis_label="validation accuracy"), [], [], []
     scores = [[_scores(rows) for run in group.runs if (rows := trained(run))] for group in groups]
     single = sum(len(numbers) for some in scores for numbers, _ in some) <= DOTS
@@ -55,7 +55,7 @@ def picture(groups: Sequence[Group]) -> Picture | None:
 
 
 def best_of(runs: Sequence[ReportedRun]) -> Rows:
-    """Candidates with the best validation accuracy, each with its ``run``."""
+    """Return the candidates with the best validation accuracy, each with its ``run``."""
     rows = [{"run": run.name, **{name: row.get(name) or "" for name in COLUMNS}} for run in runs for row in trained(run)]
     return sorted(rows, key=lambda row: -float(row[SCORE]))[:BEST]
 

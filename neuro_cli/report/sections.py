@@ -36,7 +36,7 @@ class PageSection:
 def sections_of(
     jobs: Sequence[RunState], runs: Sequence[ReportedRun], groups: Sequence[Group], address: Callable[[Path], str]
 ) -> list[PageSection]:
-    """All sections that have content."""
+    """Return all sections that have content."""
     of_runs = [_results(runs, address), _curves(groups), _over_time(groups), _search(runs, groups), _time(groups)] if runs else []
     studies = [_study(job, number) for number, job in enumerate(job for job in jobs if job.study)]
     sections = [*of_runs, *studies, *([_configuration(runs), _machines(runs)] if runs else [])]
@@ -66,13 +66,15 @@ def _curves(groups: Sequence[Group]) -> PageSection:
 
 
 def _over_time(groups: Sequence[Group]) -> PageSection | None:
-    """Fitness and the headlines of the evaluations over wall time."""
+    """Return fitness and the headlines of the evaluations over wall time."""
     measured = curves.columns_of(groups)
     headlines = dict.fromkeys(run.job.metrics[0].name for group in groups for run in group.runs if run.job.metrics)
     pictures = curves.over_time(groups, [name for name in ("fitness_mean", *headlines) if name in measured])
     if not pictures:
         return None
-    legends = [replace(legend, switches=False) for legend in _legends(groups, [])]  # those of the curves switch these too
+    legends = [
+        replace(legend, switches=False) for legend in _legends(groups, [])
+    ]  # switches of the curves act on these figures too
     text = "Seconds of all sessions, tests included; of runs of earlier versions those of the generations alone."
     return PageSection("wall", "Over wall time", [text], legends, pictures)
 
@@ -120,14 +122,14 @@ def _time(groups: Sequence[Group]) -> PageSection | None:
 
 
 def _shares(mean: dict[str, float]) -> list[TableCell]:
-    """Seconds of a mean generation, and of each phase with its share."""
+    """Return the cells of a mean generation's seconds, and of each phase with its share."""
     total = sum(mean.values())
     cells = [TableCell(f"{amount(value)} ({value / total:.0%})" if total else "", value) for value in mean.values()]
     return [TableCell(amount(total), total), *cells]
 
 
 def _study(job: RunState, number: int) -> PageSection:
-    """Pictures and CSV files of ``neuro scale`` or ``neuro bench``."""
+    """Return the pictures and CSV files of ``neuro scale`` or ``neuro bench``."""
     assert job.path is not None
     text = [job.reason] if job.reason else []
     tables = [page_tables.csv_table(path) for path in results_of(job.path)]

@@ -19,7 +19,7 @@ SIZES = ("quick", "full")
 REDUCTIONS = ("median", "mean")
 VERBS = ("train", "bench", "scale", "search", "evolve")  # each begins a run folder
 OF_A_RUN = ("resume", "evaluate", "report", "export", "predict")  # verbs on the folder of another run of the entry
-AS_TYPED = ("export", "predict")  # of these: take paths as they are, without the quotes of Hydra's grammar
+AS_TYPED = ("export", "predict")  # verbs that take paths as they are, without the quotes of Hydra's grammar
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Entry:
 
 
 def entries_in(folder: Path) -> dict[str, Path]:
-    """Entries by name; ``all.yaml`` is none, it chooses them all."""
+    """Return the files of entries by name; ``all.yaml`` is none, it chooses them all."""
     return {path.stem: path for path in sorted(folder.glob("*.yaml")) if path.stem != "all"}
 
 
@@ -114,7 +114,7 @@ def entry_of(name: str, node: Any, size: str, more: Sequence[str] = ()) -> Entry
 
 
 def _rows(node: Mapping[str, Any], size: str, where: str) -> Iterator[EntryRow]:
-    """Rows of ``size``; each has the keys of ``row`` too."""
+    """Yield the rows of ``size``, each with the keys of ``row`` too."""
     common = mapping(node.get("row") or {}, f"{where}: row")
     listed = node["rows"] if isinstance(node["rows"], list) else []
     for number, row in enumerate(listed):
@@ -123,7 +123,7 @@ def _rows(node: Mapping[str, Any], size: str, where: str) -> Iterator[EntryRow]:
 
 
 def _used(entry: Entry) -> set[str]:
-    """Names of the runs that rows need, and of those that these work on."""
+    """Return the names of the runs that rows need, and of the runs that these work on."""
     used = {row.run for row in entry.rows}
     for run in reversed(entry.runs):
         if run.name in used and run.of:

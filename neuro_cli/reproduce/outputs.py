@@ -19,7 +19,7 @@ SUFFIXES = (".svg", ".png")
 
 @dataclass(frozen=True)
 class Measured:
-    """Median with its minimum and maximum. ``tried``: the most that was spent on a goal in vain, None where it was reached."""
+    """Median with its minimum and maximum. ``tried``: the most spent on a goal without reaching it, else None."""
 
     value: float
     least: float
@@ -28,7 +28,7 @@ class Measured:
 
 
 def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
-    """Number of ``row`` from the first of ``folders`` that has its file. Raises UserError without one."""
+    """Read the number of ``row`` from the first of ``folders`` that has its file. Raises UserError without one."""
     path = next((folder / row.file for folder in folders if (folder / row.file).is_file()), None)
     if path is None:
         raise UserError(f"{row.name}: the run left no {row.file}")
@@ -71,7 +71,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _at(node: Any, key: str) -> Any:
-    """Value under the dotted ``key``, a number being the place in a list; None where there is none."""
+    """Return the value under the dotted ``key``, where a number is a place in a list; None where there is none."""
     for part in key.split("."):
         if isinstance(node, list):
             node = node[int(part)] if part.isdecimal() and int(part) < len(node) else None
@@ -94,13 +94,13 @@ def keep_pictures(
     """Copy the pictures that ``figures`` names by run and pattern into ``folder``, without those of runs that did not finish."""
     for old in folder.glob(f"{folder.name}_*"):
         if old.suffix in SUFFIXES:
-            old.unlink()  # of an earlier start, whose run was made again
+            old.unlink()  # an earlier start left it, and its run was repeated
     kept = []
     for name, patterns in figures.items():
         record = records.get(name)
         if record is None or not record.finished:
             continue
-        for picture in _found(patterns, cells[name].folders(record)):
+        for picture in _fitting(patterns, cells[name].folders(record)):
             place = folder / f"{folder.name}_{name}_{picture.name}"
             shutil.copyfile(picture, place)
             kept.append(place)
@@ -108,12 +108,12 @@ def keep_pictures(
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """Pictures that :func:`keep_pictures` left in an entry's folder; of one in several formats only the SVG."""
-    found = sorted(path for path in folder.glob(f"{folder.name}_*") if path.suffix in SUFFIXES)
-    return [path for path in found if path.suffix == ".svg" or path.with_suffix(".svg") not in found]
+    """Return the pictures that :func:`keep_pictures` left in an entry's folder; of one in several formats only the SVG."""
+    pictures = sorted(path for path in folder.glob(f"{folder.name}_*") if path.suffix in SUFFIXES)
+    return [path for path in pictures if path.suffix == ".svg" or path.with_suffix(".svg") not in pictures]
 
 
-def _found(patterns: Sequence[str], folders: Sequence[Path]) -> list[Path]:
-    """Pictures with a name that fits, in the order of the patterns."""
+def _fitting(patterns: Sequence[str], folders: Sequence[Path]) -> list[Path]:
+    """Return the pictures whose names fit, in the order of the patterns."""
     paths = [path for pattern in patterns for place in folders for path in sorted(place.glob(pattern))]
     return [path for path in dict.fromkeys(paths) if path.suffix in SUFFIXES and path.is_file()]

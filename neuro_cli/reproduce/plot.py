@@ -37,7 +37,7 @@ def _panel(quantity: str, results: Sequence[RowResult]) -> Panel:
 
 
 def _lines(results: Sequence[RowResult]) -> Iterator[Line]:
-    """Marks of the measured values, by verdict, and of the published ones."""
+    """Yield marks of the measured values, by verdict, and of the published ones."""
     for verdict, colour in COLOURS.items():
         own = [(place, r) for place, r in enumerate(results) if r.verdict == verdict]
         known = [(place, r) for place, r in own if _finite(r.measured)]
@@ -50,7 +50,7 @@ def _lines(results: Sequence[RowResult]) -> Iterator[Line]:
 
 
 def _finite_or(value: float | None, other: float | None) -> float:
-    """The end of a range, or the value itself where no end is known."""
+    """Return the end of a range, or the value itself where the end is not finite."""
     return (value if _finite(value) else other) or 0.0
 
 

@@ -38,13 +38,13 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
     for entry in entries:  # before the first command runs, not after hours
         for cell in all_of(entry.runs, folder / entry.name, root).values():
             cell.record()
-    found: list[tuple[Entry, list[RowResult]]] = []
+    finished: list[tuple[Entry, list[RowResult]]] = []
     for entry in entries:
         print(f"neuro: {entry.name}, size={entry.size}: {entry.title} (about {entry.minutes[entry.size]:g} min)", flush=True)
-        found.append((entry, _entry(entry, folder / entry.name, root)))
-        _show(*found[-1])
-        write_page(folder, found)
-    failed = sum(result.verdict == FAILED for _, results in found for result in results)
+        finished.append((entry, _entry(entry, folder / entry.name, root)))
+        _show(*finished[-1])
+        write_page(folder, finished)
+    failed = sum(result.verdict == FAILED for _, results in finished for result in results)
     again = f"; {failed} row{'s' * (failed > 1)} failed: the same command tries them again" if failed else ""
     print(f"neuro: results in {folder}{again}")
     return 1 if failed else 0

@@ -24,7 +24,7 @@ def plot_scaling(rows: Sequence[ScalingRow], scaling: str, stem: Path) -> bool:
 
 
 def _panel(rows: Sequence[ScalingRow], study: Sequence[ScalingRow]) -> Panel:
-    """One model on one network. ``study``: all rows, which decide colours, markers and the legend."""
+    """Return the panel of one model on one network. ``study``: all rows, which decide colours, markers and the legend."""
     scaling = study[0].scaling
     emulated = " (emulated)" if any(row.emulated for row in rows) else ""
     projected = "" if any(row.source == MEASURED and row.ranks > 1 for row in rows) else " (projected)"
@@ -39,7 +39,7 @@ def _panel(rows: Sequence[ScalingRow], study: Sequence[ScalingRow]) -> Panel:
 
 
 def _lines(rows: Sequence[ScalingRow], study: Sequence[ScalingRow]) -> Iterator[Line]:
-    """A thin line through all points of a method and number of members, a full one through the measured points."""
+    """Yield a thin line through all points of a method and number of members, and a thick one through the measured points."""
     methods, scales = _kinds(study)
     for n, method in enumerate(methods):
         for m, scale in enumerate(scales):
@@ -58,7 +58,7 @@ def _line(rows: Sequence[ScalingRow], colour: str, style: str, marker: str, widt
 
 
 def _legend(study: Sequence[ScalingRow]) -> Iterator[Line]:
-    """Lines without points, for their labels."""
+    """Yield lines without points, for their labels."""
     methods, scales = _kinds(study)
     yield from (Line((), (), method, COLOURS[n % 7]) for n, method in enumerate(methods))
     per = "per rank" if study[0].scaling == "weak" else "in all"

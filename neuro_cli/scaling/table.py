@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 def measured_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells of the measured rows; the first column is the model where there are several."""
+    """Return the columns and cells of the measured rows; the first column is the model where there are several."""
     several = _several(rows)
     cells = [[*[row.model][:several], *_cells(row)] for row in rows if row.source == MEASURED]
     return [*["model"][:several], *COLUMNS], cells
@@ -48,8 +48,8 @@ def _names(row: ScalingRow) -> list[str]:
     return [row.scaling, fabric, row.method, f"{row.scale} {'per rank' if row.scaling == 'weak' else 'in all'}"]
 
 
-def _shown(spread: Spread, whole: bool = True) -> str:
-    return f"{spread.middle:.3f}" + (f" ({spread.least:.3f} to {spread.most:.3f})" if whole else "")
+def _shown(spread: Spread, full: bool = True) -> str:
+    return f"{spread.middle:.3f}" + (f" ({spread.least:.3f} to {spread.most:.3f})" if full else "")
 
 
 def _amount(count: float | None) -> str:
@@ -59,7 +59,7 @@ def _amount(count: float | None) -> str:
 
 
 def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
-    """Projected efficiencies, one column per number of ranks; ``~`` marks values extrapolated from smaller worlds."""
+    """Return the projected efficiencies, one column per number of ranks; ``~`` marks values extrapolated from smaller worlds."""
     several = _several(rows)
     projected = [row for row in rows if row.source != MEASURED and row.efficiency is not None]
     ranks = sorted({row.ranks for row in projected})
@@ -73,7 +73,7 @@ def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[st
 
 
 def error_line(rows: Sequence[ScalingRow]) -> str:
-    """Line with the projection's errors, without points that shared cores; empty without such points."""
+    """Return the line with the projection's errors, without points that shared cores; empty without such points."""
     errors = [abs(row.error) for row in rows if row.error is not None and not row.crowded]
     if not errors:
         return ""
@@ -81,10 +81,10 @@ def error_line(rows: Sequence[ScalingRow]) -> str:
     return f"projection against {len(errors)} measured points: median error {middle:.1%}, largest {most:.1%}"
 
 
-def cost_lines(study: Study, found: Measurements) -> list[str]:
-    """Lines with the cost model of every network, and its origin."""
+def cost_lines(study: Study, measurements: Measurements) -> list[str]:
+    """Return lines with the cost model of every network, and its origin."""
     lines = []
-    for name, projection in projections(study, found).items():
+    for name, projection in projections(study, measurements).items():
         origin = "given in its config" if study.networks[name].cost is not None else "fitted to the collectives measured here"
         costs = ", ".join(
             f"{kind} {cost.latency * 1e6:.1f} us a message, {cost.bandwidth / 1e6:.0f} MB/s"
@@ -94,11 +94,11 @@ def cost_lines(study: Study, found: Measurements) -> list[str]:
     return lines
 
 
-def collective_lines(study: Study, found: Measurements) -> list[str]:
-    """Lines with the collectives, measured and by the cost model."""
+def collective_lines(study: Study, measurements: Measurements) -> list[str]:
+    """Return lines with the collectives, measured and by the cost model."""
     lines = []
-    for name, projection in projections(study, found).items():
-        for call, ranks, seconds in found.collectives[name]:
+    for name, projection in projections(study, measurements).items():
+        for call, ranks, seconds in measurements.collectives[name]:
             said = projection.cost.seconds(call, ranks)
             lines.append(
                 f"{name}, {ranks} ranks, {call[0]} of {call[1]} bytes: {seconds * 1e3:.3f} ms, model {said * 1e3:.3f} ms"
@@ -106,7 +106,7 @@ def collective_lines(study: Study, found: Measurements) -> list[str]:
     return lines
 
 
-def show(study: Study, found: Measurements, rows: Sequence[ScalingRow], run: Path) -> None:
+def show(study: Study, measurements: Measurements, rows: Sequence[ScalingRow], run: Path) -> None:
     """Print the tables and write scaling.csv and scaling.md into ``run``."""
     write(run / "scaling.csv", [row.fields() for row in rows], study.threads)
     text: list[str] = []
@@ -118,8 +118,8 @@ def show(study: Study, found: Measurements, rows: Sequence[ScalingRow], run: Pat
         if cells:
             print_table(title, columns, cells)
             text += [f"{title}.", "", markdown(columns, cells), ""]
-    notes = [*cost_lines(study, found), error_line(rows), machine(study.threads), f"MPI: {found.library}"]
+    notes = [*cost_lines(study, measurements), error_line(rows), machine(study.threads), f"MPI: {measurements.library}"]
     for note in filter(None, notes):
         wide_console().print(note, highlight=False)
-    text += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, found))]
+    text += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, measurements))]
     (run / "scaling.md").write_text("\n".join(text) + "\n")

@@ -20,11 +20,11 @@ from neuro_cli.runner.assemble import assemble
 from neuro_cli.runner.options import Options
 
 BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")
-LIMIT = 10.0  # seconds: pretended generations that would take longer are extrapolated from smaller worlds
+LIMIT = 10.0  # most seconds of a pretended generation; longer ones are extrapolated from smaller worlds
 
 
 def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
-    """Seconds of each of ``repeats`` generations (slowest rank), phases of rank 0, bytes per generation (busiest rank)."""
+    """Return seconds of ``repeats`` generations (slowest rank), phases of rank 0, bytes per generation (busiest rank)."""
     work = assemble(Options(config), world)
     seconds, payload, wire = np.empty(repeats), np.zeros(2), np.zeros(2)
     try:
@@ -55,20 +55,20 @@ def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int)
 
 
 def _crossed(world: World) -> np.ndarray:
-    """Bytes sent and received at the interface so far; 0 where they are not known."""
+    """Return bytes sent and received at the interface so far; 0 where they are unknown."""
     wire = world.interface_traffic() or Traffic()
     return np.array([wire.sent, wire.received], np.float64)
 
 
 class Pretending:
-    """Times pretended points in order of growing worlds; one that would take long is extrapolated from the two before."""
+    """Timer of pretended points in growing worlds; a point that would take long is extrapolated from the two before."""
 
     def __init__(self, world: World, warmup: int, repeats: int) -> None:
         self._world, self._warmup, self._repeats = world, warmup, repeats
         self._history: dict[str, list[tuple[int, dict[str, Any]]]] = {}
 
     def point(self, config: dict[str, Any], ranks: int, family: str) -> dict[str, Any]:
-        """Seconds of a generation of one rank of ``ranks`` outside of collectives, and the collectives of that generation."""
+        """Return a rank's seconds per generation outside of collectives, in a world of ``ranks``, and its collectives."""
         history = self._history.setdefault(family, [])
         result = extrapolated(history[-2:], ranks) if len(history) >= 2 and _alike(history[-2:]) else None
         if result is None or result["seconds"][0] <= LIMIT:
@@ -95,13 +95,13 @@ class Pretending:
 
 
 def _alike(history: list[tuple[int, dict[str, Any]]]) -> bool:
-    """Whether the two results have the same collectives."""
+    """Return whether the two results have the same collectives."""
     (_, first), (_, second) = history
     return [call[0] for call in first["calls"]] == [call[0] for call in second["calls"]]
 
 
 def extrapolated(history: list[tuple[int, dict[str, Any]]], ranks: int) -> dict[str, Any]:
-    """Extrapolate seconds, and the bytes of every collective, by the straight line through two smaller worlds."""
+    """Extrapolate seconds, and the bytes of every collective, by a straight line through two smaller worlds."""
     (low, first), (high, second) = history
     share = (ranks - low) / (high - low)
 

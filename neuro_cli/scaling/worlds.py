@@ -33,22 +33,22 @@ def measure(study: Study, folder: Path) -> Measurements:
 
     ``folder`` keeps the plan and the results of each world. Raises RuntimeError when a world fails.
     """
-    found = Measurements()
+    measurements = Measurements()
     for number in range(study.rounds):
         if study.rounds > 1:
             print(f"round {number + 1} of {study.rounds}", flush=True)
         here = folder / f"round_{number + 1}"
-        _measure_world(study, found, NATIVE, Network(NATIVE), 1, here)
+        _measure_world(study, measurements, NATIVE, Network(NATIVE), 1, here)
         for name, network in study.networks.items():
             for ranks in study.ranks:
                 if ranks > 1 and not study.project and name not in study.unmeasured:
-                    _measure_world(study, found, name, network, ranks, here)
-        _pretend(study, found, set(study.ranks) - {1}, here)
-    _pretend(study, found, set(study.projected) - {1, *study.ranks}, folder)
-    return found
+                    _measure_world(study, measurements, name, network, ranks, here)
+        _pretend(study, measurements, set(study.ranks) - {1}, here)
+    _pretend(study, measurements, set(study.projected) - {1, *study.ranks}, folder)
+    return measurements
 
 
-def _measure_world(study: Study, found: Measurements, name: str, network: Network, ranks: int, folder: Path) -> None:
+def _measure_world(study: Study, measurements: Measurements, name: str, network: Network, ranks: int, folder: Path) -> None:
     emulated = " emulated" if network.emulate else ""
     print(f"{name}{emulated}, {ranks} rank{'s' * (ranks > 1)}", flush=True)
     points = study.points(ranks)
@@ -60,12 +60,12 @@ def _measure_world(study: Study, found: Measurements, name: str, network: Networ
     node = study.config["known_fabrics"][name] | {"emulate": network.emulate}
     results = _run(study, entries, network, ranks, node, folder / f"{name}_{ranks}")
     for point, result in zip(points, results["points"], strict=True):
-        found.points[name, point].append(result)
-    found.collectives[name] += [(tuple(call), size, seconds) for call, size, seconds in results["collectives"]]
-    found.library = results["library"]
+        measurements.points[name, point].append(result)
+    measurements.collectives[name] += [(tuple(call), size, seconds) for call, size, seconds in results["collectives"]]
+    measurements.library = results["library"]
 
 
-def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) -> None:
+def _pretend(study: Study, measurements: Measurements, worlds: set[int], folder: Path) -> None:
     """Time one rank of each of the larger worlds, with all cores of the machine as busy as on a node of a cluster."""
     sizes = sorted(worlds)
     families = {
@@ -93,7 +93,7 @@ def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) 
     ]
     results = _run(study, entries, Network(NATIVE), busy, study.config["known_fabrics"][NATIVE], folder / "pretended")
     for point, result in zip(points, results["points"], strict=True):
-        found.pretended[point].append(result)
+        measurements.pretended[point].append(result)
 
 
 def _run(

@@ -35,10 +35,10 @@ def neuro(config: dict[str, Any]) -> Generation:
     parts = build(Options(config), SingleProcess())
     noise = parts.distribution.job.parameter_sampler.noise
     units = parts.distribution.job.parameter_sampler.units(range(config["population"]))
-    piece = 64 * philox.TILE  # stays in the cache: what is timed is the drawing, not the writing
+    piece = 64 * philox.TILE  # stays in the cache, so that drawing is timed and not writing
 
     def drawing(generation: int) -> float:
-        """Seconds to draw a generation's noise without using it."""
+        """Return the seconds to draw a generation's noise without using it."""
 
         def draw(unit: Unit) -> None:
             for low in range(0, noise.size, piece):
@@ -163,7 +163,7 @@ print(peak_memory_bytes())
 
 
 def imports_bytes() -> float:
-    """Peak memory of a process that imports what this one has imported by now."""
+    """Return the peak memory of a process that imports what this one has imported by now."""
     names = json.dumps([name for name in sys.modules if name != "__main__"])
     done = subprocess.run([sys.executable, "-P", "-c", IMPORTS], input=names, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])

@@ -110,7 +110,7 @@ def test_a_median_takes_seeds_that_did_not_arrive_for_slower():
 def test_a_row_without_a_look_says_so():
     (cell,) = plan(settings(columns=["evolve"], seeds=[1]))
     line = table([row_of(cell, "budget", 0.1, math.nan)], {})[0]
-    assert line[2:6] == ("0 of 1", "not reached in 0.1", "no look in time", "no look in time")
+    assert line[2:6] == ("0 of 1", "not reached in 0.1", "no evaluation in time", "no evaluation in time")
 
 
 def test_a_trial_that_ends_before_its_first_look_is_a_row(tmp_path, monkeypatch):

@@ -407,7 +407,7 @@ def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
     made_run(tmp_path / "run", 3)
     (tmp_path / "mine.html").write_text("mine")
     told = one_line(neuro_inside("report", "run", "file=mine.html", cwd=tmp_path))
-    assert told == "file=mine.html: is there and is no page of neuro report; give another name"
+    assert told == "file=mine.html: exists and is no page of neuro report; give another name"
     assert (tmp_path / "mine.html").read_text() == "mine"
     assert (
         one_line(neuro_inside("report", "run", "file=no/where.html", cwd=tmp_path)) == "file=no/where.html: there is no folder no"

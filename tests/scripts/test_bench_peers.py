@@ -85,7 +85,7 @@ def test_a_peer_that_cannot_be_installed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     done = script_inside(SCRIPT, "--systems", "evosax", *SMALL, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("neuro: error: evosax: its environment could not be made: ")
+    assert done.stderr.startswith("neuro: error: evosax: its environment cannot be created: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "outputs" / "peers" / "evosax" / "ready.json").exists()
 
@@ -103,4 +103,4 @@ def test_all_three_systems_run(tmp_path):
         assert word in done.stdout
     again = bench_peers(*once, "--vmap", "--model", "MNIST_3M", "--output", "again.csv", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "making its environment" not in again.stdout
+    assert "creating its environment" not in again.stdout

@@ -26,23 +26,23 @@ class Case:
 
 
 def cases(options: dict[str, Any]) -> list[Case]:
-    """Layers and networks of the config's node ``layer``. Raises UserError."""
+    """Return the layers and networks of the config's node ``layer``. Raises UserError."""
     batch = {
         kind: integer(f"layer.{kind}.examples", options[kind]["examples"], 1) for kind in ("linear", "convolution", "network")
     }
-    found = [linear(size, batch["linear"]) for size in options["linear"]["features"]]
-    found += [convolution(size, batch["convolution"]) for size in options["convolution"]["sizes"]]
+    listed = [linear(size, batch["linear"]) for size in options["linear"]["features"]]
+    listed += [convolution(size, batch["convolution"]) for size in options["convolution"]["sizes"]]
     for name, node in (options["network"]["models"] or {}).items():
         network = make({"model": node}, "model", nn.Module)
         shape = tuple(getattr(network, "input_shape", (784,)))
-        found.append(Case(name, network, shape, batch["network"], 0, getattr(network, "input_tokens", 0)))
-    if not found:
+        listed.append(Case(name, network, shape, batch["network"], 0, getattr(network, "input_tokens", 0)))
+    if not listed:
         raise ConfigError("layer", "{}", "there is no layer and no network in it")
-    return found
+    return listed
 
 
 def linear(size: Any, examples: int) -> Case:
-    """Linear layer of [inputs, outputs], or as many outputs as inputs by one number."""
+    """Return a linear layer of [inputs, outputs], or with as many outputs as inputs for one number."""
     sizes = size if isinstance(size, list) else [size, size]
     inputs, outputs = _numbers("layer.linear.features", sizes, 2, "a number or [inputs, outputs]")
     module = nn.Linear(inputs, outputs, bias=False)
@@ -50,7 +50,7 @@ def linear(size: Any, examples: int) -> Case:
 
 
 def convolution(size: Any, examples: int) -> Case:
-    """3x3 convolution of [channels in, channels out, side of the image], or [channels, side] with as many out as in."""
+    """Return a 3x3 convolution of [channels in, channels out, side of the image], or of [channels, side], as many out as in."""
     short = isinstance(size, list) and len(size) == 2
     sizes = [size[0], *size] if short else size
     inner, outer, side = _numbers("layer.convolution.sizes", sizes, 3, "[channels in, channels out, side]")

@@ -85,7 +85,7 @@ def _digest(script: str) -> str:
 def _environment() -> Environment:
     loader = PackageLoader("neuro_cli.report", "template")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # Bokeh's JSON names an object where it first stands
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # Bokeh's JSON defines an object at its first use
     return environment
 
 

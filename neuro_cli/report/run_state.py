@@ -26,7 +26,7 @@ NUMBERS = (
 )  # keys of a summary that are shown next to the metrics
 LARGEST = 1e300
 STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
-# log lines that say how a run stands; the last of them counts
+# log lines with the state of a run; the last one counts
 TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on|continues): )")
 
 
@@ -146,12 +146,12 @@ def _measure(job: RunState, path: Path, config: dict[str, Any]) -> None:
     ranks = config.get("ranks")
     job.ranks = ranks if isinstance(ranks, int) else None
     metrics = read_metrics(path)
-    whole = np.isfinite(metrics["candidates_per_second"])
-    if not whole.any():
+    complete = np.isfinite(metrics["candidates_per_second"])
+    if not complete.any():
         return
-    job.generations = int(metrics["generation"][whole][-1])
-    job.wall_seconds = float(np.nansum(metrics["seconds"][whole]))
-    job.candidates_per_second = float(metrics["candidates_per_second"][whole][-1])
+    job.generations = int(metrics["generation"][complete][-1])
+    job.wall_seconds = float(np.nansum(metrics["seconds"][complete]))
+    job.candidates_per_second = float(metrics["candidates_per_second"][complete][-1])
     for metric in job.metrics:
         _, known = metrics.points(metric.name)
         if len(known):

@@ -93,7 +93,7 @@ def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
         thinned = f"The longest curves are thinned: a point is the mean of {width} generations"
         text.append(f"{thinned}, and the band has the least and the greatest of them.")
     if len(groups) > MANY:
-        text.append(f"Bands and marks are left out of figures with more than {MANY} lines; pointing at a line tells its range.")
+        text.append(f"Bands and marks are left out of figures with more than {MANY} lines; pointing at a line shows its range.")
     return text
 
 

@@ -66,7 +66,7 @@ def _size(results: Sequence[RowResult]) -> str:
 def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
     """Return the headline rows of each entry: those with a published value, else the first few that were judged.
 
-    Below the table stand the machines, each with its entries where there are several.
+    The machines follow below the table, each with its entries where there are several.
     """
     lines = []
     for address, results in pages.items():

@@ -99,9 +99,9 @@ def collective_lines(study: Study, measurements: Measurements) -> list[str]:
     lines = []
     for name, projection in projections(study, measurements).items():
         for call, ranks, seconds in measurements.collectives[name]:
-            said = projection.cost.seconds(call, ranks)
+            modelled = projection.cost.seconds(call, ranks)
             lines.append(
-                f"{name}, {ranks} ranks, {call[0]} of {call[1]} bytes: {seconds * 1e3:.3f} ms, model {said * 1e3:.3f} ms"
+                f"{name}, {ranks} ranks, {call[0]} of {call[1]} bytes: {seconds * 1e3:.3f} ms, model {modelled * 1e3:.3f} ms"
             )
     return lines
 

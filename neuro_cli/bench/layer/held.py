@@ -23,7 +23,7 @@ LAYERS = (nn.Linear, nn.Conv2d)  # run with many weights at once; networks run o
 
 
 class HeldNoise(Method):
-    """Noise in memory, (D, M): weights of their own by algorithm 2, the noise alone of pairs by algorithm 3."""
+    """Noise in memory, (D, M): by algorithm 2 perturbed weights, by algorithm 3 the noise of pairs."""
 
     def __init__(self, subject: Subject, node: Any) -> None:
         self._subject, case = subject, subject.case

@@ -29,7 +29,7 @@ def noise_numbers(sampler: Sampler, drawn_bytes: int = FLOAT) -> tuple[int, int]
     """Return how many numbers the noise of all directions has by the paper's formula, and how many bytes this library keeps.
 
     Without copies in another precision. Signs are single bits here, in words of 32; indices have two bytes, on a GPU and where
-    those do not suffice four; noise that is placed is drawn for the whole layer, and the share that is used is copied from it.
+    those do not suffice four; permuted noise is drawn for all weights of a layer, and the share in use is a copy.
     ``drawn_bytes``: of a direction's own normal number, which a GPU rounds to the precision of the pass while it draws.
     """
     if isinstance(sampler, NoiseTable):

@@ -50,10 +50,8 @@ def linear(size: Any, examples: int) -> Case:
 
 
 def convolution(size: Any, examples: int) -> Case:
-    """Return a 3x3 convolution of [channels in, channels out, side of the image], or of [channels, side], as many out as in."""
-    short = isinstance(size, list) and len(size) == 2
-    sizes = [size[0], *size] if short else size
-    inner, outer, side = _numbers("layer.convolution.sizes", sizes, 3, "[channels in, channels out, side]")
+    """Return a 3x3 convolution of [channels in, channels out, side of the image]."""
+    inner, outer, side = _numbers("layer.convolution.sizes", size, 3, "[channels in, channels out, side]")
     module = nn.Conv2d(inner, outer, 3, padding=1, bias=False)
     return Case(f"conv {inner},{outer},{side}x{side}", module, (inner, side, side), examples, max(inner, outer) * side * side)
 

@@ -1,4 +1,4 @@
-"""How fast peers of ``neuro evolve`` work: one on a core, two on two cores, and the bare environment beside them.
+"""Measures how fast peers of ``neuro evolve`` work: one on a core, two on two cores, and the bare environment.
 
 In every round each has its turn: the environment stepped alone with random actions (on one core, and on two at once: what the
 machine gives; only for tasks that have one), a cluster of one peer bound to one core, a cluster of two peers bound to two. A
@@ -40,7 +40,7 @@ def bound_to(cores: list[int]) -> None:
 
 
 def cluster_rate(overrides: list[str], peers: int, iterations: int, cores: list[int], folder: Path) -> float:
-    """Steps or candidates a second of all peers together."""
+    """Return steps or candidates a second of all peers together."""
     run = folder / f"{peers}-{time.monotonic_ns()}"
     command = [sys.executable, "-m", "neuro_cli", "evolve", *overrides, f"cluster.local_peers={peers}", "threads=1"]
     command += [f"generations={iterations + UNCOUNTED}", "evaluate.every=1000000", "checkpoint.every=1000000"]
@@ -50,10 +50,10 @@ def cluster_rate(overrides: list[str], peers: int, iterations: int, cores: list[
     if done.returncode:
         raise SystemExit(done.stderr)
     with (run / "metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))[UNCOUNTED:-1]  # the last has the look at the test set in it
+        rows = list(csv.DictReader(file))[UNCOUNTED:-1]  # the last one includes an evaluation on the test set
     lost = [row["generation"] for row in rows if int(row["peers"]) != peers]
     if lost:
-        print(f"iterations {', '.join(lost)} went on without a peer", file=sys.stderr)
+        print(f"iterations {', '.join(lost)} ran without a peer", file=sys.stderr)
     seconds = sum(float(row["seconds"]) for row in rows)
     return sum(work_of(row) for row in rows) / seconds
 
@@ -65,7 +65,7 @@ def work_of(row: dict[str, str]) -> float:
 
 
 def bare_rate(config: dict[str, Any], steps: int, core: int) -> float:
-    """Steps a second of one environment on ``core``, with random actions drawn beforehand."""
+    """Return steps a second of one environment on ``core``, with random actions drawn beforehand."""
     bound_to([core])
     work = random_actions(make(config, "task", Reinforcement), steps)
     start = time.perf_counter()
@@ -74,7 +74,7 @@ def bare_rate(config: dict[str, Any], steps: int, core: int) -> float:
 
 
 def bare_rates(config: dict[str, Any], steps: int, cores: list[int]) -> float:
-    """The sum of the rates of environments that are stepped at the same time, one on each of ``cores``."""
+    """Return the summed rates of environments that are stepped at the same time, one on each of ``cores``."""
     with multiprocessing.get_context("fork").Pool(len(cores)) as pool:
         return sum(pool.starmap(bare_rate, [(config, steps, core) for core in cores], chunksize=1))
 
@@ -87,8 +87,8 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", help="of neuro evolve")
     options = parser.parse_args()
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        found: Any = OmegaConf.to_container(compose("evolve", options.overrides), resolve=True)
-    task: Task = make(found, "task", Task)
+        config: Any = OmegaConf.to_container(compose("evolve", options.overrides), resolve=True)
+    task: Task = make(config, "task", Task)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise SystemExit("two cores are needed")
@@ -96,8 +96,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for _ in range(options.rounds):
             if isinstance(task, Reinforcement):
-                rates.setdefault("bare environment", []).append(bare_rates(found, options.steps, cores[:1]))
-                rates.setdefault("2 bare environments", []).append(bare_rates(found, options.steps, cores[:2]))
+                rates.setdefault("bare environment", []).append(bare_rates(config, options.steps, cores[:1]))
+                rates.setdefault("2 bare environments", []).append(bare_rates(config, options.steps, cores[:2]))
             for peers in (1, 2):
                 rate = cluster_rate(options.overrides, peers, options.iterations, cores, Path(name))
                 rates.setdefault(f"{peers} peer{'s' * (peers > 1)}", []).append(rate)

@@ -37,7 +37,7 @@ def of_each(module: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def loop(parts: Parts, population: int, closure: bool) -> Callable[[int], None]:
-    """A function that runs the generation of a number in a loop of its own, on the run's batches."""
+    """Return the function that runs the generation of a number in its own loop, on the run's batches."""
     es = Evolution(MNIST_30K(), population=population)
 
     def step(generation: int) -> None:

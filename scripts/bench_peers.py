@@ -1,10 +1,13 @@
-"""Seconds of one whole generation of neuro, evosax and EvoTorch, each in a process of its own, one generation in turn.
+"""Times one whole generation of neuro, evosax and EvoTorch, each in a process of its own, one generation in turn.
 
 The workload is W1: MNIST_3M (3,274,634 parameters), population 64 as 32 antithetic pairs, every member on the same 128
 images, centred ranks, Adam; sampling, evaluation and update are all timed. The three compute the same network
 (scripts/peers/ has it once for jax and once for torch) in float32, but ``--precision bfloat16`` for neuro's evaluation.
-neuro scores the bundled digits, resized, as ``neuro bench generation`` does; the peers get random images of the same
-shape with random labels: arithmetic and memory traffic do not depend on the pixels.
+neuro scores the bundled digits, resized; the peers get random images of the same shape with random labels: arithmetic and
+memory traffic do not depend on the pixels. Two more systems need no peer: ``textbook`` perturbs one module in place, scores
+and restores it, with all threads inside torch; ``roof`` does the arithmetic of the forward passes as plain matrix products.
+
+    python scripts/bench_peers.py --systems neuro,textbook,roof
 
 Each peer lives in a virtual environment that the first use makes (``--environments``; EvoTorch's takes 6 GB where
 torch comes with CUDA). The first two generations are not counted: the first compiles, in the second memory still grows.
@@ -14,10 +17,11 @@ import argparse
 import csv
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,11 +31,10 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from neuro_cli.bench.generation import BenchProcess
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.core.files import config_folder
-from neuro_cli.core.machine.process import start
+from neuro_cli.core.machine.process import exit_text, start, stop
 from neuro_cli.core.machine.processor import processor
 from neuro_cli.model import mnist
 from neuro_cli.run_folder.summary import git_revision, versions
@@ -40,43 +43,75 @@ REQUIREMENTS = {
     "evosax": ("evosax>=0.3.2", "jax>=0.10.2"),
     "evotorch": ("evotorch>=0.6.1", "torch>=2.6"),
 }
-SYSTEMS = ("neuro", *REQUIREMENTS)
+OURS = ("neuro", "textbook", "roof")  # programs of scripts/peers/neuro_worker.py, in this environment
+SYSTEMS = (*OURS, *REQUIREMENTS)
 MODELS = ("MNIST_10K", "MNIST_30K", "MNIST_500K", "MNIST_3M")
 # jax's older way to split its random stream draws this population a tenth faster
 VARIABLES = {"evosax": {"JAX_THREEFRY_PARTITIONABLE": "0"}}
 TOLD = ("evosax", "jax", "jaxlib", "evotorch", "torch", "numpy")  # versions in the printed line; the JSON file has all
 UNCOUNTED = 2  # generations
+GONE_SECONDS = 30.0  # patience with a process that should end by itself
+PHASES = ("sample", "perturb", "forward", "communicate", "update")  # columns of neuro and textbook alone
+COLUMNS = ("system", "repeat", "seconds", "peak_memory_bytes", "imports_memory_bytes", *PHASES)
 
 
-class Peer(BenchProcess):
-    """Another system: a program of scripts/peers in the environment of that system."""
+class BenchProcess:
+    """System in a process of its own, with its own peak memory and threads; it runs one generation per line that it reads."""
 
     def __init__(self, name: str, python: Path, setting: dict[str, Any], log: Path) -> None:
-        self.name = name
-        self.rows = []
-        self._log = log
-        command = [str(python), str(Path(__file__).parent / "peers" / f"{name}_worker.py"), json.dumps(setting)]
+        self.name, self._log = name, log
+        self.rows: list[dict[str, float]] = []
+        worker = Path(__file__).parent / "peers" / f"{'neuro' if name in OURS else name}_worker.py"
+        command = [str(python), str(worker), *([name] if name in OURS else []), json.dumps(setting)]
         environment = os.environ | {"OMP_NUM_THREADS": str(setting["threads"])} | VARIABLES.get(name, {})
         with log.open("w") as words:
             pipe = subprocess.PIPE
             self._process = start(command, stdin=pipe, stdout=pipe, stderr=words, text=True, env=environment)
 
     def generation(self, counted: bool) -> None:
-        try:
-            super().generation(counted)
-        except UserError as error:
-            raise UserError(f"{error}; what it said is in {self._log}") from error
+        """Run one generation. Raises UserError when the process ended, or refused its setting."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        answer = ""
+        with suppress(BrokenPipeError):
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        if not answer:
+            (code,) = stop(self._process, patience=GONE_SECONDS, ask=False)
+            raise UserError(f"bench: the process of {self.name} ended with {exit_text(code)}; what it said is in {self._log}")
+        row = json.loads(answer)
+        if "refused" in row:
+            raise UserError(row["refused"])
+        if counted:
+            self.rows.append(row)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):  # a line that it did not read any more
+                self._process.stdin.close()  # asks for its end
+        stop(self._process, patience=GONE_SECONDS, ask=False)
+
+    def median(self, key: str) -> float:
+        """Return the median of a column over the counted generations."""
+        return statistics.median(row[key] for row in self.rows)
+
+    def ratio_to(self, other: "BenchProcess") -> str:
+        """Return a line with the median ratio of the pairs of generations, and their minimum and maximum."""
+        pairs = sorted(a["seconds"] / b["seconds"] for a, b in zip(self.rows, other.rows, strict=True))
+        return f"{self.name} / {other.name}: {statistics.median(pairs):.3f} (pairs {pairs[0]:.3f} to {pairs[-1]:.3f})"
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """Argument parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; --help lists the options")
 
 
 def integer_from(low: int, even: bool = False) -> Callable[[str], int]:
-    """A parser of integers >= ``low``."""
+    """Return a parser of integers >= ``low``."""
 
     def parse(text: str) -> int:
         value = int(text) if text.isdecimal() else -1
@@ -88,7 +123,7 @@ def integer_from(low: int, even: bool = False) -> Callable[[str], int]:
 
 
 def system_names(text: str) -> list[str]:
-    """The systems of a comma-separated list, neuro first."""
+    """Return the systems of a comma-separated list, in the order of SYSTEMS."""
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in SYSTEMS:
@@ -97,15 +132,16 @@ def system_names(text: str) -> list[str]:
 
 
 def arguments() -> argparse.Namespace:
-    """What was typed. Raises UserError."""
+    """Parse the command line. Raises UserError."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
-    parser.add_argument("--systems", type=system_names, default=list(SYSTEMS), help=",".join(SYSTEMS))
+    parser.add_argument("--systems", type=system_names, default=["neuro", *REQUIREMENTS], help=",".join(SYSTEMS))
     parser.add_argument("--repeats", type=integer_from(1), default=5, help="counted generations of each (5)")
     parser.add_argument("--threads", type=integer_from(1), help="cores that each may use (all usable ones)")
     parser.add_argument("--population", type=integer_from(2, even=True), default=64)
     parser.add_argument("--batch-size", type=integer_from(1), default=128, help="images that a member is scored on (128)")
     parser.add_argument("--model", choices=MODELS, default="MNIST_3M")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of neuro, textbook and roof")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of neuro's evaluation")
     parser.add_argument("--sampler", default="antithetic", help="neuro's sampler, an option of conf/sampler")
     parser.add_argument("--vmap", action="store_true", help="evosax scores members side by side (slower on a CPU)")
@@ -115,7 +151,7 @@ def arguments() -> argparse.Namespace:
 
 
 def keep_to_cores(threads: int | None) -> int:
-    """Bind this process, and with it all it starts, to ``threads`` cores: jax takes as many threads. Raises UserError."""
+    """Bind this process and its children to ``threads`` cores: jax takes as many threads. Raises UserError."""
     usable = sorted(os.sched_getaffinity(0))
     if threads is None:
         return len(usable)
@@ -125,31 +161,24 @@ def keep_to_cores(threads: int | None) -> int:
     return threads
 
 
-def neuro_config(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
-    """The config of ``neuro bench generation`` with what was typed. Raises UserError for what does not fit together."""
-    option_of("sampler", typed.sampler)  # names the options when there is no such one
-    overrides = [f"{key}={getattr(typed, key)}" for key in ("model", "sampler", "population", "batch_size", "precision")]
+def neuro_config(*overrides: str) -> dict[str, Any]:
+    """Compose the config of a generation: that of ``neuro bench`` with ``overrides``."""
     with initialize_config_dir(str(config_folder()), version_base="1.3", job_name="bench"):
-        config = OmegaConf.to_container(compose("bench", [*overrides, "device=cpu", f"threads={threads}"]), resolve=True)
+        config = OmegaConf.to_container(compose("bench", list(overrides)), resolve=True)
     assert isinstance(config, dict)
-    named = {str(key): value for key, value in config.items()}
-    check(named)
-    return named
+    return {str(key): value for key, value in config.items()}
 
 
-def check(config: dict[str, Any]) -> None:
-    """Build what neuro's process builds. Raises UserError with what it said.
-
-    In a process of its own: the peak memory of one that builds here would be where each system's peak begins.
-    """
-    command = [sys.executable, "-m", "neuro_cli.bench.workers.generation", "neuro", json.dumps(config)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        raise UserError(done.stderr.strip().splitlines()[-1].split(": ", 1)[-1])  # without the name of the exception
+def typed_config(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
+    """Compose what was typed. Raises UserError for a sampler that does not exist."""
+    option_of("sampler", typed.sampler)  # names the options when there is no such one
+    keys = ("model", "sampler", "population", "batch_size", "precision", "device")
+    used = threads if typed.device == "cpu" else 1
+    return neuro_config(*(f"{key}={getattr(typed, key)}" for key in keys), f"threads={used}")
 
 
 def peer_setting(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
-    """What a peer's program gets: the same network as ``typed.model``, by its sizes."""
+    """Return the setting of a peer's program: the same network as ``typed.model``, by its sizes."""
     model = getattr(mnist, typed.model)
     count = sum(parameter.numel() for parameter in model().parameters())
     sizes = {"channels": model.channels, "hidden": model.hidden, "parameters": count}
@@ -158,32 +187,32 @@ def peer_setting(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
 
 
 def environment_python(name: str, folder: Path, console: Console) -> Path:
-    """The Python of a peer's environment, which is made unless it is there. Raises UserError."""
+    """Return the Python of a peer's environment, which is created unless it exists. Raises UserError."""
     home = (folder / name).absolute()
     python, ready = home / "bin" / "python", home / "ready.json"
     wanted = json.dumps(REQUIREMENTS[name])
     if ready.is_file() and ready.read_text() == wanted:
         return python
-    console.print(f"{name}: making its environment in {home} (minutes)")
+    console.print(f"{name}: creating its environment in {home} (minutes)")
     ready.unlink(missing_ok=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--upgrade", *REQUIREMENTS[name]]
     for command in ([sys.executable, "-m", "venv", "--clear", str(home)], install):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise UserError(f"{name}: its environment could not be made: {last}")
+            raise UserError(f"{name}: its environment cannot be created: {last}")
     ready.write_text(wanted)
     return python
 
 
 def installed(python: Path) -> dict[str, str]:
-    """The version of every package in an environment."""
+    """Return the version of every package in an environment."""
     program = "import json, importlib.metadata as m; print(json.dumps({d.name: d.version for d in m.distributions()}))"
     return json.loads(subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True).stdout)
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder of the results, so that a wrong path is known before the measurement. Raises UserError."""
+    """Create the folder of the results, so that a wrong path is known before the measurement. Raises UserError."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.touch()
@@ -192,17 +221,16 @@ def make_folder(output: Path) -> None:
 
 
 def measure(workers: list[BenchProcess], repeats: int) -> None:
-    """One generation of each in turn: a machine that drifts drifts for all of them. Raises UserError."""
+    """Run one generation of each in turn: a machine that drifts drifts for all of them. Raises UserError."""
     for repeat in range(UNCOUNTED + repeats):
         for worker in workers:
             worker.generation(counted=repeat >= UNCOUNTED)
 
 
 def write(output: Path, workers: list[BenchProcess], record: dict[str, Any]) -> None:
-    """The rows as CSV, and beside it as JSON what was run on what."""
+    """Write the rows as CSV, and setting and machine as JSON next to it."""
     with output.open("w", newline="") as file:
-        columns = ("system", "repeat", "seconds", "peak_memory_bytes")
-        writer = csv.DictWriter(file, columns, extrasaction="ignore")  # neuro tells its phases too
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")  # a peer reports no phases
         writer.writeheader()
         for worker in workers:
             writer.writerows({"system": worker.name, "repeat": i, **row} for i, row in enumerate(worker.rows))
@@ -210,10 +238,11 @@ def write(output: Path, workers: list[BenchProcess], record: dict[str, Any]) -> 
 
 
 def show(workers: list[BenchProcess], record: dict[str, Any], console: Console) -> None:
-    """The table, the ratio of every system to neuro, and what it ran on."""
+    """Print the table, the ratio of every system to neuro, and the machine."""
     setting = record["setting"]
     title = f"one generation: {setting['model']}, population {setting['population']}, {setting['batch_size']} examples"
-    table = Table("system", "median s", "min to max s", "candidates/s", "peak MB", title=title)
+    head = ("system", "median s", "min to max s", "candidates/s", "peak MB", "of imports", *PHASES)
+    table = Table(*head, title=title)
     for worker in workers:
         seconds = [row["seconds"] for row in worker.rows]
         table.add_row(
@@ -222,6 +251,8 @@ def show(workers: list[BenchProcess], record: dict[str, Any], console: Console) 
             f"{min(seconds):.3f} to {max(seconds):.3f}",
             f"{setting['population'] / worker.median('seconds'):.1f}",
             f"{max(row['peak_memory_bytes'] for row in worker.rows) / 1e6:.0f}",
+            *([f"{worker.median('imports_memory_bytes') / 1e6:.0f}"] if worker.name in OURS else []),
+            *(f"{worker.median(name):.3f}" for name in PHASES if worker.name in OURS),
         )
     console.print(table)
     for other in workers[1:] if workers[0].name == "neuro" else []:
@@ -235,19 +266,20 @@ def show(workers: list[BenchProcess], record: dict[str, Any], console: Console) 
 
 
 def bench(typed: argparse.Namespace, console: Console) -> None:
-    """Make what is missing, measure, write and print. Raises UserError."""
+    """Create missing environments, measure, write and print. Raises UserError."""
     threads = keep_to_cores(typed.threads)
-    config = neuro_config(typed, threads)
+    config = typed_config(typed, threads)
     setting = peer_setting(typed, threads)
     make_folder(typed.output)
-    pythons = {name: environment_python(name, typed.environments, console) for name in typed.systems if name != "neuro"}
-    packages = {"neuro": {**versions(None), "revision": git_revision()}} if "neuro" in typed.systems else {}
+    pythons = {name: environment_python(name, typed.environments, console) for name in typed.systems if name not in OURS}
+    packages = {"neuro": {**versions(None), "revision": git_revision()}} if set(OURS) & set(typed.systems) else {}
     before = os.getloadavg()[0]
     workers: list[BenchProcess] = []
     with ExitStack() as stack:
         for name in typed.systems:
             log = typed.output.with_name(f"{name}.log")
-            workers.append(BenchProcess(name, config) if name == "neuro" else Peer(name, pythons[name], setting, log))
+            python, given = (Path(sys.executable), config) if name in OURS else (pythons[name], setting)
+            workers.append(BenchProcess(name, python, given, log))
             stack.callback(workers[-1].close)
         measure(workers, typed.repeats)
     record = {

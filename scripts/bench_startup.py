@@ -1,4 +1,4 @@
-"""How soon commands are done that train nothing, and how soon training begins, against a bare Python and one that imports torch.
+"""Times commands that train nothing, and the start of training, against a bare Python and one that imports torch.
 
 In every round each has its turn; medians of the rounds, with the least and the most: seconds of the clock, those of the
 processor, which other work on the machine stretches less, and the most memory. The last line has the ratio of processor
@@ -23,12 +23,12 @@ import os, sys
 sys.argv = ["neuro", "train", f"hydra.run.dir={os.getpid()}"]
 from neuro_cli.core.machine.garbage import keep_modules, no_search
 keep_modules()
-with no_search():  # as the command imports them
+with no_search():  # the command imports them without it, too
     from neuro_cli.cli.main import main
     from neuro_cli.runner import options
     from neuro_cli.distribution import base
 def begins(*_):
-    if "PMI_RANK" in os.environ or "PMIX_RANK" in os.environ:  # as a rank of MPI ends: alone it would take the others along
+    if "PMI_RANK" in os.environ or "PMIX_RANK" in os.environ:  # a rank of MPI that ends otherwise would end the others
         from mpi4py import MPI
         MPI.Finalize()
     os._exit(0)
@@ -42,7 +42,7 @@ COMMANDS = {
     "neuro train --cfg job": ("-m", "neuro_cli", "train", "--cfg", "job"),
     "neuro train --help": ("-m", "neuro_cli", "train", "--help"),
     "neuro report --help": ("-m", "neuro_cli", "report", "--help"),
-    TORCH: ("-c", "import torch, os; os._exit(0)"),  # as the next ends: Python's own end takes 0.7 s with torch
+    TORCH: ("-c", "import torch, os; os._exit(0)"),  # ends like the next one: Python's own end takes 0.7 s with torch
     TRAINS: ("-c", BEGINNING),
     WORLD: ("-c", BEGINNING),
 }
@@ -50,7 +50,7 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one process: seconds of the ``clock`` and of the ``processor``, and its most memory in ``megabytes``."""
+    """Cost of one process: seconds of the ``clock`` and of the ``processor``, and its peak memory in ``megabytes``."""
 
     clock: float
     processor: float
@@ -63,7 +63,7 @@ def cost(name: str, folder: str) -> Cost:
     Raises SystemExit when it fails.
     """
     ranks = (launcher(), "-n", "4") if name == WORLD else ()
-    # Bytecode is kept, as in any installation; else neuro alone would be compiled anew each time, and torch would not.
+    # Bytecode is kept, as in any installation; otherwise neuro alone would be compiled each time, and torch would not.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     begun = time.perf_counter()
     with tempfile.TemporaryFile() as said:
@@ -80,7 +80,7 @@ def cost(name: str, folder: str) -> Cost:
 
 
 def spread(values: list[float], form: str = ".3f") -> str:
-    """Median, least and most."""
+    """Format median, least and most."""
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
@@ -91,7 +91,7 @@ def main() -> None:
     costs: dict[str, list[Cost]] = {name: [] for name in COMMANDS}
     with tempfile.TemporaryDirectory() as folder:
         for name in COMMANDS:
-            cost(name, folder)  # what is compiled or read for the first time does not count
+            cost(name, folder)  # first compilations and reads do not count
         for _ in range(rounds):
             for name in COMMANDS:
                 costs[name].append(cost(name, folder))

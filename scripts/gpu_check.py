@@ -1,4 +1,4 @@
-"""What scripts/gpu_check.sh does: each part is a command in a process of its own, its figures become lines of a page.
+"""Parts of scripts/gpu_check.sh: each is a command in a process of its own, and its figures become lines of a page.
 
 A part that fails or that something is missing for says so on the page; the others run. Goals that are missed are named so.
 """
@@ -35,19 +35,19 @@ Lines = list[str]
 
 
 def median(values: list[float], form: str) -> str:
-    """``2.10 (2.02 to 2.31)``."""
+    """Format median, least and most, ``2.10 (2.02 to 2.31)``."""
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 class Check:
-    """The parts, and what they have in common."""
+    """Parts of the check, with their folder and results."""
 
     def __init__(self, folder: Path, data: Path | None, checkout: Path | None) -> None:
         self.folder, self.data, self.checkout = folder, data, checkout
         self.results: dict[str, Any] = {}
 
     def run(self, name: str, command: list[str], seconds: float = 580) -> subprocess.CompletedProcess[str]:
-        """Run Python with ``command``; what it says is kept in a log. Raises RuntimeError with its last line."""
+        """Run Python with ``command``, its output in a log. Raises RuntimeError with its last line."""
         paths = [str(ROOT), str(ROOT / "scripts"), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         done = subprocess.run(
@@ -59,7 +59,7 @@ class Check:
         return done
 
     def tests(self) -> Lines:
-        """The tests that have a CUDA device as a parameter, and those of tests/gpu."""
+        """Run the tests that have a CUDA device as a parameter, and those of tests/gpu."""
         workers = ["-n", str(min(14, os.cpu_count() or 1))] if find_spec("xdist") else []
         command = ["-m", "pytest", *workers, "-p", "no:cacheprovider", "-m", "not slow", "-k", "cuda or gpu", *TESTS]
         try:
@@ -70,14 +70,14 @@ class Check:
         return [f"`python {' '.join(command[:2])} -k 'cuda or gpu' {' '.join(TESTS)}`: {last.strip('= ')}"]
 
     def generation(self) -> Lines:
-        """W1 in both precisions."""
+        """Time W1 in both precisions."""
         made = ["| precision | neuro s | textbook s | neuro / textbook | neuro / roof |", "|---|---|---|---|---|"]
         for precision in ("float32", "bfloat16"):
             run = self.folder / f"generation_{precision}"
-            options = ["device=cuda", f"precision={precision}", "repeats=10"]
-            self.run(run.name, [*NEURO, "bench", "generation", *options, f"hydra.run.dir={run}"])
+            options = ["--systems", "neuro,textbook,roof", "--device", "cuda", "--precision", precision, "--repeats", "10"]
+            self.run(run.name, ["scripts/bench_peers.py", *options, "--output", str(run / "peers.csv")])
             seconds: dict[str, list[float]] = {}
-            for row in csv.DictReader((run / "bench.csv").open()):
+            for row in csv.DictReader((run / "peers.csv").open()):
                 seconds.setdefault(row["system"], []).append(float(row["seconds"]))
             self.results[run.name] = seconds
             ratios = [[a / b for a, b in zip(seconds["neuro"], seconds[other], strict=True)] for other in ("textbook", "roof")]
@@ -85,10 +85,11 @@ class Check:
                 f"| {precision} | {median(seconds['neuro'], '.4f')} | {median(seconds['textbook'], '.4f')} | "
                 + " | ".join(median(values, ".2f") for values in ratios) + " |"
             )  # fmt: skip
-        return ["`neuro bench generation device=cuda precision=... repeats=10`: MNIST_3M, population 64, 128 examples", "", *made]
+        command = "python scripts/bench_peers.py --systems neuro,textbook,roof --device cuda --precision ... --repeats 10"
+        return [f"`{command}`: MNIST_3M, population 64, 128 examples", "", *made]
 
     def noise(self) -> Lines:
-        """Nanoseconds of a normal number on the device."""
+        """Measure nanoseconds per normal number on the device."""
         run = self.folder / "noise"
         self.run("noise", [*NEURO, "bench", "noise", "device=cuda", "repeats=15", f"hydra.run.dir={run}"])
         found: dict[str, list[float]] = {}
@@ -106,7 +107,7 @@ class Check:
         ]
 
     def reproduce(self) -> Lines:
-        """Tables 1 to 4 of the paper as published, and the memory; ``scripts/results.py FOLDER/reproduce`` keeps them."""
+        """Reproduce tables 1 to 4 of the paper and the memory; ``scripts/results.py FOLDER/reproduce`` keeps them."""
         from neuro_cli.reproduce.markdown import counts, headlines, summary
         from neuro_cli.reproduce.results import read_results
 
@@ -118,7 +119,7 @@ class Check:
         return [f'`neuro reproduce "{options[0]}" {options[1]}`', "", summary(found), "", headlines(found)]
 
     def inference(self) -> Lines:
-        """The goal of low rank."""
+        """Compare low rank with its goal."""
         out = self.folder / "inference.json"
         self.run("inference", ["scripts/gpu_layers.py", str(out), "20"])
         rows = self.results["inference"] = json.loads(out.read_text())
@@ -133,7 +134,7 @@ class Check:
         return ["`python scripts/gpu_layers.py OUT.json 20`", "", *made]
 
     def mnist(self) -> Lines:
-        """Seconds to 97.3 % test accuracy, by noise on activations."""
+        """Measure seconds to 97.3 % test accuracy, by noise on activations."""
         if self.data is None:
             return ["not run: `--data` names the folder that holds MNIST/raw"]
         heads = ["seed", "generations", "seconds of them", "wall, start included", "test accuracy", "goal 27 s"]
@@ -153,7 +154,7 @@ class Check:
         return [f"`neuro train {' '.join(MNIST)} seed=... task.root=...`", "", *made]
 
     def graphs(self) -> Lines:
-        """A generation of small members with and without CUDA graphs."""
+        """Time a generation of small members with and without CUDA graphs."""
         out = self.folder / "graphs.json"
         self.run("graphs", ["scripts/gpu_graphs.py", str(out), "20"])
         found = self.results["graphs"] = json.loads(out.read_text())
@@ -166,7 +167,7 @@ class Check:
         return ["`python scripts/gpu_graphs.py OUT.json 20`: 128 examples, bfloat16", "", *made]
 
     def hyperscale(self) -> Lines:
-        """Low rank in turns with HyperscaleES."""
+        """Time low rank in turns with HyperscaleES."""
         if self.checkout is None:
             return ["not run: `--hyperscale` names a checkout of HyperscaleES"]
         out = self.folder / "hyperscale.json"
@@ -190,7 +191,7 @@ class Check:
         return [f"`python scripts/gpu_hyperscale.py OUT.json FOLDER 12`: bfloat16, {found['versions']}", "", *made]
 
     def evosax(self) -> Lines:
-        """W1 in turns with evosax on the same GPU."""
+        """Time W1 in turns with evosax on the same GPU."""
         out = self.folder / "evosax.json"
         self.run("evosax", ["scripts/gpu_evosax.py", str(out), "10"])
         found = self.results["evosax"] = json.loads(out.read_text())
@@ -216,12 +217,12 @@ TITLES: dict[str, str] = {
     "inference": "Low rank against batch inference (goal: at least 0.9 with the update)",
     "mnist": "MNIST: 97.3 % in at most 27 s, by noise on activations",
     "graphs": "Small members as CUDA graphs",
-    "hyperscale": "Low rank beside HyperscaleES",
+    "hyperscale": "Low rank against HyperscaleES",
 }
 
 
 def machine() -> str:
-    """The device, its driver, and the versions of what did the work."""
+    """Describe the device, its driver, and the versions of the libraries."""
     import torch
 
     from neuro_cli.core.kernels.gpu import card
@@ -230,7 +231,7 @@ def machine() -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """Argument parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
         print(f"neuro: gpu_check: {message}; --help lists the options", file=sys.stderr)
@@ -238,7 +239,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def arguments() -> argparse.Namespace:
-    """What was typed; exits with code 2 where it is wrong."""
+    """Parse the command line; exit with code 2 where it is wrong."""
     parser = Parser(prog="gpu_check", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("outputs/gpu"), help="where results go (outputs/gpu)")
     parser.add_argument("--data", type=Path, help="folder that holds MNIST/raw")
@@ -267,7 +268,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     check = Check(folder, typed.data and typed.data.absolute(), typed.hyperscale and typed.hyperscale.absolute())
     lines = ["# On a GPU", "", f"By `scripts/gpu_check.sh`: {machine()}."]
-    for name in typed.only:  # in the order that was asked for
+    for name in typed.only:  # keeps the order of the command line
         part: Callable[[], Lines] = getattr(check, name)
         try:
             said = part()

@@ -2,7 +2,7 @@
 
     python scripts/gpu_evosax.py OUT.json [ROUNDS]
 
-jax needs its CUDA plugin and evosax to be installed beside neuro. jax's default rounds the factors of float32 products to
+jax needs its CUDA plugin and evosax to be installed next to neuro. jax's default rounds the factors of float32 products to
 TF32 on such a GPU; neuro's float32 does not, so both of evosax's ways are here.
 """
 
@@ -13,26 +13,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench_peers import UNCOUNTED, Peer, measure
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
+from bench_peers import UNCOUNTED, BenchProcess, measure, neuro_config
 
-from neuro_cli.bench.generation import BenchProcess
-from neuro_cli.core.files import config_folder
 from neuro_cli.model.mnist import MNIST_3M
 
 
-def config_of(precision: str, *options: str) -> dict[str, Any]:
-    """The config of ``neuro bench generation device=cuda`` with ``options``."""
-    with initialize_config_dir(str(config_folder()), version_base="1.3", job_name="bench"):
-        given = ["device=cuda", f"precision={precision}", "threads=1", *options]
-        made = OmegaConf.to_container(compose("bench", given), resolve=True)
-    assert isinstance(made, dict)
-    return {str(key): value for key, value in made.items()}
+def neuro(log: Path, precision: str, *options: str) -> BenchProcess:
+    """Start neuro's process on the GPU with ``options``."""
+    config = neuro_config("device=cuda", f"precision={precision}", "threads=1", *options)
+    return BenchProcess("neuro", Path(sys.executable), config, log)
 
 
-def peer(name: str, variables: dict[str, str], out: Path) -> Peer:
-    """evosax, with ``variables`` in its environment."""
+def peer(name: str, variables: dict[str, str], out: Path) -> BenchProcess:
+    """Start evosax, with ``variables`` in its environment."""
     count = sum(parameter.numel() for parameter in MNIST_3M().parameters())
     setting: dict[str, Any] = {
         "channels": MNIST_3M.channels,
@@ -42,24 +35,24 @@ def peer(name: str, variables: dict[str, str], out: Path) -> Peer:
         "threads": 1,
     }
     os.environ.update(variables)
-    made = Peer(
+    process = BenchProcess(
         "evosax",
         Path(sys.executable),
         setting | {"population": 64, "batch_size": 128, "vmap": True},
         out.with_suffix(f".{name}.log"),
     )
-    made.name = name
+    process.name = name
     for key in variables:
         del os.environ[key]
-    return made
+    return process
 
 
 def main() -> None:
     out, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10
     alone = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # all of them are on one device
     workers = [
-        BenchProcess("neuro", config_of("float32")),
-        BenchProcess("neuro", config_of("bfloat16")),
+        neuro(out.with_suffix(".float32.log"), "float32"),
+        neuro(out.with_suffix(".bfloat16.log"), "bfloat16"),
         peer("evosax", alone, out),
         peer("evosax_float32", alone | {"JAX_DEFAULT_MATMUL_PRECISION": "highest"}, out),
     ]

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_evosax import config_of
-
-from neuro_cli.bench.generation import BenchProcess
+from gpu_evosax import neuro
 
 # model, sampler, members; 128 examples
 CASES = (
@@ -23,12 +21,11 @@ CASES = (
 
 def main() -> None:
     out, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 30
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for model, sampler, members in CASES:
         options = [f"model={model}", f"sampler={sampler}", f"population={members}"]
-        workers = [
-            BenchProcess("neuro", config_of("bfloat16", *options, f"cuda_graphs={graphs}")) for graphs in ("false", "true")
-        ]
+        logs = {graphs: out.with_suffix(f".{graphs}.log") for graphs in ("false", "true")}
+        workers = [neuro(log, "bfloat16", *options, f"cuda_graphs={graphs}") for graphs, log in logs.items()]
         try:
             for number in range(count + 5):
                 for worker in workers:
@@ -39,8 +36,8 @@ def main() -> None:
         plain, recorded = ([row["seconds"] for row in worker.rows] for worker in workers)
         row = {"model": model, "sampler": sampler, "members": members, "plain": plain, "recorded": recorded}
         row |= {name: [each[name] for each in workers[1].rows] for name in ("forward", "update")}
-        found.append(row)
-    out.write_text(json.dumps(found, indent=1) + "\n")
+        rows.append(row)
+    out.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

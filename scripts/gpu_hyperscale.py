@@ -1,9 +1,9 @@
-"""Low rank on a GPU beside HyperscaleES's own path (EGGROLL in JAX), one of each in turn.
+"""Low rank on a GPU against HyperscaleES's own path (EGGROLL in JAX), one of each in turn.
 
     python scripts/gpu_hyperscale.py OUT.json FOLDER [ROUNDS]
 
 FOLDER is a checkout of HyperscaleES (ESHyperscale/HyperscaleES), of whose package only the noiser and the models of plain
-networks are imported; jax with its CUDA plugin and optax must be installed beside neuro. Both have mirrored pairs of rank 1 and
+networks are imported; jax with its CUDA plugin and optax must be installed next to neuro. Both have mirrored pairs of rank 1 and
 bfloat16 parameters in their passes; neuro's are recorded as CUDA graphs (cuda_graphs=true). Its update is of its own bfloat16
 parameters by optax's SGD; neuro's is the weighted sum of the noise in float32.
 """
@@ -84,14 +84,14 @@ class Hyperscale:
         self._ready(self._plain(self._params, self._flat))
 
     def both(self, number: int) -> None:
-        """The perturbed pass, its noise drawn, and the update."""
+        """Run the perturbed pass, its noise drawn, and the update."""
         info = self._epochs(number), self._members
         made = self._forward(self._state, self._params, info, self._x)
         self._ready((made, self._update(self._state, self._params, self._fitness, info)))
 
 
 def timed(work: Callable[[int], None]) -> Callable[[int], float]:
-    """``work`` after it was compiled; its time in seconds on the host, the device waited for."""
+    """Return ``work``, compiled, as a function of its seconds on the host, with the device waited for."""
 
     def run(number: int) -> float:
         start = time.perf_counter()
@@ -104,7 +104,7 @@ def timed(work: Callable[[int], None]) -> Callable[[int], float]:
 
 
 def compared(count: int) -> list[dict[str, Any]]:
-    """Seconds of a pass and of a pass with update, of both systems."""
+    """Return seconds of a pass, and of a pass with update, of both systems."""
     found = []
     for name, (sizes, (rows, examples)) in CASES.items():
         inputs, hidden, outputs = sizes

@@ -33,7 +33,7 @@ PRECISION, SIGMA = torch.bfloat16, 0.01
 
 
 class Subject:
-    """A module on ``rows`` examples, ``examples`` of them for each member of ``sampler``; ``recorded``: by CUDA graphs."""
+    """Module on ``rows`` examples, ``examples`` of them for each member of ``sampler``; ``recorded``: by CUDA graphs."""
 
     def __init__(
         self, module: nn.Module, shape: tuple[int, ...], rows: int, examples: int, sampler: Sampler, recorded: bool = False
@@ -52,7 +52,7 @@ class Subject:
         sampler.graphs = Graphs("sums") if recorded else None
 
     def plain(self, number: int) -> Tensor:
-        """The unperturbed pass."""
+        """Run the unperturbed pass."""
 
         def passed(x: Tensor) -> Tensor:
             with torch.no_grad():
@@ -61,7 +61,7 @@ class Subject:
         return passed(self._x) if self._graphs is None else self._graphs("plain", lambda: passed(self._x), [])
 
     def fresh(self, number: int) -> Tensor:
-        """The perturbed pass, its noise drawn."""
+        """Run the perturbed pass, its noise drawn."""
         self.sampler.prepare(number, range(self.sampler.directions))
         perturbation = self.sampler.perturbation(number, 0, self._rows, PRECISION)
         drawn = perturbation.drawn()
@@ -75,12 +75,12 @@ class Subject:
             return self._module(self._x)
 
     def update(self, number: int) -> Tensor:
-        """The weighted sum of all noise."""
+        """Sum all noise by weights."""
         return self.sampler.combine(self._weights, (1,), number, range(self.sampler.population), 0, self._layout.size)
 
 
 def clocked(work: Callable[[int], Any]) -> Callable[[int], float]:
-    """``work`` as it is; its time in seconds on the host, the device waited for."""
+    """Return ``work`` as a function of its seconds on the host, with the device waited for."""
 
     def run(number: int) -> float:
         torch.cuda.synchronize()
@@ -95,7 +95,7 @@ def clocked(work: Callable[[int], Any]) -> Callable[[int], float]:
 
 
 def rounds(work: dict[str, Callable[[int], float]], count: int) -> dict[str, list[float]]:
-    """Seconds of all, one of each in turn."""
+    """Return seconds of all pieces of work, one of each in turn."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for number in range(10, 10 + count):
         for name, function in work.items():
@@ -104,12 +104,12 @@ def rounds(work: dict[str, Callable[[int], float]], count: int) -> dict[str, lis
 
 
 def spread(values: list[float]) -> list[float]:
-    """Median, least, most."""
+    """Format median, least and most."""
     return [statistics.median(values), min(values), max(values)]
 
 
 def inference(count: int) -> list[dict[str, Any]]:
-    """Rows a second of a low-rank generation (fresh noise, update) over those of the unperturbed pass."""
+    """Return rows a second of a low-rank generation (fresh noise, update) over those of the unperturbed pass."""
     models: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         f"linear {size}, {size}": (lambda size=size: nn.Linear(size, size, bias=False), (size,)) for size in (1024, 4096, 8192)
     }

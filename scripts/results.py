@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from neuro_cli.reproduce.markdown import facts, headlines, on_gpu, summary, table
-from neuro_cli.reproduce.pictures import pictures_in
+from neuro_cli.reproduce.outputs import pictures_in
 from neuro_cli.reproduce.results import RowResult, read_results
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,11 +59,11 @@ def main() -> int:
 
 def keep(folder: Path) -> None:
     """Copy the small files of every entry in ``folder``."""
-    found = sorted(folder.glob("*/*.csv"))
-    found = [path for path in found if path.stem == path.parent.name]
-    if not found:
+    paths = sorted(folder.glob("*/*.csv"))
+    paths = [path for path in paths if path.stem == path.parent.name]
+    if not paths:
         sys.exit(f"{folder}: no entry of neuro reproduce there")
-    for path in found:
+    for path in paths:
         results = read_results(path)
         place = KEPT / (GPU if on_gpu(results) else results[0].size)
         place.mkdir(parents=True, exist_ok=True)
@@ -79,12 +79,12 @@ def pages() -> list[Path]:
 
 
 def filled(text: str, path: Path) -> str:
-    """``text`` of the file ``path`` with every table made anew from docs/results."""
+    """Return ``text`` of the file ``path`` with every table rewritten from docs/results."""
     return BLOCK.sub(lambda match: f"{match[1]}{block(match[2], path)}\n{match[3]}", text)
 
 
 def block(name: str, path: Path) -> str:
-    """What stands between the marks of ``name`` in the file ``path``."""
+    """Return the text between the marks of ``name`` in the file ``path``."""
     kept = {file: read_results(file) for file in sorted(KEPT.glob("*/*.csv"), key=lambda file: (file.stem, file.parent.name))}
     if name == "summary":
         return summary({link(file, path): results for file, results in kept.items()})
@@ -101,7 +101,7 @@ def block(name: str, path: Path) -> str:
 
 
 def link(file: Path, page: Path) -> str:
-    """The way from a page to what is said of a kept file."""
+    """Return the path from a page to the text about a kept file."""
     return os.path.relpath(file.with_suffix(".md"), page.parent)
 
 

@@ -1,4 +1,4 @@
-"""Accuracy of ten classifiers after so many seconds: noise on activations with its defaults beside stochastic gradient descent.
+"""Accuracy of ten classifiers after so many seconds: noise on activations with its defaults, and stochastic gradient descent.
 
     python scripts/ten_networks.py --seconds 120 --out build/ten_networks.csv
     python scripts/ten_networks.py --seconds 120 --task mnist --side 28 --only mlp_128x2 gru
@@ -49,8 +49,8 @@ class Image(nn.Module):
         self.input_shape, self.inner = (1, side, side), inner
 
     def forward(self, images: Tensor) -> Tensor:
-        made: Tensor = self.inner(images)
-        return made
+        outputs: Tensor = self.inner(images)
+        return outputs
 
 
 class Lines(nn.Module):
@@ -61,8 +61,8 @@ class Lines(nn.Module):
         self.cells, self.head = nn.GRU(side, width, batch_first=True), nn.Linear(width, CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
-        made: Tensor = self.head(self.cells(images.squeeze(1))[0][:, -1])
-        return made
+        outputs: Tensor = self.head(self.cells(images.squeeze(1))[0][:, -1])
+        return outputs
 
 
 class Residual(nn.Module):
@@ -91,19 +91,19 @@ class Words(nn.Module):
         nn.init.normal_(self.inner.heads.head.weight, std=0.02)  # zero in torchvision, as for fine-tuning
 
     def forward(self, images: Tensor) -> Tensor:
-        made: Tensor = self.inner(images.expand(-1, 3, -1, -1))
-        return made
+        outputs: Tensor = self.inner(images.expand(-1, 3, -1, -1))
+        return outputs
 
 
 def mlp(side: int, width: int, depth: int) -> nn.Module:
-    """Perceptron with ``depth`` hidden layers."""
+    """Return a perceptron with ``depth`` hidden layers."""
     sizes = [side * side, *[width] * depth]
     layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(nn.Flatten(), *layers, nn.Linear(sizes[-1], CLASSES))
 
 
 def cnn(side: int, norms: bool) -> nn.Module:
-    """Three convolutions, with batch norm or without."""
+    """Return three convolutions, with batch norm or without."""
     parts: list[nn.Module] = []
     for inner, outer, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 2)):
         parts += [nn.Conv2d(inner, outer, 3, stride, 1), *([nn.BatchNorm2d(outer)] if norms else []), nn.ReLU()]
@@ -111,7 +111,7 @@ def cnn(side: int, norms: bool) -> nn.Module:
 
 
 def resnet(side: int) -> nn.Module:
-    """ResNet-18 with 8 channels at first, and no pooling before its blocks."""
+    """Return a ResNet-18 with 8 channels at first, and no pooling before its blocks."""
     widths = (8, 16, 32, 64)
     blocks = [
         Residual(widths[max(0, stage - (place == 0))] if stage else 8, width, 2 if stage and not place else 1)
@@ -137,13 +137,13 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
 
 
 def network(name: str, side: int, seed: int) -> nn.Module:
-    """A network with initial weights that depend on the seed alone."""
+    """Return a network with initial weights that depend on the seed alone."""
     with seeded(seed):
         return Image(side, NETWORKS[name](side))
 
 
 def accuracy(name: str, way: str, asked: argparse.Namespace, folder: Path) -> tuple[float, int, float]:
-    """Test accuracy of a network trained for the seconds that are asked for, generations, and the seconds it took."""
+    """Train a network for the given seconds; return its test accuracy, generations, and the seconds it took."""
     common = (*WAYS[way], *asked.overrides, f"task={asked.task}", f"seed={asked.seed}", "checkpoint.every=1000000")
 
     def trained(generations: int, tag: str, *more: str) -> neuro.Result:
@@ -157,7 +157,7 @@ def accuracy(name: str, way: str, asked: argparse.Namespace, folder: Path) -> tu
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for on the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--seconds", type=float, default=120.0, help="of each training")
     parser.add_argument("--task", default="digits", help="one of conf/task")
@@ -165,7 +165,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS), metavar="NETWORK")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
-    parser.add_argument("--out", type=Path, help="a CSV file, written anew after every training")
+    parser.add_argument("--out", type=Path, help="a CSV file, rewritten after every training")
     parser.add_argument(
         "--overrides", nargs="+", default=[], metavar="KEY=VALUE", help="of all trainings, such as task.root=DATA"
     )
@@ -176,7 +176,7 @@ def arguments() -> argparse.Namespace:
 
 
 def row_of(name: str, way: str, asked: argparse.Namespace, folder: Path) -> dict[str, str]:
-    """Row of the table; a network that a way cannot train has the reason in it."""
+    """Return the row of the table, with the reason where a way cannot train the network."""
     size = sum(parameter.numel() for parameter in network(name, asked.side, asked.seed).parameters())
     row = {"network": name, "parameters": str(size), "way": way}
     try:

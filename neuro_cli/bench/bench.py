@@ -1,4 +1,4 @@
-"""``neuro bench``: runs a benchmark by name, which prints a table and writes a CSV file into the run folder."""
+"""``neuro bench``: runs one kind of benchmark, which prints a table and writes a CSV file into the run folder."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,13 +7,11 @@ from typing import Any
 from neuro_cli.bench.correlation import bench_correlation
 from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
-from neuro_cli.bench.generation import bench_generation
 from neuro_cli.bench.layer.measure import HALF, bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
-from neuro_cli.bench.roofline import bench_roofline
 from neuro_cli.bench.search import bench_search
 from neuro_cli.bench.semi_updates import bench_semi_updates
 from neuro_cli.core.checks import integer, one_of
@@ -24,10 +22,8 @@ from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
 
 KINDS = {
-    "generation": bench_generation,
     "noise": bench_noise,
     "layer": bench_layer,
-    "roofline": bench_roofline,
     "correlation": bench_correlation,
     "diversity": bench_diversity,
     "rollout": bench_rollout,
@@ -41,12 +37,12 @@ KINDS = {
 
 
 def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[str, Any], Path], None]]) -> None:
-    """Measure ``config["what"]``, of the kinds here or in ``more``, and tell the logger what its CSV has. Raises UserError."""
+    """Measure ``config["what"]``, one of the kinds here or in ``more``, and send its CSV to the loggers. Raises UserError."""
     kinds = {**KINDS, **more}
     what = one_of("what", config["what"], tuple(kinds))
     integer("repeats", config["repeats"], 1)
     options = Options(config)
-    half = what == "layer" and options.plain["precision"] in HALF  # which no training has
+    half = what == "layer" and options.plain["precision"] in HALF  # trainings refuse half precision
     RunConfig.of(options.plain | {"precision": "float32"} if half else options.plain)
     if options.is_ensemble:
         raise ConfigError(
@@ -54,6 +50,6 @@ def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[s
         )
     logger = options.logger
     kinds[what](options.plain, run)
-    own = Path(options.plain["reinforcement"]["results"])  # the one table that is not in the run folder
-    tables = [own] if what == "reinforcement" else sorted(run.glob("*.csv"))
+    results = Path(options.plain["reinforcement"]["results"])  # the one table outside of the run folder
+    tables = [results] if what == "reinforcement" else sorted(run.glob("*.csv"))
     log_points(logger, run, options.plain, [point for path in tables for point in points_of(read_rows(path))])

@@ -28,20 +28,20 @@ def bench_brokers(config: dict[str, Any], run: Path) -> None:
     for key in COUNTS:
         integer(f"brokers.{key}", node[key], 1)
     seconds = number("brokers.seconds", node["seconds"], above=0.0)
-    found: dict[str, list[float]] = {}
+    measured: dict[str, list[float]] = {}
     for _ in range(config["repeats"]):
-        _add(found, throughput(node["tasks"], node["payload"]))
-        _add(found, latency(node["rate"], seconds, node["payload"]))
-        _add(found, shared(node["shared_tasks"]))
-    _add(found, memory(node["queued"], node["payload"]))
-    write(run / "brokers.csv", [{"what": what, "value": value} for what, values in found.items() for value in values], 1)
-    rows = [(what, spread(values, ",.1f")) for what, values in found.items()]
+        _add(measured, throughput(node["tasks"], node["payload"]))
+        _add(measured, latency(node["rate"], seconds, node["payload"]))
+        _add(measured, shared(node["shared_tasks"]))
+    _add(measured, memory(node["queued"], node["payload"]))
+    write(run / "brokers.csv", [{"what": what, "value": value} for what, values in measured.items() for value in values], 1)
+    rows = [(what, spread(values, ",.1f")) for what, values in measured.items()]
     show("task cluster on this machine: broker, worker and model share its cores", ("what", "median (range)"), rows, 1,
          run / "brokers.csv")  # fmt: skip
 
 
 def throughput(tasks: int, payload: int) -> dict[str, float]:
-    """Throughput of ``tasks`` empty tasks, ``payload`` bytes each way, through one broker to one worker."""
+    """Return the rate of ``tasks`` empty tasks, ``payload`` bytes each way, through one broker to one worker."""
     with _Bench(workers=1) as bench:
         bench.do(_noops(200, payload, "warm"))
         begun = time.perf_counter()
@@ -50,7 +50,7 @@ def throughput(tasks: int, payload: int) -> dict[str, float]:
 
 
 def latency(rate: int, seconds: float, payload: int) -> dict[str, float]:
-    """Milliseconds from a task's scheduled submission until it began, at a steady ``rate`` per second."""
+    """Return the milliseconds from a task's scheduled submission to its start, at a steady ``rate`` per second."""
     with _Bench(workers=1) as bench:
         bench.do(_noops(200, payload, "warm"))
         begun, sent = time.time(), 0
@@ -69,7 +69,7 @@ def latency(rate: int, seconds: float, payload: int) -> dict[str, float]:
 
 
 def shared(tasks: int) -> dict[str, float]:
-    """Rate of 5 ms tasks, sent to one of two brokers with a worker each, and the share of the other broker's worker."""
+    """Return the rate of 5 ms tasks sent to one of two brokers with a worker each, and the share of the other's worker."""
     with _Bench(workers=1) as bench:
         begun = time.perf_counter()
         bench.do(_noops(tasks // 2, 100, "one", seconds=0.005))
@@ -87,7 +87,7 @@ def shared(tasks: int) -> dict[str, float]:
 
 
 def memory(queued: int, payload: int) -> dict[str, float]:
-    """Memory (MiB) of a broker before and after ``queued`` tasks wait in it, and the rate at which it took them."""
+    """Return the memory (MiB) of a broker before and after it queues ``queued`` tasks, and the rate at which it takes them."""
     with _Bench(workers=0) as bench:
         bench.pool.submit(_noops(1, payload, "first"))
         pid = bench.cluster.members["broker-0"].process.pid
@@ -156,6 +156,6 @@ def _quantile(values: Sequence[float], share: float) -> float:
     return statistics.quantiles(values, n=1000, method="inclusive")[round(1000 * share) - 1]
 
 
-def _add(found: dict[str, list[float]], values: dict[str, float]) -> None:
+def _add(measured: dict[str, list[float]], values: dict[str, float]) -> None:
     for what, value in values.items():
-        found.setdefault(what, []).append(value)
+        measured.setdefault(what, []).append(value)

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from neuro_cli.bench.checks import integers
 from neuro_cli.bench.table import show, write
-from neuro_cli.core.checks import integer, number
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.checks import number
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
 from neuro_cli.runner.options import Options
@@ -42,14 +42,13 @@ SGD: dict[str, Any] = {
 def bench_correlation(config: dict[str, Any], run: Path) -> None:
     """Measure, print a table and write correlation.csv. Raises UserError."""
     options = config["correlation"]
-    steps = sorted(set(_integers("correlation.steps", options["steps"], 0)))
-    seeds = _integers("correlation.seeds", config["seed"] if options["seeds"] is None else options["seeds"], 0)
+    steps = sorted(set(integers("correlation.steps", _listed(options["steps"]), 0)))
+    seeds = integers("correlation.seeds", _listed(config["seed"] if options["seeds"] is None else options["seeds"]), 0)
     sigma = number("correlation.sigma", options["sigma"], above=0.0)
     config["threads"] = threads_of(config["threads"], SingleProcess(), device_of(config["device"]))
     all_of_them = config["samplers"] | (options["more"] or {})
     config["samplers"] = {name: node for name, node in all_of_them.items() if name not in options["without"]}
-    for population in options["populations"]:
-        integer("correlation.populations", population, 2)
+    integers("correlation.populations", options["populations"], 2)
     rows: list[dict[str, Any]] = []
     for seed in seeds:
         own = copy.deepcopy(config) | {"seed": seed}
@@ -66,16 +65,12 @@ def bench_correlation(config: dict[str, Any], run: Path) -> None:
     _print(config, rows, run)
 
 
-def _integers(key: str, value: Any, low: int) -> list[int]:
-    """``value`` as a list of integers, where it may be a single one. Raises ConfigError."""
-    values = value if isinstance(value, list) else [value]
-    if not values:
-        raise ConfigError(key, value, "must be a number or a list of numbers")
-    return [integer(key, each, low) for each in values]
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _passes(setting: dict[str, Any]) -> int:
-    """Forward passes of an example in a generation; sets the draws of noise on activations so that they are no more."""
+    """Return the forward passes per example in a generation; limit the draws of noise on activations to that number."""
     passes = 2 if setting["layout"] == "per_example" else int(setting["population"])
     if setting["sampler"]["_target_"] != ACTIVATION:
         return passes
@@ -90,7 +85,7 @@ def _passes(setting: dict[str, Any]) -> int:
 
 
 def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]:
-    """Centres (M,) after each of ``steps``, in order, of one training by SGD."""
+    """Train by SGD once and return the centres (M,) after each of ``steps``, in order."""
     algo = copy.deepcopy(SGD)
     algo["optimizer"]["lr"] = number("correlation.rate", config["correlation"]["rate"], above=0.0)
     parts = build(Options(copy.deepcopy(config) | {"algo": algo, "layout": "shared_batch"}), SingleProcess())
@@ -107,7 +102,7 @@ def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]
 def correlations(
     config: dict[str, Any], centres: dict[int, torch.Tensor], sigma: float, repeats: int
 ) -> Iterator[dict[str, int | float]]:
-    """Losses and cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
+    """Yield losses and cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
     config["algo"] = copy.deepcopy(config["algo"]) | {"sigma": sigma, "shaping": "raw"}
     parts = build(Options(config), SingleProcess())
     for step, centre in centres.items():

@@ -52,12 +52,12 @@ class Law:
 
 
 def _placed(count: int, length: int) -> float:
-    """Variance over a b where ``count`` vectors of ``length`` are placed: a place is kept by one of them in the mean."""
+    """Return the variance over a b where ``count`` vectors of ``length`` change places: on average one of them keeps its own."""
     return 1 + (length + 2) / count
 
 
 def _span_of_places(count: int, length: int) -> int:
-    """Dimension of what orders of ``count`` vectors span: their mean, and all maps among the differences from it."""
+    """Return the dimension that orders of ``count`` vectors span: their mean, and all maps among the differences from it."""
     return (count - 1) * min(count - 1, length) + 1
 
 
@@ -93,7 +93,7 @@ def bench_diversity(config: dict[str, Any], run: Path) -> None:
 
 
 def collision(b: int, n: int, draws: int) -> Iterator[Row]:
-    """Share of draws of ``n`` samples with two equal ones among the 2^b flips of ``b`` columns: the birthday problem."""
+    """Yield the share of draws of ``n`` samples with two equal ones among 2^b flips of ``b`` columns: the birthday problem."""
     sampler = _bound(COLUMN_SIGNS, 2, b, n)
     assert isinstance(sampler, SignFlip)
     signs = (random_signs(sampler.factors(generation, range(n)), b, torch.int8) for generation in range(draws))
@@ -102,14 +102,14 @@ def collision(b: int, n: int, draws: int) -> Iterator[Row]:
 
 
 def birthday(places: float, n: int) -> float:
-    """Probability that two of ``n`` independent choices among ``places`` are equal."""
+    """Return the probability that two of ``n`` independent choices among ``places`` are equal."""
     if n > places:
         return 1.0
     return -math.expm1(sum(math.log1p(-i / places) for i in range(n)))
 
 
 def dependence(a: int, b: int, n: int, draws: int) -> Iterator[Row]:
-    """Share of draws of ``n`` samples that are linearly dependent, and the bound 2^(n - b) of the text.
+    """Yield the share of draws of ``n`` linearly dependent samples, and the text's bound 2^(n - b).
 
     Derived for two and three samples: these depend where two are equal up to their sign.
     """
@@ -122,19 +122,19 @@ def dependence(a: int, b: int, n: int, draws: int) -> Iterator[Row]:
 
 
 def spans(a: int, b: int) -> Iterator[Row]:
-    """Rank of more samples than weights, by sampler."""
+    """Yield the rank of more samples than weights, by sampler."""
     n = 3 * a * b + 8  # flips are few, and the first of them may miss a dimension
     for name, law in LAWS.items():
         yield _row("span", name, a, b, n, _rank(_bound_samples(name, a, b, n), 0), law.span(a, b))
 
 
 def products(a: int, b: int, draws: int) -> Iterator[Row]:
-    """Variance of the dot product of two samples over a b, by sampler."""
+    """Yield the variance of the dot product of two samples over a b, by sampler."""
     for name, law in LAWS.items():
         samples = _bound_samples(name, a, b, 2)
-        found = [float(torch.dot(*samples(generation))) for generation in range(draws)]
+        dots = [float(torch.dot(*samples(generation))) for generation in range(draws)]
         published = 2 + b / 4 if name == COLUMN_SIGNS else ""
-        yield _row("product", name, a, b, 2, float(np.var(found)) / (a * b), law.variance(a, b), published)
+        yield _row("product", name, a, b, 2, float(np.var(dots)) / (a * b), law.variance(a, b), published)
 
 
 def _bound(name: str, a: int, b: int, n: int) -> Sampler:
@@ -145,7 +145,7 @@ def _bound(name: str, a: int, b: int, n: int) -> Sampler:
 
 
 def _bound_samples(name: str, a: int, b: int, n: int) -> Callable[[int], torch.Tensor]:
-    """Function of a generation that gives its ``n`` samples (n, a b) float64."""
+    """Return the function from a generation to its ``n`` samples (n, a b) float64."""
     sampler = _bound(name, a, b, n)
     return lambda generation: torch.stack([sampler.explicit(generation, sample) for sample in range(n)]).double()
 

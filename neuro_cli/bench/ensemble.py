@@ -5,23 +5,20 @@ ranks, and in float32 over an epoch, with the figure of the post (Webb 2019). Th
 """
 
 import copy
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from neuro_cli.bench.checks import integers
 from neuro_cli.bench.table import show, write
+from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError, only_warned
+from neuro_cli.core.errors import only_warned
 from neuro_cli.core.metric import ACCURACY
-from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
+from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.options import make_network
 
+WORKER = "neuro_cli.bench.workers.training"
 REFERENCE = "single_graph"
 EXACT = ("logits_allreduce", "logits_tree")  # without staleness
 CURVES = ((REFERENCE, 1), ("logits_allreduce", 2), ("logits_pipelined", 2))  # the first two are the post's
@@ -30,7 +27,8 @@ EARLY = 20  # iterations in which the post sees no difference yet
 
 def bench_ensemble(config: dict[str, Any], run: Path) -> None:
     """Print the largest differences and the accuracies after an epoch; write ``ensemble.csv``, ``.png``, ``.svg``."""
-    ranks, iterations, epoch = _ranks(config), *(_positive(config, key) for key in ("iterations", "curve_iterations"))
+    ranks = integers("ensemble.ranks", config["ensemble"]["ranks"], 1, config["ensemble"]["algo"]["size"])
+    iterations, epoch = (_positive(config, key) for key in ("iterations", "curve_iterations"))
     worlds = _Worlds(config, run)
     reference = worlds.run(1, [_entry(config, REFERENCE, "float64", iterations)])[0]["losses"]
     rows: list[dict[str, Any]] = []
@@ -40,11 +38,11 @@ def bench_ensemble(config: dict[str, Any], run: Path) -> None:
             rows.append({"method": method, "ranks": count, "dtype": "float64"} | _gaps(result["losses"], reference))
     curves = {}
     for method, count in CURVES:
-        (result,) = worlds.run(count, [_entry(config, method, "float32", epoch, look=True)])
+        (result,) = worlds.run(count, [_entry(config, method, "float32", epoch, every=epoch)])
         name = f"{method}, {count} rank{'s' * (count > 1)}"
         curves[name] = result["losses"]
         gaps = _gaps(result["losses"], next(iter(curves.values())))
-        accuracy = {ACCURACY.name: result["metrics"][ACCURACY.name]}
+        accuracy = {ACCURACY.name: result["evaluations"][str(epoch)][ACCURACY.name]}
         rows.append({"method": method, "ranks": count, "dtype": "float32"} | gaps | accuracy)
     rows = [{ACCURACY.name: None, **row} for row in rows]
     with only_warned("plot"):
@@ -77,11 +75,11 @@ def bench_bytes(config: dict[str, Any], run: Path) -> None:
     for name, model in node["models"].items():
         both = {"model": model, "task": node["task"], "batch_size": batch}
         members = _entry(config, "logits_allreduce", "float32", 1)
-        whole = _entry(config, "batch_parallel", "float32", 1)
-        for entry, size in ((members, 2), (whole, 1)):
+        single = _entry(config, "batch_parallel", "float32", 1)
+        for entry, size in ((members, 2), (single, 1)):
             entry["config"] |= copy.deepcopy(both)
             entry["config"]["algo"]["size"] = size
-        logits, gradients = worlds.run(2, [members, whole])
+        logits, gradients = worlds.run(2, [members, single])
         values = gradients["sent"] / 4
         rows.append(
             {
@@ -108,7 +106,7 @@ def bench_bytes(config: dict[str, Any], run: Path) -> None:
 
 
 class _Worlds:
-    """Starts the worlds and collects their results."""
+    """Series of worlds, each with a folder of its own for its plan and results."""
 
     def __init__(self, config: dict[str, Any], run: Path) -> None:
         self._config, self._run, self._count = config, run, 0
@@ -116,34 +114,21 @@ class _Worlds:
     def run(self, ranks: int, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Run ``entries`` on ``ranks`` ranks and return their results. Raises RuntimeError when the world fails."""
         self._count += 1
-        folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
-        folder.mkdir(parents=True)
-        (folder / "plan.json").write_text(json.dumps({"fabric": self._config["fabric"], "entries": entries}, indent=1))
         print(f"{ranks} rank{'s' * (ranks > 1)}: {', '.join(entry['title'] for entry in entries)}", flush=True)
-        module = "neuro_cli.bench.workers.ensemble"
-        program = [sys.executable, "-P", "-m", module, str(folder / "plan.json"), str(folder / "results.json")]
-        code = world_start(ranks, program, make_network(self._config)).run()
-        if code or not (folder / "results.json").exists():
-            raise RuntimeError(f"the world of {ranks} ranks ended with exit code {code} before all was measured")
-        results: list[dict[str, Any]] = json.loads((folder / "results.json").read_text())
+        plan = {"fabric": self._config["fabric"], "entries": entries}
+        folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
+        results: list[dict[str, Any]] = measured_in_world(WORKER, plan, make_network(self._config), ranks, folder)
         return results
 
 
-def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, look: bool = False) -> dict[str, Any]:
-    """Entry of a world's plan: the training run of the config's section ``ensemble`` with one method."""
+def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, every: int = 0) -> dict[str, Any]:
+    """Return an entry of a world's plan: the training run of the config's section ``ensemble`` with one method."""
     node = config["ensemble"]
     own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "algo", "batch_size")}
     own["algo"]["dtype"] = dtype
     own["distribution"] = copy.deepcopy(node["methods"][method])
     own["threads"] = config["threads"] or 1
-    return {"config": {**config, **own}, "title": f"{method} {dtype}", "iterations": iterations, "look": look}
-
-
-def _ranks(config: dict[str, Any]) -> list[int]:
-    given = config["ensemble"]["ranks"]
-    if not isinstance(given, list) or not given:
-        raise ConfigError("ensemble.ranks", given, "must be a list of integers, for example [1,2,3]")
-    return [integer("ensemble.ranks", count, 1, config["ensemble"]["algo"]["size"]) for count in given]
+    return {"config": {**config, **own}, "title": f"{method} {dtype}", "iterations": iterations, "every": every}
 
 
 def _positive(config: dict[str, Any], key: str) -> int:
@@ -151,7 +136,7 @@ def _positive(config: dict[str, Any], key: str) -> int:
 
 
 def _gaps(losses: list[float], reference: list[float]) -> dict[str, float]:
-    """Number of iterations, and the largest differences of the losses in all of them and in the first ``EARLY``."""
+    """Return the number of iterations, and the largest differences of the losses in all of them and in the first ``EARLY``."""
     gaps = _differences(losses, reference)
     return {"iterations": len(gaps), "largest_gap": max(gaps), "early_gap": max(gaps[:EARLY])}
 
@@ -161,23 +146,14 @@ def _differences(losses: list[float], reference: list[float]) -> list[float]:
 
 
 def _plot(curves: dict[str, list[float]], stem: Path) -> None:
-    """Plot the losses of all curves against the iteration, as the post does, and below how far they are from the first."""
-    figure = Figure(figsize=(8, 6.4), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    """Plot the losses of all curves against the iteration, as the post does, and under them their differences from the first."""
     reference = next(iter(curves.values()))
-    styles = zip(("-", "--", ":"), (BLUE, VERMILION, GREEN), (3.0, 1.5, 1.5), strict=True)
-    for (name, losses), (style, colour, width) in zip(curves.items(), styles, strict=True):
-        iterations = range(1, len(losses) + 1)
-        above.plot(iterations, losses, style, label=name, linewidth=width, color=colour)
-        if losses is not reference:
-            below.plot(iterations, _differences(losses, reference), style, linewidth=1.0, color=colour)
-    above.set_ylabel("loss of the ensemble")
-    above.legend(frameon=False)
-    below.set(xlabel="iteration", ylabel="difference from the first", yscale="log")
-    for axes in (above, below):
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    figure.savefig(stem.with_suffix(".png"))
+    styles = (("-", BLUE, 3.0), ("--", VERMILION, 1.5), (":", GREEN, 1.5))
+    losses, gaps = [], []
+    for (name, values), (style, colour, width) in zip(curves.items(), styles, strict=True):
+        x = range(1, len(values) + 1)
+        losses.append(Line(x, values, name, colour, style, width=width))
+        if values is not reference:
+            gaps.append(Line(x, _differences(values, reference), "", colour, style, width=1.0))
+    below = {"xlabel": "iteration", "ylabel": "difference from the first", "yscale": "log"}
+    draw([Panel(losses, {"ylabel": "loss of the ensemble"}, height=3.9), Panel(gaps, below, height=2.5)], stem)

@@ -7,68 +7,41 @@ at the first evaluation that reaches the goal, or when the minutes of the record
 """
 
 import math
-import shlex
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import filled_list, integers
 from neuro_cli.bench.stopwatch import timed
-from neuro_cli.bench.table import append_row, finished_rows, machine, show, write
-from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.bench.table import show, write
+from neuro_cli.bench.trials import Trial, rows_of_trials
+from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
 
 IDENTITY = ("record", "setting", "seed", "goal", "limit_minutes", "command")
 FIELDS = (*IDENTITY, "ended", "seconds", "best", "evaluations", "machine")
-TABLE = "records.csv"  # of the run folder
+TABLE = "records.csv"  # name of the table over seeds, in the run folder
 HEAD = ("record", "setting", "reached", "seconds", "best", "p")
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Trial of a setting with a seed. ``program``: arguments of ``python -m``; the run folder is added last."""
-
-    record: str
-    setting: str
-    seed: int
-    metric: Metric
-    goal: float
-    minutes: float
-    program: tuple[str, ...]
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """Cells of its row that identify the trial."""
-        values = (self.record, self.setting, self.seed, self.goal, self.minutes, shlex.join(self.program))
-        return dict(zip(IDENTITY, map(str, values), strict=True))
 
 
 def bench_records(config: dict[str, Any], run: Path) -> None:
     """Run the trials missing from ``records.results``, add a row for each at once, and print the table over all."""
     node = config["records"]
     results, planned = Path(node["results"]), plan(node)
-    done = finished_rows("records.results", results, FIELDS, IDENTITY)
-    for place, trial in enumerate(planned, 1):
-        if _key(trial.identity) in done:
-            continue
-        print(f"neuro: trial {place} of {len(planned)}: {trial.record}, {trial.setting}, seed {trial.seed}", flush=True)
-        row = _play(trial, run / f"{trial.record}_{trial.setting}_{trial.seed}") | {"machine": machine(None)}
-        append_row(results, row, FIELDS)
-        done[_key(row)] = row
-    lines = list(table(planned, [done[_key(trial.identity)] for trial in planned]))
+    rows = rows_of_trials("records.results", results, planned, FIELDS, None, lambda trial, name: _play(trial, run / name))
+    lines = list(table(planned, rows))
     write(run / TABLE, lines, None)
     title = "seconds to a goal, start included: median over seeds (least to most); p: against the setting before, one-sided"
     show(title, HEAD, [_words(line) for line in lines], None, results)
 
 
 def plan(node: dict[str, Any]) -> list[Trial]:
-    """Trials, record by record, setting by setting. Raises ConfigError."""
+    """Return the trials, record by record, setting by setting. Raises ConfigError."""
     records: dict[str, Any] = node["goals"]
-    chosen = list(records) if node["only"] is None else _list(node, "only")
-    seeds = [integer("records.seeds", seed, 0, 2**64 - 1) for seed in _list(node, "seeds")]
+    chosen = list(records) if node["only"] is None else filled_list("records.only", node["only"])
+    seeds = integers("records.seeds", node["seeds"], 0, 2**64 - 1)
     root = [] if node["root"] is None else [f"task.root={node['root']}"]
     more = [*root, *map(str, node["more"])]
     for name in chosen:
@@ -85,13 +58,7 @@ def _trials(name: str, record: dict[str, Any], limit: Any, seeds: Sequence[int],
         ends = (f"stop.metric={metric.name}", f"stop.at={goal:g}", *more)
         for seed in seeds:
             program = ("neuro_cli", "train", *map(str, overrides), *ends, f"seed={seed}")
-            yield Trial(name, setting, seed, metric, goal, minutes, program)
-
-
-def _list(node: dict[str, Any], key: str) -> list[Any]:
-    if not isinstance(node[key], list) or not node[key]:
-        raise ConfigError(f"records.{key}", node[key], "must be a list of at least one")
-    return node[key]
+            yield Trial(IDENTITY, name, setting, seed, metric, goal, minutes, program)
 
 
 def _play(trial: Trial, folder: Path) -> dict[str, str]:
@@ -105,15 +72,11 @@ def _play(trial: Trial, folder: Path) -> dict[str, str]:
     return trial.identity | row
 
 
-def _key(row: dict[str, str]) -> tuple[str, ...]:
-    return tuple(row[name] for name in IDENTITY)
-
-
 def table(planned: Sequence[Trial], rows: Sequence[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """Line of every setting. ``seconds`` is infinite where the median seed did not reach the goal, and where none did the limit
-    that each had; ``p_value``: see there.
+    """Yield the line of every setting. ``seconds``: infinite where the median seed did not reach the goal, and the limit of each
+    seed where none did; ``p_value``: see there.
     """
-    trials = {(trial.record, trial.setting): trial for trial in planned}
+    trials = {(trial.task, trial.setting): trial for trial in planned}
     before: dict[str, list[dict[str, str]]] = {}
     for (record, setting), trial in trials.items():
         own = [row for row in rows if (row["record"], row["setting"]) == (record, setting)]
@@ -142,7 +105,7 @@ def _seconds(rows: Sequence[dict[str, str]]) -> list[float]:
 
 
 def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], better: str) -> float | None:
-    """One-sided p-value of the Mann-Whitney test (exact without ties) that ``rows`` are faster than ``before``.
+    """Return the one-sided p-value of the Mann-Whitney test (exact without ties) that ``rows`` are faster than ``before``.
 
     A seed that did not reach the goal is slower than any that did; where none did, the best values are compared. None where a
     seed has no value: it was not evaluated in time.
@@ -151,7 +114,7 @@ def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], be
 
     ours, theirs = _seconds(rows), _seconds(before)
     if any(map(math.isfinite, ours + theirs)):
-        last = 1.0 + max(filter(math.isfinite, ours + theirs))  # ranks count, and the test takes no infinity
+        last = 1.0 + max(filter(math.isfinite, ours + theirs))  # the test takes no infinity, and only ranks count
         ours, theirs = ([min(second, last) for second in seconds] for seconds in (ours, theirs))
         return float(mannwhitneyu(ours, theirs, alternative="less").pvalue)
     values, others = ([float(row["best"]) for row in listed] for listed in (rows, before))
@@ -161,7 +124,7 @@ def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], be
 
 
 def _words(line: dict[str, Any]) -> tuple[str, ...]:
-    """Cells of a line for the terminal."""
+    """Return the cells of a line for the terminal."""
     if line["reached"] and math.isfinite(line["seconds"]):
         most = f"{line['most_seconds']:.0f}" if math.isfinite(line["most_seconds"]) else "not reached"
         seconds = f"{line['seconds']:.0f} ({line['least_seconds']:.0f} to {most})"

@@ -1,7 +1,7 @@
 """``neuro bench reinforcement``: minutes to a mean return, by seed passing, evolution strategies over MPI, and DDPG.
 
 Columns: ``dises`` is Algorithm 1 of "Distributed Evolution", ``evolve`` seed passing by linear combinations, ``openai_es`` and
-``ars`` run over MPI, ``ddpg`` is that of stable-baselines3. The curve of every trial is kept beside the results.
+``ars`` run over MPI, ``ddpg`` is that of stable-baselines3. The curve of every trial is written next to the results.
 
 Every trial (task, column, seed) is a command of its own under one stopwatch (:mod:`neuro_cli.bench.stopwatch`). The goal is
 reached at the first evaluation with such a mean over test episodes; afterwards the policy plays as many other episodes (its
@@ -14,18 +14,18 @@ import csv
 import importlib.util
 import json
 import math
-import shlex
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import filled_list, integers
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
-from neuro_cli.bench.table import append_row, finished_rows, machine, show
+from neuro_cli.bench.table import append_row, show
+from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, only_warned
@@ -40,28 +40,8 @@ SETTINGS, THRESHOLDS = ("tuned", "common"), ("ours", "registered")
 IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "command")
 CURVE = (*IDENTITY, "minute", "steps", RETURN.name)
 FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
-CURVES = "returns"  # picture in the run folder: of this command's trials
-NEVER = 1_000_000  # generations: the budget ends a run
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Trial of one task, column and seed. ``program``: a module of Python and its arguments; the run folder is added last."""
-
-    task: str
-    column: str
-    seed: int
-    goal: float
-    minutes: float
-    episodes: int
-    program: tuple[str, ...]
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """Cells of its row that identify the trial."""
-        command = shlex.join(self.program)
-        values = (self.task, self.column, self.seed, self.goal, self.minutes, self.episodes, command)
-        return dict(zip(IDENTITY, map(str, values), strict=True))
+CURVES = "returns"  # name of the picture of this command's trials, in the run folder
+NEVER = 1_000_000  # generations; the budget ends a run before
 
 
 def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
@@ -69,24 +49,19 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
     node = config["reinforcement"]
     results, planned = Path(node["results"]), plan(node)
     threads = integer("reinforcement.workers", node["workers"], 1)
-    _check_packages({cell.column for cell in planned})
-    done = finished_rows("reinforcement.results", results, FIELDS, IDENTITY)
-    for number_, cell in enumerate(planned, 1):
-        if _key(cell.identity) in done:
-            continue
-        print(f"neuro: cell {number_} of {len(planned)}: {cell.task}, {cell.column}, seed {cell.seed}", flush=True)
-        row, seen = _play(cell, run / f"{cell.task}_{cell.column}_{cell.seed}")
-        for look in seen:
-            values = (f"{look.minutes:.3f}", round(look.steps), look.value)
-            append_row(
-                curves_of(results), cell.identity | dict(zip(CURVE[len(IDENTITY) :], map(str, values), strict=True)), CURVE
-            )
-        row |= {"machine": machine(threads)}
-        append_row(results, row, FIELDS)
-        done[_key(row)] = row
+    _check_packages({cell.setting for cell in planned})
+    curves = curves_of(results)
+
+    def play(trial: Trial, name: str) -> Row:
+        row, evaluations = _play(trial, run / name)
+        for evaluation in evaluations:
+            values = (f"{evaluation.minutes:.3f}", round(evaluation.steps), evaluation.value)
+            append_row(curves, trial.identity | dict(zip(CURVE[len(IDENTITY) :], map(str, values), strict=True)), CURVE)
+        return row
+
+    rows = rows_of_trials("reinforcement.results", results, planned, FIELDS, threads, play)
     with only_warned("plot"):
-        plot([cell.identity for cell in planned], _looks(curves_of(results)), run / CURVES)
-    rows = [done[_key(cell.identity)] for cell in planned]
+        plot([trial.identity for trial in planned], _looks(curves), run / CURVES)
     published = {task: settings["published"] for task, settings in node["tasks"].items()}
     title = (
         f"minutes to a mean return over {node['episodes']} fresh episodes, {threads} workers; median over seeds (least to most)"
@@ -95,29 +70,29 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
 
 
 def plan(node: dict[str, Any]) -> list[Trial]:
-    """Trials, task by task, column by column. Raises ConfigError."""
+    """Return the trials, task by task, column by column. Raises ConfigError."""
     tasks = node["tasks"] if node["only"] is None else node["only"]
-    seeds = [integer("reinforcement.seeds", seed, 0, 2**64 - 1) for seed in _list(node, "seeds")]
-    columns = [one_of("reinforcement.columns", column, COLUMNS) for column in _list(node, "columns")]
-    cells = []
+    seeds = integers("reinforcement.seeds", node["seeds"], 0, 2**64 - 1)
+    key = "reinforcement.columns"
+    columns = [one_of(key, column, COLUMNS) for column in filled_list(key, node["columns"])]
+    episodes = integer("reinforcement.episodes", node["episodes"], 1)
+    cells: list[Trial] = []
     for task in tasks:
         one_of("reinforcement.only", task, tuple(node["tasks"]))
         goal, minutes = _goal(node, task), _budget(node, task)
         for column in columns:
             if settings_of(node, task).get(column) is None:
                 continue
-            programs = [_program(node, task, column, seed, goal) for seed in seeds]
-            cells += [
-                Trial(task, column, seed, goal, minutes, integer("reinforcement.episodes", node["episodes"], 1), program)
-                for seed, program in zip(seeds, programs, strict=True)
-            ]
+            for seed in seeds:
+                program = _program(node, task, column, seed, goal)
+                cells.append(Trial(IDENTITY, task, column, seed, RETURN, goal, minutes, program, episodes))
     if not cells:
         raise ConfigError("reinforcement.columns", columns, "none of these has settings in the tasks chosen")
     return cells
 
 
 def settings_of(node: dict[str, Any], task: str) -> dict[str, Any]:
-    """Settings of each column for ``task``: its own, or those that all tasks have in common. Raises ConfigError."""
+    """Return the settings of each column for ``task``: its own, or those common to all tasks. Raises ConfigError."""
     tuned = one_of("reinforcement.setting", node["setting"], SETTINGS) == "tuned"
     chosen: dict[str, Any] = node["tasks"][task] if tuned else node["common"]
     return chosen
@@ -135,14 +110,8 @@ def _budget(node: dict[str, Any], task: str) -> float:
     return number(f"reinforcement.tasks.{task}.minutes", node["tasks"][task]["minutes"], above=0.0)
 
 
-def _list(node: dict[str, Any], key: str) -> list[Any]:
-    if not isinstance(node[key], list) or not node[key]:
-        raise ConfigError(f"reinforcement.{key}", node[key], "must be a list of at least one")
-    return node[key]
-
-
 def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: float) -> tuple[str, ...]:
-    """Command of a trial without the Python and the run folder."""
+    """Return the command of a trial without the Python and the run folder."""
     settings, workers = settings_of(node, task), node["workers"]
     if column == "ddpg":
         options = {**settings[column].get("options", {}), **node["tasks"][task].get("continuous", {})}
@@ -183,9 +152,9 @@ def _check_packages(columns: set[str]) -> None:
         raise UserError(f"what=reinforcement: gymnasium is not installed: {install('rl')}")
 
 
-def _play(cell: Trial, folder: Path) -> tuple[dict[str, str], list[Evaluation]]:
+def _play(cell: Trial, folder: Path) -> tuple[Row, list[Evaluation]]:
     """Run a trial and return its row and its evaluations."""
-    last = str(folder) if cell.column == "ddpg" else f"hydra.run.dir={folder}"
+    last = str(folder) if cell.setting == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
     best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
     values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
@@ -197,39 +166,35 @@ def _minutes(seen: Timed) -> float:
 
 
 def _fresh(cell: Trial, folder: Path) -> float:
-    """Mean return of the last policy over episodes that no evaluation of the run has used; nan where the run left no policy."""
-    if cell.column == "ddpg":
+    """Return the last policy's mean return over episodes that no evaluation used; nan where the run left no policy."""
+    if cell.setting == "ddpg":
         fresh = folder / FRESH
         return float(json.loads(fresh.read_text())["fresh_return"]) if fresh.exists() else math.nan
-    if not CheckpointStore(folder, keep=1).generations():  # it was killed: an iteration was longer than the patience
+    if not CheckpointStore(folder, keep=1).generations():  # a trial killed in an iteration longer than the patience has none
         return math.nan
     config = read_config(folder, trust=None)  # the folder was made by our own command
     model = load_model(folder, config, read_checkpoint(folder, config, None))
-    return fresh_return(config["task"], model, cell.seed, cell.episodes)
-
-
-def _key(row: dict[str, str]) -> tuple[str, ...]:
-    return tuple(row[name] for name in IDENTITY)
+    return fresh_return(config["task"], model, cell.seed, cell.episodes or 1)
 
 
 def curves_of(results: Path) -> Path:
-    """File of the evaluations of all trials, beside that of the results."""
+    """Return the path of the file with the evaluations of all trials, next to the results."""
     return results.with_name(f"{results.stem}_curves.csv")
 
 
-def _looks(curves: Path) -> list[dict[str, str]]:
-    """Evaluations of all trials so far, without a torn last line."""
+def _looks(curves: Path) -> list[Row]:
+    """Return the evaluations of all trials so far, without a torn last line."""
     if not curves.exists():
         return []
     with curves.open(newline="") as file:
         return [row for row in csv.DictReader(file) if row[RETURN.name]]
 
 
-HEAD = ("task", "column", "reached", "minutes", "best look", "fresh return", "million steps", "published")
+HEAD = ("task", "column", "reached", "minutes", "best evaluation", "fresh return", "million steps", "published")
 
 
-def table(rows: Sequence[dict[str, str]], published: dict[str, dict[str, float]]) -> list[tuple[str, ...]]:
-    """Table with one line per task and column. ``published``: minutes by task and column.
+def table(rows: Sequence[Row], published: dict[str, dict[str, float]]) -> list[tuple[str, ...]]:
+    """Return a table with one line per task and column. ``published``: minutes by task and column.
 
     A seed that did not reach the goal counts as slower than any that did.
     """
@@ -253,8 +218,8 @@ def table(rows: Sequence[dict[str, str]], published: dict[str, dict[str, float]]
     return lines
 
 
-def _middle(minutes: Sequence[float], own: Sequence[dict[str, str]]) -> str:
-    """Median where it is a number; else the time that was spent."""
+def _middle(minutes: Sequence[float], own: Sequence[Row]) -> str:
+    """Return the median if it is finite, else the time that was spent."""
     middle = statistics.median_high(minutes)
     if not math.isfinite(middle):
         tried = statistics.median(float(row["minutes"]) for row in own)
@@ -263,8 +228,8 @@ def _middle(minutes: Sequence[float], own: Sequence[dict[str, str]]) -> str:
     return f"{middle:.2f} ({min(minutes):.2f} to {most})"
 
 
-def _spread(own: Sequence[dict[str, str]], name: str, form: str) -> str:
+def _spread(own: Sequence[Row], name: str, form: str) -> str:
     values = [float(row[name]) for row in own if row[name] != "nan"]
     if not values:
-        return "no look in time"
+        return "no evaluation in time"
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"

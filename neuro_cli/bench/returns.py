@@ -13,20 +13,20 @@ from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.centre import sums_over_chunks
 from neuro_cli.task.reinforcement import Reinforcement
 
-ELSEWHERE = 0x5EED_0F_F5E5  # added to the run's seed: other test episodes, which training does not use either
+ELSEWHERE = 0x5EED_0F_F5E5  # mixed into the run's seed: test episodes that neither training nor evaluation uses
 
 
 def mean_return(task: dict[str, Any], module: nn.Module, seed: int, episodes: int) -> float:
-    """Mean return of ``module`` in the environment of the group ``task``. ``seed``: a run evaluates with its own."""
-    made: Reinforcement = make({"task": {**copy.deepcopy(task), "evaluation_episodes": episodes}}, "task", Reinforcement)
-    made.load(input_shape=None, device=torch.device("cpu"), seed=seed, batch_size=1)
+    """Return the mean return of ``module`` in the environment of the group ``task``; a run evaluates with its own ``seed``."""
+    environment: Reinforcement = make({"task": {**copy.deepcopy(task), "evaluation_episodes": episodes}}, "task", Reinforcement)
+    environment.load(input_shape=None, device=torch.device("cpu"), seed=seed, batch_size=1)
     threads = Threads(1)
     try:
-        return made.summarise(sums_over_chunks(made, module, SingleProcess(), threads))[RETURN.name]
+        return environment.summarise(sums_over_chunks(environment, module, SingleProcess(), threads))[RETURN.name]
     finally:
         threads.close()
 
 
 def fresh_return(task: dict[str, Any], module: nn.Module, seed: int, episodes: int) -> float:
-    """Mean return over other episodes than those of a run's evaluations with ``seed``."""
+    """Return the mean return over other episodes than those of a run's evaluations with ``seed``."""
     return mean_return(task, module, seed ^ ELSEWHERE, episodes)

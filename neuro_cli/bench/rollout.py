@@ -24,7 +24,7 @@ from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
 from neuro_cli.task.reinforcement.policies import Policies
 
-Actions = list[list[Any]]  # of every episode, step by step
+Actions = list[list[Any]]  # actions of every episode, step by step
 
 
 class Recorder:
@@ -36,14 +36,14 @@ class Recorder:
         self.outputs: list[list[np.ndarray]] = [[] for _ in plan.seeds]
 
     def act(self, observations: np.ndarray, which: np.ndarray, places: np.ndarray) -> np.ndarray:
-        made = self._policies.act(observations, which, places)
-        for row, key in zip(made, zip(which.tolist(), places.tolist(), strict=True), strict=True):
+        outputs = self._policies.act(observations, which, places)
+        for row, key in zip(outputs, zip(which.tolist(), places.tolist(), strict=True), strict=True):
             self.outputs[self._episode[key]].append(row.copy())
-        return made
+        return outputs
 
 
 def bench_rollout(config: dict[str, Any], run: Path) -> None:
-    """Measure, print a table and write rollout.csv."""
+    """Measure, print a table and write rollout.csv. Raises UserError."""
     config["threads"] = 1
     parts = build(Options(config), SingleProcess())
     task = parts.task
@@ -82,7 +82,7 @@ def score(parts: Parts, generation: int) -> None:
 
 
 def recorded(parts: Parts, generation: int) -> tuple[EpisodeSchedule, Actions]:
-    """Episodes of a generation, and every action in them."""
+    """Return the episodes of a generation, and every action in them."""
     task = parts.task
     assert isinstance(task, Reinforcement)
     caught: list[tuple[EpisodeSchedule, Recorder]] = []

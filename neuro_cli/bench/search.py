@@ -1,6 +1,6 @@
 """``neuro bench search``: test accuracy of the best candidate by search strategy, over tasks and seeds, against random search.
 
-Every search is a job of a sweep, ``neuro search -m``, and its row is kept: the same command goes on where it ended.
+Every search is a job of a sweep, ``neuro search -m``, and its row is kept: the same command continues where it ended.
 
     neuro bench what=search search.seeds=[1,2,3,4,5] 'search.only=[digits]'
 """
@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.checks import integers
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.bench.trials import Row
+from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.quoting import quoted
@@ -23,7 +25,6 @@ BASELINE = "random"
 STRATEGIES = ("generational", "steady_state", BASELINE)
 IDENTITY = ("task", "strategy", "seed", "overrides")
 FIELDS = (*IDENTITY, ACCURACY.name, "validation_accuracy", "first_generation", "trainings", "gain", "machine")
-Row = dict[str, str]
 
 
 def bench_search(config: dict[str, Any], run: Path) -> None:
@@ -43,9 +44,9 @@ def bench_search(config: dict[str, Any], run: Path) -> None:
                 print(f"neuro: {task}, {strategy}, seeds {', '.join(map(str, missing))}", flush=True)
                 folder = run / f"{task}_{strategy}"
                 _sweep(folder, strategy, missing, [*own, *common])
-                for seed, found in zip(missing, _summaries(folder, len(missing)), strict=True):
+                for seed, summary in zip(missing, _summaries(folder, len(missing)), strict=True):
                     key = (task, strategy, str(seed), overrides)
-                    done[key] = _row(key, found, done)
+                    done[key] = _row(key, summary, done)
                     append_row(results, done[key], FIELDS)
     rows = [
         done[task, strategy, str(seed), " ".join([*own, *common])]
@@ -58,13 +59,11 @@ def bench_search(config: dict[str, Any], run: Path) -> None:
 
 
 def plan(node: dict[str, Any]) -> tuple[dict[str, list[str]], list[str], list[int], list[str]]:
-    """Tasks with their overrides, strategies with the baseline first, seeds, and the overrides of all. Raises ConfigError."""
+    """Return tasks with their overrides, strategies with the baseline first, seeds, and overrides of all. Raises ConfigError."""
     names = list(node["tasks"]) if node["only"] is None else node["only"]
     chosen = {str(one_of("search.only", name, tuple(node["tasks"]))): _texts(node["tasks"][name]) for name in names}
     wanted = [one_of("search.strategies", name, STRATEGIES) for name in node["strategies"]]
-    if not isinstance(node["seeds"], list) or not node["seeds"]:
-        raise ConfigError("search.seeds", node["seeds"], "must be a list of at least one")
-    seeds = [integer("search.seeds", seed, 0, 2**63 - 1) for seed in node["seeds"]]
+    seeds = integers("search.seeds", node["seeds"], 0, 2**63 - 1)
     return chosen, [BASELINE, *(name for name in wanted if name != BASELINE)], seeds, _texts(node["overrides"])
 
 
@@ -84,20 +83,20 @@ def _sweep(folder: Path, strategy: str, seeds: Sequence[int], overrides: Sequenc
 
 
 def _summaries(folder: Path, count: int) -> list[dict[str, Any]]:
-    """Summaries of a sweep's jobs, in the order of their seeds."""
+    """Return the summaries of a sweep's jobs, in the order of their seeds."""
     return [json.loads((folder / str(job) / "summary.json").read_bytes()) for job in range(count)]
 
 
-def _row(key: tuple[str, ...], found: dict[str, Any], done: dict[tuple[str, ...], Row]) -> Row:
-    """Row of one search; ``gain``: over the baseline's of the same task and seed."""
+def _row(key: tuple[str, ...], summary: dict[str, Any], done: dict[tuple[str, ...], Row]) -> Row:
+    """Return the row of one search; ``gain``: over the baseline's of the same task and seed."""
     task, _, seed, overrides = key
-    accuracy = found[ACCURACY.name]
-    if accuracy is None or not found["complete"]:
+    accuracy = summary[ACCURACY.name]
+    if accuracy is None or not summary["complete"]:
         raise UserError(f"what=search: {task}, seed {seed}: the search trained no candidate, or was stopped")
     baseline = done.get((task, BASELINE, seed, overrides))
     gain = "" if baseline is None else repr(accuracy - float(baseline[ACCURACY.name]))
-    first = found["first_generation"][f"{ACCURACY.name}_median"]
-    values = (accuracy, found["validation_accuracy"], first, found["trainings"], gain, machine(1))
+    first = summary["first_generation"][f"{ACCURACY.name}_median"]
+    values = (accuracy, summary["validation_accuracy"], first, summary["trainings"], gain, machine(1))
     return dict(zip(FIELDS, (*key, *map(str, values)), strict=True))
 
 
@@ -105,7 +104,7 @@ HEAD = ("task", "strategy", "best candidate", "median of the first candidates", 
 
 
 def table(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Table with one line per task and strategy; the error of a mean gain is its standard error over seeds."""
+    """Return a table with one line per task and strategy; the error of a mean gain is its standard error over seeds."""
     lines: list[tuple[str, ...]] = []
     for task, strategy in dict.fromkeys((row["task"], row["strategy"]) for row in rows):
         own = [row for row in rows if (row["task"], row["strategy"]) == (task, strategy)]

@@ -5,23 +5,20 @@ learns depends on the number of ranks. Chromosome updates are exact, and so are 
 """
 
 import copy
-import json
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from neuro_cli.bench.checks import integers
+from neuro_cli.bench.ensemble import WORKER
 from neuro_cli.bench.table import show, write
+from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError, only_warned
+from neuro_cli.core.errors import only_warned
 from neuro_cli.core.metric import ACCURACY
-from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.palette import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.options import make_network
 
 EXACT, PUBLISHED = ("chromosome_updates", "semi_updates"), "semi_updates_local"
@@ -33,14 +30,12 @@ Row = dict[str, Any]
 
 def bench_semi_updates(config: dict[str, Any], run: Path) -> None:
     """Print the accuracies at the end; write ``semi_updates.csv`` and a plot. The exact ones run on the first of the ranks."""
-    node, ranks = config["semi_updates"], _integers(config, "ranks")
+    node, ranks = config["semi_updates"], integers("semi_updates.ranks", config["semi_updates"]["ranks"])
     rows: list[Row] = []
     for count in ranks:
         methods = (*EXACT, PUBLISHED) if count == ranks[0] else (PUBLISHED,)
         for method in methods:
-            for seed in _integers(config, "seeds"):
-                looks = _trained(config, method, count, seed, run / "worlds" / f"{method}_{count}_{seed}")
-                rows += [{"method": method, "ranks": count, "seed": seed, **look} for look in looks]
+            rows += _trained(config, method, count, run / "worlds" / f"{method}_{count}")
     write(run / "semi_updates.csv", rows, config["threads"] or 1)
     lines = curves(rows)
     with only_warned("plot"):
@@ -51,54 +46,43 @@ def bench_semi_updates(config: dict[str, Any], run: Path) -> None:
 
 
 def curves(rows: Sequence[Row]) -> dict[str, dict[int, tuple[float, float, float]]]:
-    """Median, minimum and maximum over seeds, by method (with its ranks) and generation."""
-    found: dict[str, dict[int, list[float]]] = {}
+    """Return the median, minimum and maximum over seeds, by method (with its ranks) and generation."""
+    values_at: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         name = f"{row['method']}, {row['ranks']} ranks"
-        found.setdefault(name, {}).setdefault(row["generation"], []).append(row[ACCURACY.name])
+        values_at.setdefault(name, {}).setdefault(row["generation"], []).append(row[ACCURACY.name])
     return {
         name: {at: (statistics.median(values), min(values), max(values)) for at, values in line.items()}
-        for name, line in found.items()
+        for name, line in values_at.items()
     }
 
 
 def plot(lines: dict[str, dict[int, tuple[float, float, float]]], title: str, stem: Path) -> None:
     """Draw ``stem``.svg and .png."""
-    figure = Figure(figsize=(8, 4.8), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot(title=title, xlabel="generation", ylabel=ACCURACY.label)
-    axes.grid(alpha=0.3)
+    drawn = []
     for place, (name, line) in enumerate(lines.items()):
-        colour, style = COLOURS[place % 5], STYLES[place % 5]
         middle, least, most = zip(*line.values(), strict=True)
-        axes.plot(list(line), middle, linestyle=style, color=colour, label=name)
-        axes.fill_between(list(line), least, most, color=colour, alpha=0.12, linewidth=0)
-    axes.legend(frameon=False)
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    figure.savefig(stem.with_suffix(".png"))
+        drawn.append(Line(list(line), middle, name, COLOURS[place % 5], STYLES[place % 5], low=least, high=most))
+    draw([Panel(drawn, {"title": title, "xlabel": "generation", "ylabel": ACCURACY.label})], stem)
 
 
-def _trained(config: dict[str, Any], method: str, ranks: int, seed: int, folder: Path) -> list[Row]:
-    """Generations and accuracies of a run by ``method`` on ``ranks`` ranks. Raises RuntimeError when its world fails."""
-    plan = {
-        "config": run_config(config, method, seed),
-        "every": integer("semi_updates.every", config["semi_updates"]["every"], 1),
-    }
-    folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(json.dumps(plan, indent=1))
-    print(f"{method}, {ranks} ranks, seed {seed}", flush=True)
-    files = [str(folder / name) for name in ("plan.json", "results.json")]
-    program = [sys.executable, "-P", "-m", "neuro_cli.bench.workers.semi_updates", *files]
-    code = world_start(ranks, program, make_network(config)).run()
-    if code or not (folder / "results.json").exists():
-        raise RuntimeError(f"the world of {ranks} ranks ended with exit code {code} before all was measured")
-    looks: list[Row] = json.loads((folder / "results.json").read_text())
-    return looks
+def _trained(config: dict[str, Any], method: str, ranks: int, folder: Path) -> list[Row]:
+    """Return the rows of the runs by ``method`` on ``ranks`` ranks, one per seed. Raises RuntimeError when their world fails."""
+    node = config["semi_updates"]
+    every, seeds = integer("semi_updates.every", node["every"], 1), integers("semi_updates.seeds", node["seeds"])
+    configs = [run_config(config, method, seed) for seed in seeds]
+    entries = [{"config": own, "iterations": own["generations"], "every": every} for own in configs]
+    print(f"{method}, {ranks} ranks, seeds {', '.join(map(str, seeds))}", flush=True)
+    results = measured_in_world(WORKER, {"fabric": config["fabric"], "entries": entries}, make_network(config), ranks, folder)
+    return [
+        {"method": method, "ranks": ranks, "seed": seed, "generation": int(at), ACCURACY.name: metrics[ACCURACY.name]}
+        for seed, result in zip(seeds, results, strict=True)
+        for at, metrics in result["evaluations"].items()
+    ]
 
 
 def run_config(config: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
-    """Config of a training run of the section ``semi_updates``."""
+    """Return the config of a training run of the section ``semi_updates``."""
     node = config["semi_updates"]
     own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "population", "batch_size", "generations")}
     own |= {"distribution": copy.deepcopy(node["methods"][method]), "seed": seed, "threads": config["threads"] or 1}
@@ -106,10 +90,3 @@ def run_config(config: dict[str, Any], method: str, seed: int) -> dict[str, Any]
     for schedule in (part for part in algo.values() if isinstance(part, dict) and "generations" in part):
         schedule["generations"] = own["generations"]
     return {**config, **own, "algo": algo}
-
-
-def _integers(config: dict[str, Any], key: str) -> list[int]:
-    given = config["semi_updates"][key]
-    if not isinstance(given, list) or not given:
-        raise ConfigError(f"semi_updates.{key}", given, "must be a list of integers, for example [2,4]")
-    return [integer(f"semi_updates.{key}", value, 1) for value in given]

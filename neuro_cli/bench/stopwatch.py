@@ -15,14 +15,14 @@ from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.core.metric import Metric
 from neuro_cli.run_folder.metrics import MetricsTail
 
-POLL = 0.1  # seconds between two reads of metrics.csv, the resolution of the times
-PATIENCE = 90.0  # seconds to end after being asked: the generation under way, a last evaluation, a checkpoint
+POLL = 0.1  # seconds between two reads of metrics.csv; the resolution of the times
+PATIENCE = 90.0  # seconds to end after a request: the current generation, a last evaluation, a checkpoint
 TERMINAL = "terminal.txt"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Row of ``metrics.csv`` with a value of the metric; ``steps``: of the environments up to it, by the whole command."""
+    """Row of ``metrics.csv`` with a value of the metric; ``steps``: environment steps of the whole command so far."""
 
     minutes: float
     value: float
@@ -31,7 +31,7 @@ class Evaluation:
 
 @dataclass
 class Timed:
-    """Timing of a command. ``ended``: goal | budget | itself; ``minutes``: until it was over or asked to end."""
+    """Timing of a command. ``ended``: goal | budget | itself; ``minutes``: until its end, or until it was asked to end."""
 
     evaluations: list[Evaluation] = field(default_factory=list)
     steps: float = 0.0
@@ -45,7 +45,7 @@ def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, bud
     Raises UserError with its last words when it fails.
     """
     seen, rows = Timed(), MetricsTail(folder / "metrics.csv")
-    terminal = folder.with_name(f"{folder.name}.{TERMINAL}")  # beside the run folder, which the command makes itself
+    terminal = folder.with_name(f"{folder.name}.{TERMINAL}")  # next to the run folder, which the command creates itself
     terminal.parent.mkdir(parents=True, exist_ok=True)
     with terminal.open("wb") as output:
         begun = time.monotonic()
@@ -63,8 +63,8 @@ def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, bud
     finally:
         asked = _end(process, PATIENCE if seen.ended == "goal" else 0.0)
     if process.returncode and not asked:
-        said = last_line(terminal) or "it said nothing"
-        raise UserError(f"{' '.join(command[1:])}: exit code {process.returncode}: {said}")
+        message = last_line(terminal) or "no output"
+        raise UserError(f"{' '.join(command[1:])}: exit code {process.returncode}: {message}")
     return seen
 
 
@@ -80,7 +80,7 @@ def _note(seen: Timed, rows: MetricsTail, metric: Metric, goal: float) -> None:
 
 
 def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
-    """Wait ``patience`` seconds for the end, which the goal brings by itself; then stop it. Returns whether that was needed."""
+    """Wait ``patience`` seconds for the process to end, as it does at the goal; then stop it. Return whether that was needed."""
     try:
         process.wait(patience)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Helpers of the benchmarks: work in turn, medians with their spread, the table and the CSV file."""
+"""Helpers of the benchmarks: work in turn, medians with their spread, tables and CSV files."""
 
 import csv
 import statistics
@@ -16,7 +16,7 @@ from neuro_cli.run_folder.summary import versions
 
 
 def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int, rest: float = 0.0) -> dict[str, list[float]]:
-    """Seconds of every piece of work, one of each in turn, ``repeats`` times after one round that is not counted.
+    """Return the seconds of every piece of work, one of each in turn, ``repeats`` times after one round that is not counted.
 
     In turn, so that a drift of the machine affects all alike. Work gets the number of the round. ``rest``: seconds before each
     piece, in which the core is kept busy, for a core that slept starts slowly.
@@ -35,17 +35,17 @@ def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int, rest: float 
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Median, minimum and maximum as text, ``2.10 (2.02 to 2.31)``."""
+    """Format median, minimum and maximum, ``2.10 (2.02 to 2.31)``."""
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Ratios of the pairs of a round."""
+    """Return the ratios of the pairs of a round."""
     return [a / b for a, b in zip(seconds, reference, strict=True)]
 
 
 def machine(threads: int | None) -> str:
-    """Processor, threads in use, and versions of the libraries. ``threads``: None, the commands that were run have their own."""
+    """Describe processor, threads and library versions. ``threads`` None: the measured commands have their own."""
     used = "" if threads is None else f"{threads} threads, "
     return f"{processor()}, {cores()}, {used}" + ", ".join(
         f"{name} {version}" for name, version in versions(None).items() if version
@@ -53,19 +53,30 @@ def machine(threads: int | None) -> str:
 
 
 def wide_console() -> Console:
-    """Console of the terminal; without one, with lines long enough for the tables."""
+    """Return the console of the terminal; without a terminal, one with lines long enough for the tables."""
     console = Console()
     return console if console.is_terminal else Console(width=150)
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int | None, path: Path) -> None:
-    """Print the table, the machine, and the path of the figures."""
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Format a Markdown table."""
+    rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Console:
+    """Print a table, and return its console for lines under it."""
     table = Table(*columns, title=title)
     for row in rows:
         table.add_row(*row)
     console = wide_console()
     console.print(table)
-    console.print(machine(threads))
+    return console
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int | None, path: Path) -> None:
+    """Print the table, the machine, and the path of the figures."""
+    print_table(title, columns, rows).print(machine(threads))
     print(f"neuro: results in {path}")
 
 
@@ -78,7 +89,7 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], threads: int | None) ->
 
 
 def finished_rows(key: str, path: Path, fields: Sequence[str], identity: Sequence[str]) -> dict[tuple[str, ...], dict[str, str]]:
-    """Read the rows that earlier commands have added to ``path``, by their cells of ``identity``; empty without the file.
+    """Read the rows that earlier commands added to ``path``, by their cells of ``identity``; empty without the file.
 
     ``key``: that of the file in the config. Raises UserError for a file with other columns.
     """
@@ -92,7 +103,7 @@ def finished_rows(key: str, path: Path, fields: Sequence[str], identity: Sequenc
 
 
 def append_row(path: Path, row: Mapping[str, Any], fields: Sequence[str]) -> None:
-    """Add a row to the CSV file ``path`` at once, so that a command that was stopped goes on after it."""
+    """Add a row to the CSV file ``path`` at once, so that a stopped command can continue after it."""
     new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:

@@ -33,10 +33,8 @@ def _bench(config: dict[str, Any], run: Path) -> int:
 
 # what each kind measures; those of bench.KINDS and `brokers`
 KINDS = {
-    "generation": "a generation of training against a textbook loop, its phases and peak memory",
     "noise": "normal numbers a second of the noise kernels, and of torch",
     "layer": "a perturbation for each example: a layer's forward pass by sampler, against an unperturbed one",
-    "roofline": "operations and bytes of each kernel, against what this machine could do of them",
     "correlation": "how members' noise goes together where samplers share it",
     "diversity": "the published measure of a sampler's diversity",
     "rollout": "environment steps a second, against a plain loop of gymnasium",

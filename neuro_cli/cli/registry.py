@@ -7,7 +7,7 @@ from neuro_cli.core.machine.garbage import no_search
 
 HELP = {
     "train": "Train a network. Options by Hydra: neuro train --help",
-    "bench": "Measure: neuro bench generation",
+    "bench": "Measure: neuro bench layer",
     "scale": "Measure weak and strong scaling over networks, and project beyond this machine.",
     "evolve": "Train one model by an elastic cluster of peers, started or joined; neuro evolve export RUN",
     "reproduce": "Reproduce tables and figures of the papers; without arguments: a list of them.",

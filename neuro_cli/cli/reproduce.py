@@ -49,8 +49,8 @@ def _reproduce(config: dict[str, Any], folder: Path) -> int:
 
 def _check(composed: DictConfig) -> None:
     """Raise UserError for a command that could not begin."""
-    if absent("jinja2"):  # at the end of hours of runs it would be late to say so
-        raise UserError(f"the page of neuro reproduce needs jinja2, not installed here: {install('report')}")
+    if missing := absent("bokeh", "jinja2"):  # after hours of runs an error would come late
+        raise UserError(f"the page of neuro reproduce needs {', '.join(missing)}, not installed here: {install('report')}")
     config = OmegaConf.to_container(
         OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), resolve=True
     )

@@ -1,4 +1,4 @@
-"""Curves of a bounded number of points: a long one is cut into buckets of generations, of which least and greatest stay.
+"""Curves with a bounded number of points: buckets of generations, with the least and the greatest value of each.
 
 Legend: R runs, B buckets that hold something.
 """
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-POINTS = 40_000  # in all curves of a page
-MOST, LEAST = 400, 40  # of one curve
+POINTS = 40_000  # most points of all curves on a page
+MOST, LEAST = 400, 40  # limits of the points of one curve
 
 Points = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """``x`` (B,): the mean place of a bucket's values; ``mean``: over the runs, of each run's mean in the bucket.
+    """Curve. ``x`` (B,): mean place of a bucket's values; ``mean``: over runs, of each run's mean in the bucket.
 
     ``least``, ``most``: of all values of all runs in the bucket; ``runs``: how many have some. ``width``: places in a bucket.
     """
@@ -34,7 +34,7 @@ class Curve:
         return bool((self.least < self.most).any())
 
     def smaller(self) -> dict[str, np.ndarray]:
-        """The columns of a plot, in 32 bits; of a band only where there is one."""
+        """Return the columns of a plot, in 32 bits, with a band only where it has a width."""
         columns = {"x": self.x, "y": self.mean}
         if self.has_band:
             columns |= {"least": self.least, "most": self.most, "runs": self.runs}
@@ -42,12 +42,12 @@ class Curve:
 
 
 def points_of_each(curves: int) -> int:
-    """How many points each of so many curves may have."""
+    """Return how many points each of ``curves`` curves may have."""
     return min(MOST, max(LEAST, POINTS // max(1, curves)))
 
 
 def curve(runs: Sequence[Points], points: int) -> Curve | None:
-    """One curve of R runs' places (whole numbers from 0) and finite values; None when there is no value."""
+    """Return one curve of R runs' places (whole numbers from 0) and finite values; None without a value."""
     known = [(places.astype(np.int64), values) for places, values in runs if len(places)]
     if not known:
         return None

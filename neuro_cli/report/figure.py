@@ -1,29 +1,32 @@
-"""A figure of the page: Bokeh draws it in the browser, this module says what all figures have in common.
+"""Figures of the page: plots that Bokeh draws in the browser, and pictures from run folders.
 
-Every renderer has the tags (legend, item, smooth): the page's script shows, hides, colours and smooths by them.
+Every renderer has the tags (legend, item, smooth, role); the page's script shows, hides, colours and smooths by them.
 """
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, GlyphRenderer, HoverTool, Line, Range1d, Scatter, Segment, VArea
+from bokeh.models import ColumnDataSource, GlyphRenderer, HoverTool, Line, Range1d, Scatter, VArea
 from bokeh.plotting import figure
 
 from neuro_cli.report.downsample import Curve
 from neuro_cli.run_folder.palette import colour, dash
 
-HEIGHT = 250
-MARKED = 40  # with no more points than this, each is marked
-MANY = 24  # with more lines than this, a figure has neither bands nor marks
-FEW = 4  # so many lines are told at once when the pointer is at their height
-NUMBER = "printf"
+HEIGHT = 250  # pixels
+MARKED = 40  # most points of a curve whose points are marked
+MANY = 24  # lines of a figure, beyond which it has neither bands nor marks
+FEW = 4  # most lines that a tooltip describes at once
+LARGEST = 4_000_000  # bytes of an embedded picture
+IMAGES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 @dataclass(frozen=True)
 class Item:
-    """An entry of a legend, which may be switched off: its name and its place in the palette."""
+    """Entry of a legend: its label and its place in the palette."""
 
     label: str
     place: int
@@ -31,7 +34,7 @@ class Item:
 
 @dataclass
 class Legend:
-    """What the colours of some figures mean. ``switches``: whether the reader may hide items."""
+    """Meaning of the colours of some figures. ``switches``: whether the reader may hide items."""
 
     name: str
     heading: str
@@ -41,32 +44,45 @@ class Legend:
 
 @dataclass
 class Picture:
-    """A figure with its heading, a sentence under it, and what it shows in words for those who do not see it."""
+    """Figure with its heading, a description for those who do not see it, and a note under it.
+
+    ``plot``: of Bokeh; ``image``: address of a picture with its data, where there is no plot.
+    """
 
     title: str
     plot: Any
-    told: str
+    description: str
     note: str = ""
+    image: str = ""
+
+
+def embedded(paths: Iterable[Path]) -> list[Picture]:
+    """Return the pictures of SVG and PNG files, with their data; of one in both formats only the SVG. Links are left out."""
+    usable = [path for path in sorted(paths) if path.suffix in IMAGES and path.is_file() and not path.is_symlink()]
+    chosen = [path for path in usable if path.suffix == ".svg" or path.with_suffix(".svg") not in usable]
+    return [_embedded(path) for path in chosen if path.stat().st_size <= LARGEST]
+
+
+def _embedded(path: Path) -> Picture:
+    data = base64.b64encode(path.read_bytes()).decode()
+    return Picture(path.stem, None, path.stem, image=f"data:{IMAGES[path.suffix]};base64,{data}")
 
 
 def new_plot(x: str, **options: Any) -> Any:
-    """An empty figure: as wide as its place, silent under a finger that scrolls the page."""
+    """Create a plot as wide as its place, which leaves a finger that scrolls the page alone."""
     plot = figure(
         height=HEIGHT, sizing_mode="stretch_width", tools="pan,box_zoom,wheel_zoom,reset,save", toolbar_location="above",
         active_drag=None, active_scroll=None, x_axis_label=x, min_border_right=12, min_border_top=8,
         background_fill_color=None, border_fill_color=None, **options,
     )  # fmt: skip
-    plot.toolbar_inner = True
-    plot.toolbar.logo = None
-    plot.toolbar.autohide = True
+    plot.toolbar_inner, plot.toolbar.logo, plot.toolbar.autohide = True, None, True
     for side in (plot.x_range, plot.y_range):
-        if hasattr(side, "only_visible"):
-            side.only_visible = True
+        side.only_visible = True
     return plot
 
 
 def draw(plot: Any, legend: str, item: Item, data: Curve, step: bool = False, bare: bool = False) -> GlyphRenderer:
-    """A curve with its band; both can be smoothed in the page, unless it is a ``step``. ``bare``: the line alone."""
+    """Draw a curve with its band. ``step``: the reader cannot smooth it; ``bare``: the line alone."""
     source = ColumnDataSource(data.smaller())
     tags = [legend, item.place, "" if step else "smooth"]
     if data.has_band and not bare:
@@ -79,46 +95,37 @@ def draw(plot: Any, legend: str, item: Item, data: Curve, step: bool = False, ba
     return renderer
 
 
+def dots(plot: Any, legend: str, item: Item, source: ColumnDataSource, alpha: float = 1.0) -> GlyphRenderer:
+    """Draw a mark for every row of ``source``."""
+    shade = {"line_color": colour(item.place), "fill_color": colour(item.place), "line_alpha": alpha, "fill_alpha": alpha}
+    return plot.add_glyph(source, Scatter(x="x", y="y", size=5, **shade), name=item.label, tags=[legend, item.place, "", "dots"])
+
+
 def fit_to_points(plot: Any, data: Sequence[Curve]) -> None:
-    """Axes of curves of one point each: from 0 to its place, and about as high as its value. By itself Bokeh shows 2 of each."""
+    """Fit the axes to curves of one point each: from 0 to its place, about as high as its value. Bokeh shows 2 of each."""
     if data and all(len(each.x) == 1 for each in data):
         plot.x_range.start = 0
         plot.y_range.default_span = max(abs(float(each.mean[0])) for each in data) or 1.0
 
 
-def dots(plot: Any, legend: str, item: Item, source: ColumnDataSource, hollow: bool = False, **style: Any) -> GlyphRenderer:
-    """A mark for every row of ``source``."""
-    fill = None if hollow else colour(item.place)
-    marks = Scatter(**{"x": "x", "y": "y", "size": 5, "line_color": colour(item.place), "fill_color": fill, **style})
-    return plot.add_glyph(source, marks, name=item.label, tags=[legend, item.place, "", "hollow" if hollow else "dots"])
-
-
-def whiskers(plot: Any, legend: str, item: Item, source: ColumnDataSource) -> None:
-    """A line from ``least`` to ``most`` at every row of ``source``."""
-    lines = Segment(x0="x", x1="x", y0="least", y1="most", line_color=colour(item.place))
-    plot.add_glyph(source, lines, name=item.label, tags=[legend, item.place, ""])
-
-
 def hover(plot: Any, renderers: list[GlyphRenderer], rows: list[tuple[str, str]]) -> None:
-    """Tell the point under the pointer: the name of its line, and ``rows`` of (what, field)."""
-    if not renderers:
-        return
-    fields = {field for _, field in rows}
-    told = [("", "$name"), *((what, f"@{field}{{%.6g}}") for what, field in rows)]
-    mode = "vline" if len(renderers) <= FEW else "mouse"
-    plot.add_tools(HoverTool(renderers=renderers, tooltips=told, formatters={f"@{field}": NUMBER for field in fields}, mode=mode))
+    """Describe the point under the pointer: the name of its line, and ``rows`` of (what, field)."""
+    if renderers:
+        lines = [("", "$name"), *((what, f"@{field}{{%.6g}}") for what, field in rows)]
+        formats = {f"@{field}": "printf" for _, field in rows}
+        mode = "vline" if len(renderers) <= FEW else "mouse"
+        plot.add_tools(HoverTool(renderers=renderers, tooltips=lines, formatters=formats, mode=mode))
 
 
-def tell(plot: Any, lines: list[tuple[GlyphRenderer, Curve]], x: str) -> None:
-    """The hover texts of curves: those with a band tell it."""
-    bare = [line for line, data in lines if not data.has_band]
-    hover(plot, bare, [(x, "x"), ("value", "y")])
+def describe(plot: Any, lines: list[tuple[GlyphRenderer, Curve]], x: str) -> None:
+    """Add the tooltips of curves, with the range of those that have a band."""
+    hover(plot, [line for line, data in lines if not data.has_band], [(x, "x"), ("value", "y")])
     banded = [line for line, data in lines if data.has_band]
     hover(plot, banded, [(x, "x"), ("mean", "y"), ("least", "least"), ("greatest", "most"), ("runs", "runs")])
 
 
 def without_first(lines: Sequence[np.ndarray], plot: Any) -> bool:
-    """Let first values that dwarf the others (imports, compilation) stick out of the top; True if they do."""
+    """Cut off first values that dwarf the others (imports, compilation); return whether there are any."""
     long = [line for line in lines if len(line) > 2]
     if not any(line[0] > 3.0 * np.median(line[1:]) for line in long):
         return False
@@ -127,5 +134,5 @@ def without_first(lines: Sequence[np.ndarray], plot: Any) -> bool:
 
 
 def amount(value: float) -> str:
-    """A number for reading."""
+    """Format a number for reading."""
     return f"{value:,.0f}" if abs(value) < 1e15 and value == round(value) else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""What a reader may want to open of a run: its folder, its tables and logs, its checkpoints, by relative addresses."""
+"""Relative links from the report to the files of a run: tables, logs, configs, checkpoints."""
 
 import os
 import re
@@ -14,27 +14,20 @@ FILES = (
     ".hydra/overrides.yaml", "ledger.bin",
 )  # fmt: skip
 CHECKPOINT = re.compile(r"(\d+)\.safetensors")  # not the shards of an ensemble's members
-SHOWN = 20  # checkpoints of a run, the newest
-
-
-@dataclass(frozen=True)
-class Link:
-    text: str
-    address: str
+SHOWN = 20  # newest checkpoints of a run
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A run folder: links to what lies in it."""
+    """Run folder with its links, (text, address), a list per line."""
 
-    run: Link
-    files: list[Link]
-    checkpoints: list[Link]
-    best: list[Link]
+    name: str
+    address: str
+    lines: list[list[tuple[str, str]]]
 
 
 def linked(report: Path) -> Callable[[Path], str]:
-    """Of a path, its address relative to the file ``report``."""
+    """Return the function from a path to its address relative to the file ``report``."""
     start = report.resolve().parent
 
     def address(path: Path) -> str:
@@ -45,22 +38,12 @@ def linked(report: Path) -> Callable[[Path], str]:
 
 
 def folders(runs: Sequence[ReportedRun], address: Callable[[Path], str]) -> list[Folder]:
-    """The folders of all runs. What is secret in one (of ``neuro evolve``) is no file of a report."""
-
-    def links(paths: Sequence[Path], base: Path) -> list[Link]:
-        return [Link(path.relative_to(base).as_posix(), address(path)) for path in paths]
-
-    found = []
+    """Return the folders of all runs. Secrets of ``neuro evolve`` are no file of a report."""
+    listed = []
     for run in runs:
         files = [run.path / name for name in FILES if (run.path / name).is_file()]
         saved = sorted(path for path in run.path.glob("checkpoints/*.safetensors") if CHECKPOINT.fullmatch(path.name))
-        best = sorted(run.path.glob("best/*.yaml"))
-        found.append(
-            Folder(
-                Link(run.name, address(run.path)),
-                links(files, run.path),
-                links(saved[: -SHOWN - 1 : -1], run.path),
-                links(best, run.path),
-            )
-        )
-    return found
+        paths = [files, saved[: -SHOWN - 1 : -1], sorted(run.path.glob("best/*.yaml"))]
+        lines = [[(path.relative_to(run.path).as_posix(), address(path)) for path in some] for some in paths if some]
+        listed.append(Folder(run.name, address(run.path), lines))
+    return listed

@@ -1,4 +1,4 @@
-"""What a run folder says about its run: what it was, how it stands, what came out."""
+"""Reads a run's configuration, status and results from its folder."""
 
 import json
 import re
@@ -18,16 +18,21 @@ from neuro_cli.run_folder.log import is_written, messages
 from neuro_cli.run_folder.metrics import read_metrics
 
 FAILED = "failed: "
-NUMBERS = ("generations", "wall_seconds", "candidates_per_second", "ranks")  # of a summary, shown beside the metrics
+NUMBERS = (
+    "generations",
+    "wall_seconds",
+    "candidates_per_second",
+    "ranks",
+)  # keys of a summary that are shown next to the metrics
 LARGEST = 1e300
 STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
-# log lines that say how a run stands; the last of them counts
-TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on): )")
+# log lines with the state of a run; the last one counts
+TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on|continues): )")
 
 
 @dataclass
 class RunState:
-    """One run. ``state``: finished | stopped | failed | running | waiting (on SLURM) | damaged; numbers are None until known.
+    """State of one run: finished | stopped | failed | running | waiting (on SLURM) | damaged; numbers are None until known.
 
     ``metrics``: what its evaluations measure, the headline first; ``values``: by name, those that are known.
     ``path``: its folder, None for a job that left none. ``study``: it is of ``neuro scale`` or ``neuro bench``.
@@ -52,7 +57,7 @@ class RunState:
 
 
 def read_job(run: Path, name: str) -> RunState:
-    """The run in the folder ``run``, called ``name``. Raises UserError for a folder whose files are not neuro's."""
+    """Read the run in the folder ``run``, called ``name``. Raises UserError for a folder whose files are not neuro's."""
     config = config_of(run)
     job = RunState(name, "running", _overrides(run), path=run, study=any(key in config for key in STUDIES))
     if job.study:
@@ -74,7 +79,7 @@ def read_job(run: Path, name: str) -> RunState:
 
 
 def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) -> tuple[str, str]:
-    """(state, reason) of a run that no process works on."""
+    """Return (state, reason) of a run that no process works on."""
     lines = messages(run)
     turn = next((line for line in reversed(lines) if TURNS.match(line)), "")
     if turn.startswith(FAILED):
@@ -87,12 +92,12 @@ def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) ->
 
 
 def _complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
-    """Tell whether the run has done all it was asked for: a search says so, a training has its generations."""
+    """Return whether the run reached its end: a search says so itself, a training has all its generations."""
     return bool(summary.get("complete", (summary.get("generations") or 0) >= (config.get("generations") or 0)))
 
 
 def results_of(study: Path) -> list[Path]:
-    """The CSV files that ``neuro scale`` or ``neuro bench`` left in its folder."""
+    """Return the CSV files that ``neuro scale`` or ``neuro bench`` left in its folder."""
     return sorted(path for path in study.glob("*.csv") if path.is_file())
 
 
@@ -106,7 +111,7 @@ def _overrides(run: Path) -> dict[str, str]:
 
 
 def read_summary(run: Path) -> dict[str, Any] | None:
-    """The summary in the folder ``run``; None where there is none yet. Raises UserError."""
+    """Read the summary in the folder ``run``; None where none exists yet. Raises UserError."""
     path = run / "summary.json"
     try:
         summary = json.loads(path.read_bytes())
@@ -121,7 +126,7 @@ def read_summary(run: Path) -> dict[str, Any] | None:
 
 
 def _refuse_other_than_numbers(run: Path, summary: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Raise UserError where the summary has something else under one of ``keys``."""
+    """Raise UserError where the summary has no number under one of ``keys``."""
     for key in keys:
         value = summary.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST):
@@ -129,7 +134,7 @@ def _refuse_other_than_numbers(run: Path, summary: Mapping[str, Any], keys: Iter
 
 
 def _take(job: RunState, run: Path, summary: dict[str, Any]) -> None:
-    """What the ``summary`` tells. Raises UserError."""
+    """Copy the numbers of the ``summary`` into ``job``. Raises UserError."""
     for key in NUMBERS:
         setattr(job, key, summary.get(key))
     _refuse_other_than_numbers(run, summary, [metric.name for metric in job.metrics])
@@ -137,16 +142,16 @@ def _take(job: RunState, run: Path, summary: dict[str, Any]) -> None:
 
 
 def _measure(job: RunState, path: Path, config: dict[str, Any]) -> None:
-    """What ``metrics.csv`` tells of a run without a summary."""
+    """Copy the numbers of ``metrics.csv`` into the job of a run without a summary."""
     ranks = config.get("ranks")
     job.ranks = ranks if isinstance(ranks, int) else None
     metrics = read_metrics(path)
-    whole = np.isfinite(metrics["candidates_per_second"])
-    if not whole.any():
+    complete = np.isfinite(metrics["candidates_per_second"])
+    if not complete.any():
         return
-    job.generations = int(metrics["generation"][whole][-1])
-    job.wall_seconds = float(np.nansum(metrics["seconds"][whole]))
-    job.candidates_per_second = float(metrics["candidates_per_second"][whole][-1])
+    job.generations = int(metrics["generation"][complete][-1])
+    job.wall_seconds = float(np.nansum(metrics["seconds"][complete]))
+    job.candidates_per_second = float(metrics["candidates_per_second"][complete][-1])
     for metric in job.metrics:
         _, known = metrics.points(metric.name)
         if len(known):

@@ -1,4 +1,4 @@
-"""The runs of a report with all that their folders say, and the runs that differ in nothing but their seed put together."""
+"""Runs of a report with the content of their folders, grouped where they differ only in their seed."""
 
 import json
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.metrics import Metrics, read_metrics
 
 SEED = "seed"
-FEW, LONGEST = 3, 80  # keys and characters of a name
+FEW, LONGEST = 3, 80  # most keys and characters of a name
 
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """A run and what its folder says. ``config``: dotted keys."""
+    """Run with the content of its folder. ``config``: dotted keys."""
 
     job: RunState
     path: Path
@@ -33,32 +33,33 @@ class ReportedRun:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed only, under one name: one line in every figure."""
+    """Runs that differ only in their seed, under one name: one line in every figure."""
 
     label: str
     runs: tuple[ReportedRun, ...]
 
 
 def runs_of(jobs: Sequence[RunState]) -> list[ReportedRun]:
-    """The jobs that have a folder, studies aside; after a peer of ``neuro evolve`` those that it started beside itself."""
-    found, known = [], {job.path for job in jobs}
+    """Return the jobs that have a folder, without studies; a peer of ``neuro evolve`` is followed by those that it started."""
+    runs, listed = [], {job.path for job in jobs}
     for job in jobs:
         if job.path is None or job.study:
             continue
-        found.append(_run(job, job.path))
+        runs.append(_run(job, job.path))
         peers = [path.parents[1] for path in job.path.glob("peers/*/.hydra/config.yaml")]
-        for folder in sorted(set(peers) - known, key=lambda folder: folder.name.zfill(9)):
-            found.append(_run(read_job(folder, f"{job.name}/peers/{folder.name}"), folder))
-    return found
+        for folder in sorted(set(peers) - listed, key=lambda folder: folder.name.zfill(9)):
+            runs.append(_run(read_job(folder, f"{job.name}/peers/{folder.name}"), folder))
+    return runs
 
 
 def _run(job: RunState, path: Path) -> ReportedRun:
-    summary = read_summary(path) if job.state in ("finished", "stopped") else None  # else it is of an earlier session
+    ended = job.state in ("finished", "stopped")  # in other states a summary is of an earlier session
+    summary = read_summary(path) if ended else None
     return ReportedRun(job, path, flatten(config_of(path)), summary or {}, read_metrics(path / "metrics.csv"))
 
 
 def groups_of(runs: Sequence[ReportedRun]) -> list[Group]:
-    """The groups in the order of their first runs, each named by the overrides that tell it from the others."""
+    """Return the groups in the order of their first runs, each named by the overrides in which it differs."""
     together: dict[str, list[ReportedRun]] = {}
     for run in runs:
         rest = {key: value for key, value in run.config.items() if key != SEED}
@@ -81,7 +82,7 @@ def _labels(members: Sequence[Sequence[ReportedRun]]) -> list[str]:
 
 
 def _by_config(runs: Sequence[ReportedRun]) -> list[str]:
-    """Names of runs that are told apart by what was not typed: by few keys of their configs, else by their folders."""
+    """Name runs that differ in nothing typed: by a few keys of their configs, else by their folders."""
     if len(runs) == 1:
         return [described(runs[0]) or runs[0].name]
     keys = {key: values for key, values in differences(runs).items() if key != SEED}
@@ -92,13 +93,13 @@ def _by_config(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def described(run: ReportedRun) -> str:
-    """Title of a run, by the names of its classes: ``MNIST_10K on Digits, OpenAIES``; empty where its config has none."""
+    """Return a run's title from its classes, ``MNIST_10K on Digits, OpenAIES``; empty where its config has none."""
     model, task, algo = (str(run.config.get(f"{group}._target_", "")).rpartition(".")[2] for group in ("model", "task", "algo"))
     return ", ".join(part for part in (f"{model} on {task}" if model and task else model or task, algo) if part)
 
 
 def differences(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
-    """The keys of the configs in which runs differ, each with a value for every run; None where a config has no such key."""
+    """Return the keys in which the runs' configs differ, each with a value per run; None where a config lacks the key."""
     keys = dict.fromkeys(key for run in runs for key in run.config)
     values = {key: [run.config.get(key) for run in runs] for key in keys}
     return {key: some for key, some in values.items() if len({json.dumps(value, default=str) for value in some}) > 1}

@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.report.curves import LEGEND
 from neuro_cli.report.downsample import MOST, curve
-from neuro_cli.report.figure import Item, Picture, amount, dots, draw, hover, new_plot, tell
+from neuro_cli.report.figure import Item, Picture, amount, describe, dots, draw, hover, new_plot
 from neuro_cli.report.page_tables import number
 from neuro_cli.report.runs import Group, ReportedRun
 from neuro_cli.run_folder.rows import Rows, read_rows
@@ -16,50 +16,49 @@ from neuro_cli.run_folder.rows import Rows, read_rows
 FILE = "candidates.csv"
 SCORE = "validation_accuracy"
 BEST = 10  # candidates in the table
-DOTS = 3_000  # candidates that are drawn one by one
+DOTS = 3_000  # most candidates that are drawn one by one
 COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, ACCURACY.name, "seconds")
 
 
 def trained(run: ReportedRun) -> Rows:
-    """The candidates that have a score, in their order; none of a run that is no search."""
+    """Return the candidates that have a score, in their order; none of a run that is no search."""
     rows = [row for row in read_rows(run.path / FILE) if row.get("candidate", "").isdigit()]
     return [row for row in rows if number(row, SCORE) is not None]
 
 
 def failures(run: ReportedRun) -> int:
+    """Return the number of candidates that failed."""
     return sum(bool(row.get("error")) for row in read_rows(run.path / FILE))
 
 
 def picture(groups: Sequence[Group]) -> Picture | None:
-    """Every candidate, and the best so far; None when no run is a search."""
-    plot, bests, marks, told = new_plot("candidate", y_axis_label="validation accuracy"), [], [], []
-    scores = {id(run): _scores(run) for group in groups for run in group.runs}
-    single = sum(len(numbers) for numbers, _ in scores.values()) <= DOTS
-    for place, group in enumerate(groups):
-        some = [scores[id(run)] for run in group.runs if len(scores[id(run)][0])]
+    """Return the figure of every candidate and the best so far; None when no run is a search."""
+    plot, bests, marks, ends = new_plot("candidate", y_axis_label="validation accuracy"), [], [], []
+    scores = [[_scores(rows) for run in group.runs if (rows := trained(run))] for group in groups]
+    single = sum(len(numbers) for some in scores for numbers, _ in some) <= DOTS
+    for place, (group, some) in enumerate(zip(groups, scores, strict=True)):
         best = curve([(numbers, np.maximum.accumulate(values)) for numbers, values in some], MOST)
         if best is None:
             continue
         item = Item(group.label, place)
         if single:
             x, y = (np.concatenate(parts).astype(np.float32) for parts in zip(*some, strict=True))
-            marks.append(dots(plot, LEGEND, item, ColumnDataSource({"x": x, "y": y}), fill_alpha=0.35, line_alpha=0.35))
+            marks.append(dots(plot, LEGEND, item, ColumnDataSource({"x": x, "y": y}), alpha=0.35))
         bests.append((draw(plot, LEGEND, item, best, step=True), best))
-        told.append(f"{group.label} {amount(float(best.mean[-1]))}")
+        ends.append(f"{group.label} {amount(float(best.mean[-1]))}")
     if not bests:
         return None
-    tell(plot, bests, "candidates")
+    describe(plot, bests, "candidates")
     hover(plot, marks, [("candidate", "x"), (SCORE, "y")])
-    each = "Dots: candidates; line: the best so far." if single else f"More than {DOTS:,} candidates: the best so far alone."
-    return Picture("candidates of a search", plot, f"best validation accuracy so far; last: {'; '.join(told)}", each)
+    note = "Dots: candidates; line: the best so far." if single else f"More than {DOTS:,} candidates: the best so far alone."
+    return Picture("candidates of a search", plot, f"best validation accuracy so far; last: {'; '.join(ends)}", note)
 
 
 def best_of(runs: Sequence[ReportedRun]) -> Rows:
-    """The candidates with the best validation accuracy, each with its ``run``."""
+    """Return the candidates with the best validation accuracy, each with its ``run``."""
     rows = [{"run": run.name, **{name: row.get(name) or "" for name in COLUMNS}} for run in runs for row in trained(run)]
     return sorted(rows, key=lambda row: -float(row[SCORE]))[:BEST]
 
 
-def _scores(run: ReportedRun) -> tuple[np.ndarray, np.ndarray]:
-    rows = trained(run)
+def _scores(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     return np.array([int(row["candidate"]) for row in rows]), np.array([float(row[SCORE]) for row in rows])

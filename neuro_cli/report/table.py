@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CSV = "sweep.csv"
-ALWAYS = (ACCURACY, RETURN)  # in every sweep.csv: scripts read them by name
+ALWAYS = (ACCURACY, RETURN)  # columns of every sweep.csv, which scripts read by name
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
-WORKS = ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")  # of jobs that have not ended
+WORKS = ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")  # SLURM's words for jobs that have not ended
 COLOURS = {"finished": "green", "running": "cyan", "waiting": "blue", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
 
 
 def report(folders: Sequence[Path]) -> list[RunState]:
     """Print the table of all runs in ``folders``; write ``sweep.csv`` into each that is a sweep. Raises UserError."""
-    found = []
+    listed = []
     for folder in folders:
         jobs = read_jobs(folder, left_on_slurm(folder))
         if not jobs:
             raise UserError(f"{folder}: no run and no sweep of neuro (no .hydra/config.yaml there or below)")
         if not is_run(folder):
             write(folder / CSV, jobs)
-        found += [(folder, job) for job in jobs]
+        listed += [(folder, job) for job in jobs]
     if len(folders) > 1:
-        for folder, job in found:
+        for folder, job in listed:
             job.name = str(folder / job.name) if not is_run(folder) else str(folder)
-    jobs = [job for _, job in found]
+    jobs = [job for _, job in listed]
     show(jobs)
     return jobs
 
 
 def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[RunState]:
-    """The run in ``folder``, or the runs of the sweep in it, in their order.
+    """Read the run in ``folder``, or the runs of the sweep in it, in their order.
 
     ``states``: the scheduler's word for jobs without a result, by number; a job that left no folder is in the table too.
     """
@@ -65,7 +65,7 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Run
 
 
 def _job_or_damaged(run: Path, name: str) -> RunState:
-    """A run among others, which are shown though its files cannot be read."""
+    """Read a run among others; one whose files cannot be read is shown as damaged."""
     try:
         return read_job(run, name)
     except UserError as error:
@@ -120,14 +120,14 @@ def write(path: Path, jobs: Sequence[RunState]) -> None:
 
 
 def differing(jobs: Sequence[RunState]) -> list[str]:
-    """The overridden keys that tell the jobs apart, in the order typed."""
+    """Return the overridden keys in which the jobs differ, in the order typed."""
     keys = dict.fromkeys(key for job in jobs for key in job.overrides)
     begun = [job for job in jobs if job.overrides]
     return [key for key in keys if len({job.overrides.get(key) for job in begun}) > 1]
 
 
 def headlines(jobs: Sequence[RunState]) -> list[Metric]:
-    """The headlines of the jobs' tasks, each once, in the order of the jobs: of those that have a value, if there are any."""
+    """Return the headlines of the jobs' tasks, each once, in the jobs' order: those with a value, if there are any."""
     begun = [job for job in jobs if job.metrics]
     valued = [job for job in begun if job.metrics[0].name in job.values]
     return list({job.metrics[0].name: job.metrics[0] for job in valued or begun}.values())

@@ -1,4 +1,4 @@
-"""Command of ``neuro`` as a process of its own, which ends with the one that started it, and cleanly where it can."""
+"""A command of ``neuro`` in a process that ends, cleanly where it can, with the one that started it."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.runner.stop import StopRequest
 
-PATIENCE = 90.0  # seconds to end after being asked
+PATIENCE = 90.0  # seconds to end after a request
 POLL = 0.1
 
 
@@ -37,4 +37,4 @@ def run_command(arguments: Sequence[str], terminal: Path) -> int:
 
 def last_words(terminal: Path) -> str:
     """Return the last line that a command printed."""
-    return last_line(terminal).removeprefix("neuro: error: ") or "it said nothing"
+    return last_line(terminal).removeprefix("neuro: error: ") or "no output"

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from neuro_cli.core.errors import UserError, nearest
-from neuro_cli.reproduce.grid import with_grids
+from neuro_cli.reproduce.grid import mapping, with_grids
 from neuro_cli.reproduce.requirements import NEEDS
 from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation
 
@@ -19,7 +19,7 @@ SIZES = ("quick", "full")
 REDUCTIONS = ("median", "mean")
 VERBS = ("train", "bench", "scale", "search", "evolve")  # each begins a run folder
 OF_A_RUN = ("resume", "evaluate", "report", "export", "predict")  # verbs on the folder of another run of the entry
-AS_TYPED = ("export", "predict")  # of these: take paths as they are, without the quotes of Hydra's grammar
+AS_TYPED = ("export", "predict")  # verbs that take paths as they are, without the quotes of Hydra's grammar
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Entry:
 
 
 def entries_in(folder: Path) -> dict[str, Path]:
-    """Entries by name; ``all.yaml`` is none, it chooses them all."""
+    """Return the files of entries by name; ``all.yaml`` is none, it chooses them all."""
     return {path.stem: path for path in sorted(folder.glob("*.yaml")) if path.stem != "all"}
 
 
@@ -98,13 +98,13 @@ def entry_of(name: str, node: Any, size: str, more: Sequence[str] = ()) -> Entry
     """Check the entry ``name`` of the config ``node`` at ``size``. ``more``: overrides for its commands. Raises UserError."""
     where = f"table={name}"
     node = _node(with_grids(node, where), where, ("title", "source", "minutes", "runs", "rows"), ("note", "row", "figures"))
-    listed = _mapping(node["runs"], f"{where}: runs")
+    listed = mapping(node["runs"], f"{where}: runs")
     runs = tuple(_run(run, listed[run], size, more, f"{where}: runs.{run}") for run in listed)
     rows = tuple(_rows(node, size, where))
     minutes = _node(node["minutes"], f"{where}: minutes", SIZES)
     figures = {
         run: _texts(patterns, f"{where}: figures.{run}")
-        for run, patterns in _mapping(node.get("figures") or {}, f"{where}: figures").items()
+        for run, patterns in mapping(node.get("figures") or {}, f"{where}: figures").items()
     }
     entry = Entry(name, size, str(node["title"]), _text(node["source"]), _text(node.get("note")), minutes, runs, rows, figures)
     _check(entry, where)
@@ -114,16 +114,16 @@ def entry_of(name: str, node: Any, size: str, more: Sequence[str] = ()) -> Entry
 
 
 def _rows(node: Mapping[str, Any], size: str, where: str) -> Iterator[EntryRow]:
-    """Rows of ``size``; each has the keys of ``row`` too."""
-    common = _mapping(node.get("row") or {}, f"{where}: row")
+    """Yield the rows of ``size``, each with the keys of ``row`` too."""
+    common = mapping(node.get("row") or {}, f"{where}: row")
     listed = node["rows"] if isinstance(node["rows"], list) else []
     for number, row in enumerate(listed):
         if not isinstance(row, dict) or row.get("size", size) == size:
-            yield _row({**common, **_mapping(row, f"{where}: rows.{number}")}, f"{where}: rows.{number}")
+            yield _row({**common, **mapping(row, f"{where}: rows.{number}")}, f"{where}: rows.{number}")
 
 
 def _used(entry: Entry) -> set[str]:
-    """Names of the runs that rows need, and of those that these work on."""
+    """Return the names of the runs that rows need, and of the runs that these work on."""
     used = {row.run for row in entry.rows}
     for run in reversed(entry.runs):
         if run.name in used and run.of:
@@ -183,8 +183,8 @@ def _row(node: Any, where: str) -> EntryRow:
         run=str(node["run"]),
         file=str(node["file"]),
         value=str(node["value"]),
-        where=_mapping(node.get("where") or {}, f"{where}.where"),
-        never=_mapping(node.get("never") or {}, f"{where}.never"),
+        where=mapping(node.get("where") or {}, f"{where}.where"),
+        never=mapping(node.get("never") or {}, f"{where}.never"),
         reduce=reduce,
         spread=None if spread is None else (str(spread[0]), str(spread[1])),
         quantity=str(node["quantity"]),
@@ -209,21 +209,7 @@ def _expectation(node: Any, where: str) -> Expectation:
 
 
 def _node(node: Any, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Check that ``node`` is a mapping with allowed keys, and return it. Raises UserError."""
-    node = _mapping(node, where)
-    missing = [key for key in required if key not in node]
-    if missing:
-        raise UserError(f"{where}: {missing[0]} is missing")
-    strange = [key for key in node if key not in (*required, *optional)]
-    if strange:
-        raise UserError(f"{where}: {strange[0]}: no such key; {nearest(strange[0], (*required, *optional))}")
-    return node
-
-
-def _mapping(node: Any, where: str) -> dict[str, Any]:
-    if not isinstance(node, dict):
-        raise UserError(f"{where}: must be a mapping of keys")
-    return {str(key): value for key, value in node.items()}
+    return mapping(node, where, (*required, *optional), required)
 
 
 def _texts(node: Any, where: str) -> tuple[str, ...]:

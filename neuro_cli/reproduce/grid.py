@@ -1,13 +1,13 @@
-"""Grids of an entry: published tables with a layer a column and a method a line, expanded to ordinary rows.
+"""Grids of an entry: published tables with a layer per column and a method per line, expanded to ordinary rows.
 
 A grid has ``columns`` and ``lines``, mappings of names to settings of a row, ``published`` values (line: one for each column,
-null where there is none), and beside them what all its rows share. A cell is the grid's settings, then the column's, then the
+null where there is none), and the keys that all its rows share. A cell is the grid's settings, then the column's, then the
 line's; their ``where`` are joined, and its name is ``name`` with {column} and {line} filled in. ``over``: a number for each
-column, by which the published values are divided. In an expectation of a cell another line's name means its cell of the same
+column that divides the published values. In an expectation of a cell another line's name means its cell of the same
 column (``"{column}, LINE"`` one of another grid), and ``times: ratio`` the published ratio of the two cells, times ``slack``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from neuro_cli.core.errors import UserError, nearest
@@ -20,18 +20,18 @@ BOUNDS = ("at_most", "at_least", "near")
 
 
 def with_grids(node: Any, where: str) -> Any:
-    """``node`` of an entry with the rows of its ``grids`` after its own ``rows``. Raises UserError."""
+    """Return an entry's ``node`` with the rows of its ``grids`` after its own ``rows``. Raises UserError."""
     if not isinstance(node, dict) or "grids" not in node:
         return node
     grids, rows = node["grids"], node.get("rows") or []
     if not isinstance(grids, list) or not isinstance(rows, list):
         raise UserError(f"{where}: grids and rows must be lists")
-    found = [row for number, grid in enumerate(grids) for row in _Grid(grid, f"{where}: grids.{number}").rows()]
-    return {**{key: value for key, value in node.items() if key != "grids"}, "rows": [*rows, *found]}
+    cells = [row for number, grid in enumerate(grids) for row in _Grid(grid, f"{where}: grids.{number}").rows()]
+    return {**{key: value for key, value in node.items() if key != "grids"}, "rows": [*rows, *cells]}
 
 
 class _Grid:
-    """Grid that was read and checked."""
+    """Grid, read and checked."""
 
     def __init__(self, node: Any, where: str) -> None:
         self._where = where
@@ -44,7 +44,7 @@ class _Grid:
         self._published = self._values(node)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of all cells, line by line."""
+        """Return the rows of all cells, line by line."""
         return [self._row(line, column) for line in self._lines for column in self._columns]
 
     def _row(self, line: str, column: str) -> dict[str, Any]:
@@ -60,18 +60,20 @@ class _Grid:
         return self._name.replace("{column}", column).replace("{line}", line)
 
     def _expectation(self, item: Any, line: str, column: str) -> Any:
-        """``item`` as an ordinary expectation of a cell; what is none is left to the reader of rows to refuse."""
+        """Return ``item`` as an ordinary expectation of a cell; anything else stays, for the reader of rows to refuse."""
         bound = next((key for key in BOUNDS if isinstance(item, dict) and key in item), None)
         if bound is None:
             return item
-        other, made = item[bound], {key: value for key, value in item.items() if key != "slack"}
+        other, expectation = item[bound], {key: value for key, value in item.items() if key != "slack"}
         if isinstance(other, str):
-            made[bound] = self._cell(other, column) if other in self._lines else other.replace("{column}", column)
+            expectation[bound] = self._cell(other, column) if other in self._lines else other.replace("{column}", column)
         if item.get("times") == RATIO:
-            made["times"] = self._ratio(line, other, column)
+            expectation["times"] = self._ratio(line, other, column)
         if "slack" in item:
-            made["times"] = self._number(item["slack"], "expect.slack") * self._number(made.get("times", 1.0), "expect.times")
-        return made
+            expectation["times"] = self._number(item["slack"], "expect.slack") * self._number(
+                expectation.get("times", 1.0), "expect.times"
+            )
+        return expectation
 
     def _ratio(self, line: str, other: Any, column: str) -> float:
         ours, theirs = self._published[line, column], self._published.get((other, column))
@@ -82,12 +84,12 @@ class _Grid:
     def _values(self, node: Mapping[str, Any]) -> dict[tuple[str, str], float | None]:
         published = self._mapping(node.get("published") or {}, ".published", tuple(self._lines))
         over = self._list(node["over"], ".over") if "over" in node else [1.0] * len(self._columns)
-        found: dict[tuple[str, str], float | None] = {(line, column): None for line in self._lines for column in self._columns}
+        by_cell: dict[tuple[str, str], float | None] = {(line, column): None for line in self._lines for column in self._columns}
         for line, values in published.items():
             for column, value, part in zip(self._columns, self._list(values, f".published.{line}"), over, strict=True):
                 if value is not None:
-                    found[line, column] = value if part == 1.0 else value / part
-        return found
+                    by_cell[line, column] = value if part == 1.0 else value / part
+        return by_cell
 
     def _list(self, values: Any, key: str) -> list[Any]:
         if not isinstance(values, list) or len(values) != len(self._columns):
@@ -106,9 +108,17 @@ class _Grid:
         return {key: self._mapping(value or {}, f".{name}.{key}", OF_ROW) for key, value in named.items()}
 
     def _mapping(self, node: Any, key: str, allowed: tuple[str, ...] | None = None) -> dict[str, Any]:
-        if not isinstance(node, dict):
-            raise UserError(f"{self._where}{key}: must be a mapping of keys")
-        strange = [] if allowed is None else [str(name) for name in node if str(name) not in allowed]
-        if strange:
-            raise UserError(f"{self._where}{key}: {strange[0]}: no such key; {nearest(strange[0], allowed or ())}")
-        return {str(name): value for name, value in node.items()}
+        return mapping(node, f"{self._where}{key}", allowed)
+
+
+def mapping(node: Any, where: str, allowed: Sequence[str] | None = None, required: Sequence[str] = ()) -> dict[str, Any]:
+    """Return ``node`` if it is a mapping with the ``required`` keys and none but ``allowed`` ones. Raises UserError."""
+    if not isinstance(node, dict):
+        raise UserError(f"{where}: must be a mapping of keys")
+    missing = [key for key in required if key not in node]
+    if missing:
+        raise UserError(f"{where}: {missing[0]} is missing")
+    strange = [str(key) for key in node if allowed is not None and str(key) not in allowed]
+    if strange:
+        raise UserError(f"{where}: {strange[0]}: no such key; {nearest(strange[0], allowed or ())}")
+    return {str(key): value for key, value in node.items()}

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from neuro_cli.bench.table import markdown
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.results import RowResult, hardware, shown, spread
 from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
@@ -12,7 +13,7 @@ FEW = 3
 
 
 def page(entry: Entry, results: Sequence[RowResult], pictures: Sequence[Path] = ()) -> str:
-    """Text of the file NAME.md. ``pictures``: further ones, beside it."""
+    """Return the text of the file NAME.md. ``pictures``: further ones, next to it."""
     published = f"Source: {entry.source}"
     parts = [f"# {entry.name}: {entry.title}", published, entry.note, f"![published and measured]({entry.name}.svg)"]
     parts += [f"![{picture.stem}]({picture.name})" for picture in pictures]
@@ -20,7 +21,7 @@ def page(entry: Entry, results: Sequence[RowResult], pictures: Sequence[Path] = 
 
 
 def table(results: Sequence[RowResult]) -> str:
-    """Table of published and measured values side by side, one line per row."""
+    """Return the table of published and measured values side by side, one line per row."""
     head = ("row", "what", "published", "measured", "expected", "verdict")
     lines = [
         (result.row, result.quantity, shown(result.published), spread(result), result.expected, verdict_words(result))
@@ -30,12 +31,12 @@ def table(results: Sequence[RowResult]) -> str:
 
 
 def verdict_words(result: RowResult) -> str:
-    """Verdict and reason as text, ``not measurable here: there is no GPU``."""
+    """Format verdict and reason, ``not measurable here: there is no GPU``."""
     return f"{result.verdict}: {result.reason}" if result.reason else result.verdict
 
 
 def facts(results: Sequence[RowResult]) -> str:
-    """Lines with commands, date, versions and machine."""
+    """Return the lines with commands, date, versions and machine."""
     first = f"- `neuro reproduce table={results[0].table} size={results[0].size}`, which ran"
     commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
     machines = [f"- {machine}" for machine in _distinct(result.machine for result in results)]
@@ -45,16 +46,16 @@ def facts(results: Sequence[RowResult]) -> str:
 
 
 def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
-    """Summary with one line per page of ``pages`` (an address and the results there), and the number of rows of each verdict."""
+    """Return a table with a line per page of ``pages`` (an address and the results there) and its counts of verdicts."""
     lines = [
-        (f"[{found[0].table}]({address})", _size(found), counts(found), hardware(found), max(result.date for result in found))
-        for address, found in pages.items()
+        (f"[{rows[0].table}]({address})", _size(rows), counts(rows), hardware(rows), max(result.date for result in rows))
+        for address, rows in pages.items()
     ]
     return markdown(("entry", "size", "verdicts", "machine", "date"), lines)
 
 
 def on_gpu(results: Sequence[RowResult]) -> bool:
-    """Tell whether rows were measured on a GPU: its driver, in earlier files its maker, is among the words on the machine."""
+    """Return whether rows were measured on a GPU: the machine's description names a driver, in earlier files a maker."""
     return any(word in result.machine for result in results for word in ("driver ", "NVIDIA"))
 
 
@@ -63,9 +64,9 @@ def _size(results: Sequence[RowResult]) -> str:
 
 
 def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
-    """Headline rows of each entry: those with a published value, or the first few that were judged where no value is known.
+    """Return the headline rows of each entry: those with a published value, else the first few that were judged.
 
-    Below the table stand the machines, each with its entries where there are several.
+    The machines follow below the table, each with its entries where there are several.
     """
     lines = []
     for address, results in pages.items():
@@ -87,7 +88,7 @@ def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
 
 
 def _machines(entries: Sequence[Sequence[RowResult]]) -> str:
-    """Sentence on the machines of ``entries``; none for entries without a measured row."""
+    """Return a sentence on the machines of ``entries``; empty without a measured row."""
     places: dict[str, list[str]] = {}
     for results in entries:
         places.setdefault(hardware(results), []).append(results[0].table)
@@ -98,15 +99,9 @@ def _machines(entries: Sequence[Sequence[RowResult]]) -> str:
 
 
 def counts(results: Sequence[RowResult]) -> str:
-    """Counts of verdicts, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
+    """Format counts of verdicts, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
     words = Counter(result.verdict for result in results)
     return ", ".join(f"{words[verdict]} {verdict}" for verdict in VERDICTS[:-1] if words[verdict])
-
-
-def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table."""
-    rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:

@@ -1,17 +1,14 @@
-"""Figure of an entry as PNG and SVG: measured bars beside published marks, one panel per quantity."""
+"""Figure of an entry as PNG and SVG: measured and published values of every row, one panel per quantity."""
 
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from neuro_cli.reproduce.results import RowResult, hardware, shown
 from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, NOT_REPRODUCED, REFERENCE, REPRODUCED
 from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, VERMILION
+from neuro_cli.run_folder.plot import Line, Panel, draw
 
 COLOURS = {REPRODUCED: GREEN, NOT_REPRODUCED: VERMILION, REFERENCE: BLUE, NOT_MEASURABLE: GREY, FAILED: BLACK}
 WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
@@ -19,60 +16,43 @@ WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 
 def plot(title: str, results: Sequence[RowResult], stem: Path) -> None:
     """Write ``stem``.png and ``stem``.svg, with the machine below the title."""
-    panels = list(dict.fromkeys(result.quantity for result in results))
-    parts = [[result for result in results if result.quantity == panel] for panel in panels]
-    height = 1.3 + sum(0.75 + 0.34 * len(part) for part in parts)
-    figure = Figure(figsize=(8, height), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle("\n".join(filter(None, (title, hardware(results)))), fontsize=10)
-    axes = figure.subplots(len(parts), 1, squeeze=False, height_ratios=[0.75 + 0.34 * len(part) for part in parts])[:, 0]
-    for place, panel, part in zip(axes, panels, parts, strict=True):
-        _draw(place, panel, part)
-    _legend(figure, results)
-    # letters as text, and ids that depend on the content alone: small files that differ only where figures do
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    figure.savefig(stem.with_suffix(".png"))
+    quantities = dict.fromkeys(result.quantity for result in results)
+    panels = [_panel(name, [result for result in results if result.quantity == name]) for name in quantities]
+    draw(panels, stem, title="\n".join(filter(None, (title, hardware(results)))))
 
 
-def _draw(axes: Axes, quantity: str, results: Sequence[RowResult]) -> None:
-    finite = [value for r in results for value in (r.published, r.measured) if value is not None and math.isfinite(value)]
-    positive = [value for value in finite if value > 0]
-    logarithmic = bool(positive) and len(positive) == len(finite) and max(positive) > WIDE * min(positive)
-    if logarithmic:
-        axes.set_xscale("log")
-    left = min(positive) / 3 if logarithmic else 0.0
-    for place, result in enumerate(results):
-        _row(axes, place, result, left)
-    axes.set_yticks(range(len(results)), [result.row for result in results], fontsize=8)
-    axes.set_ylim(len(results) - 0.4, -0.6)
-    axes.tick_params(axis="x", labelsize=8)
-    axes.set_xlabel(quantity, fontsize=9)
-    axes.margins(x=0.12)
-    if logarithmic:
-        axes.set_xlim(left=left)
-    axes.grid(axis="x", alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
+def _panel(quantity: str, results: Sequence[RowResult]) -> Panel:
+    finite = [value for r in results for value in (r.published, r.measured) if _finite(value)]
+    positive = [value for value in finite if value is not None and value > 0]
+    wide = bool(positive) and len(positive) == len(finite) and max(positive) > WIDE * min(positive)
+    options = {
+        "xlabel": textwrap.fill(quantity, 60), "xscale": "log" if wide else "linear", "ylim": (len(results) - 0.4, -0.6),
+        "yticks": range(len(results)), "yticklabels": [result.row for result in results],
+    }  # fmt: skip
+    notes = [
+        (result.measured if _finite(result.measured) else None, place, shown(result.measured) or result.verdict)
+        for place, result in enumerate(results)
+    ]
+    return Panel(list(_lines(results)), options, notes=notes, height=1.5 + 0.34 * len(results))
 
 
-def _row(axes: Axes, place: int, result: RowResult, left: float) -> None:
-    value, colour = result.measured, COLOURS[result.verdict]
-    if value is not None and math.isfinite(value):
-        axes.barh(place, value - left, left=left, height=0.55, color=colour)
-        if result.least != result.most and result.least is not None and result.most is not None and math.isfinite(result.most):
-            axes.plot([result.least, result.most], [place, place], color="black", linewidth=0.9)
-        axes.annotate(shown(value), (value, place), (3, 5), textcoords="offset points", fontsize=7)
-    else:
-        words = shown(value) or result.verdict
-        axes.annotate(words, (0, place), (4, -3), xycoords=axes.get_yaxis_transform(), textcoords="offset points", fontsize=7)
-    if result.published is not None:
-        axes.plot([result.published], [place], "D", color="white", markeredgecolor="black", markersize=6, zorder=3)
+def _lines(results: Sequence[RowResult]) -> Iterator[Line]:
+    """Yield marks of the measured values, by verdict, and of the published ones."""
+    for verdict, colour in COLOURS.items():
+        own = [(place, r) for place, r in enumerate(results) if r.verdict == verdict]
+        known = [(place, r) for place, r in own if _finite(r.measured)]
+        x, low, high = ([_finite_or(getattr(r, name), r.measured) for _, r in known] for name in ("measured", "least", "most"))
+        label = f"measured: {verdict}" if own else ""
+        yield Line(x, [place for place, _ in known], label, colour, "", "o", low=low, high=high, whiskers="x")
+    published = [(r.published, place) for place, r in enumerate(results) if r.published is not None]
+    x, y = ([point[n] for point in published] for n in range(2))
+    yield Line(x, y, "published" if published else "", BLACK, "", "D", hollow=True)
 
 
-def _legend(figure: Figure, results: Sequence[RowResult]) -> None:
-    axes = figure.axes[0]
-    words = [verdict for verdict in COLOURS if any(result.verdict == verdict for result in results)]
-    handles = [axes.barh([0], [0], color=COLOURS[word], label=f"measured: {word}", height=0.0) for word in words]
-    marks = [axes.plot([], [], "D", color="white", markeredgecolor="black", label="published")[0]]
-    entries = [*handles, *(marks if any(result.published is not None for result in results) else [])]
-    figure.legend(handles=entries, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+def _finite_or(value: float | None, other: float | None) -> float:
+    """Return the end of a range, or the value itself where the end is not finite."""
+    return (value if _finite(value) else other) or 0.0
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)

@@ -18,8 +18,8 @@ from neuro_cli.bench.table import wide_console
 from neuro_cli.reproduce.command import StoppedError
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
+from neuro_cli.reproduce.outputs import keep_pictures
 from neuro_cli.reproduce.page import write_page
-from neuro_cli.reproduce.pictures import keep_pictures
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.requirements import missing
 from neuro_cli.reproduce.results import RowResult, results_of, shown, spread, write_results
@@ -38,13 +38,13 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
     for entry in entries:  # before the first command runs, not after hours
         for cell in all_of(entry.runs, folder / entry.name, root).values():
             cell.record()
-    found: list[tuple[Entry, list[RowResult]]] = []
+    finished: list[tuple[Entry, list[RowResult]]] = []
     for entry in entries:
         print(f"neuro: {entry.name}, size={entry.size}: {entry.title} (about {entry.minutes[entry.size]:g} min)", flush=True)
-        found.append((entry, _entry(entry, folder / entry.name, root)))
-        _show(*found[-1])
-        write_page(folder, found)
-    failed = sum(result.verdict == FAILED for _, results in found for result in results)
+        finished.append((entry, _entry(entry, folder / entry.name, root)))
+        _show(*finished[-1])
+        write_page(folder, finished)
+    failed = sum(result.verdict == FAILED for _, results in finished for result in results)
     again = f"; {failed} row{'s' * (failed > 1)} failed: the same command tries them again" if failed else ""
     print(f"neuro: results in {folder}{again}")
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""Requirements of a run on the machine; each check returns in words what is missing, or nothing."""
+"""Requirements of a run on the machine; each check returns what is missing in words, or an empty text."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,13 @@ from neuro_cli.core.machine.cores import usable_cores
 
 
 def missing(needs: Mapping[str, Any], root: Path) -> str:
-    """Reason why this machine cannot do the run, empty if it can. ``root``: the folder of data sets."""
+    """Return why this machine cannot do the run; empty if it can. ``root``: the folder of data sets."""
     reasons = (NEEDS[name](value, root) for name, value in needs.items())
     return next(filter(None, reasons), "")
 
 
 def has_gpu() -> bool:
-    """Tell whether torch sees a CUDA device."""
+    """Return whether torch sees a CUDA device."""
     import torch  # late, because the list of entries does not need it
 
     return torch.cuda.is_available()
@@ -38,10 +38,10 @@ def _packages(extras: Mapping[str, str], root: Path) -> str:
 
 
 def _data(folders: str | Sequence[str], root: Path) -> str:
-    """One of ``folders`` is enough; a task may also look where the system keeps data, an absolute path."""
+    """Look for one of ``folders``, in ``root`` or by an absolute path, where the system keeps data."""
     listed = [folders] if isinstance(folders, str) else folders
-    found = any((root / folder).is_dir() for folder in listed)
-    return "" if found else f"there is no {' nor '.join(listed)} in root={root}"
+    exists = any((root / folder).is_dir() for folder in listed)
+    return "" if exists else f"there is no {' nor '.join(listed)} in root={root}"
 
 
 def _emulation(wanted: bool, root: Path) -> str:

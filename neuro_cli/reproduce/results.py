@@ -10,7 +10,7 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import Entry, EntryRow
-from neuro_cli.reproduce.measured import Measured, measured
+from neuro_cli.reproduce.outputs import Measured, measured
 from neuro_cli.reproduce.run import EntryRun, RunOutcome
 from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, PUBLISHED, VERDICTS, Verdict, judge
 from neuro_cli.run_folder.checkpoint import write_atomically
@@ -71,7 +71,7 @@ def results_of(
 
 
 def _line(
-    entry: Entry, row: EntryRow, found: Measured | None, verdict: Verdict, command: str, record: RunOutcome | None
+    entry: Entry, row: EntryRow, number: Measured | None, verdict: Verdict, command: str, record: RunOutcome | None
 ) -> RowResult:
     return RowResult(
         table=entry.name,
@@ -79,9 +79,9 @@ def _line(
         row=row.name,
         quantity=row.quantity,
         published=row.published,
-        measured=None if found is None else found.value,
-        least=None if found is None else found.least,
-        most=None if found is None else found.most,
+        measured=None if number is None else number.value,
+        least=None if number is None else number.least,
+        most=None if number is None else number.most,
         expected="; ".join(map(str, row.expect)),
         verdict=verdict.word,
         reason=verdict.reason,
@@ -144,6 +144,6 @@ def spread(result: RowResult) -> str:
 
 
 def hardware(results: Sequence[RowResult]) -> str:
-    """Processor, cores and GPU of ``results``, without the versions that follow these in the words on a machine."""
-    found = dict.fromkeys(result.machine.partition(", python ")[0] for result in results)
-    return "; ".join(filter(None, found))
+    """Return processor, cores and GPU of ``results``, without the versions that follow in a machine's description."""
+    machines = dict.fromkeys(result.machine.partition(", python ")[0] for result in results)
+    return "; ".join(filter(None, machines))

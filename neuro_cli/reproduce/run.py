@@ -1,4 +1,4 @@
-"""Run of an entry: a command of its own in a run folder of its own, kept once it has finished.
+"""Run of an entry: one command in its own run folder, kept once it has finished.
 
     ENTRY/runs/NAME.json    its outcome; ENTRY/runs/NAME, NAME_2, ...: its run folders, the last one counts
     ENTRY/runs/NAME.kept    results that a command collects over its starts; ENTRY/runs/NAME.txt: its output
@@ -46,7 +46,7 @@ class RunOutcome:
 
 
 class EntryRun:
-    """Run ``run`` in ``folder``, an entry's folder ``runs``. ``root``: folder of data sets; ``of``: the run that it works on."""
+    """Run of an entry in ``folder``. ``root``: folder of data sets; ``of``: the run that it works on."""
 
     def __init__(self, run: RunSetting, folder: Path, root: Path, of: "EntryRun | None" = None) -> None:
         self.run, self.folder, self.of = run, folder, of
@@ -62,7 +62,7 @@ class EntryRun:
         return shlex.join(["neuro", self.run.verb, *([self.run.of] if self.of else []), *self.overrides])
 
     def record(self) -> RunOutcome | None:
-        """Outcome so far, None before the first one. Raises UserError if it is of another command."""
+        """Read the outcome so far, None before the first one. Raises UserError if it is of another command."""
         try:
             record = RunOutcome(**json.loads(self._path.read_bytes()))
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class EntryRun:
         return record
 
     def folders(self, record: RunOutcome) -> list[Path]:
-        """Folders with the files of its rows and its pictures."""
+        """Return the folders with the files of its rows and its pictures."""
         return [self.folder / record.folder, self.kept]
 
     @property
@@ -102,12 +102,12 @@ class EntryRun:
         return record is not None and record.finished
 
     def _next(self, failed: bool) -> tuple[list[str], Path]:
-        """Arguments of ``neuro`` and the run folder, the last one where it can be resumed, else a new one."""
+        """Return arguments of ``neuro`` and the run folder: the last one where it can be resumed, else a new one."""
         other = self.of.record() if self.of else None
         if other is not None:
             return [self.run.verb, str(self.folder / other.folder), *self.overrides], self.folder / other.folder
-        there = [path for path in self.folder.glob(f"{self.run.name}*") if _number(path, self.run.name)]
-        last = max(there, key=lambda path: _number(path, self.run.name), default=None)
+        folders = [path for path in self.folder.glob(f"{self.run.name}*") if _number(path, self.run.name)]
+        last = max(folders, key=lambda path: _number(path, self.run.name), default=None)
         if last is not None and not failed and self.run.verb in RESUMED:
             _wait_for(last)
             if (last / "checkpoints" / STATE).exists():
@@ -136,7 +136,7 @@ class EntryRun:
 
 
 def machine_words(gpu: bool) -> str:
-    """Machine and libraries in words; threads and ranks are in the command."""
+    """Describe the machine and the libraries; threads and ranks are in the command."""
     from neuro_cli.core.kernels.gpu import card
     from neuro_cli.core.machine.processor import cores, processor
 
@@ -154,13 +154,13 @@ def _placed(override: str, places: Mapping[str, str], as_typed: bool) -> str:
 
 
 def _number(path: Path, name: str) -> int:
-    """Number of a run folder: 1 for NAME, n for NAME_n, 0 for others."""
+    """Return the number of a run folder: 1 for NAME, n for NAME_n, 0 for others."""
     match = re.fullmatch(rf"{re.escape(name)}(?:_(\d+))?", path.name)
     return int(match[1] or 1) if match and path.is_dir() else 0
 
 
 def _wait_for(run: Path) -> None:
-    """Wait while a command with a killed parent still writes its last checkpoint. Raises UserError if it goes on."""
+    """Wait while a command whose parent was killed writes its last checkpoint. Raises UserError if it does not end."""
     deadline = time.monotonic() + PATIENCE
     while is_written(run):
         if time.monotonic() > deadline:
@@ -169,7 +169,7 @@ def _wait_for(run: Path) -> None:
 
 
 def all_of(runs: Sequence[RunSetting], folder: Path, root: Path) -> Mapping[str, EntryRun]:
-    """Runs of an entry by name."""
+    """Return the runs of an entry by name."""
     cells: dict[str, EntryRun] = {}
     for run in runs:
         cells[run.name] = EntryRun(run, folder / "runs", root, cells.get(run.of))

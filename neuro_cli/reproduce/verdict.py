@@ -16,7 +16,7 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class Expectation:
-    """``kind``: at_most | at_least | near; ``of``: ``published``, the name of a row, or a number.
+    """Bound on a value. ``kind``: at_most | at_least | near; ``of``: ``published``, the name of a row, or a number.
 
     ``times``: factor of that; ``within``: relative deviation that ``near`` allows; ``gpu``: judged on a GPU only.
     """
@@ -28,7 +28,7 @@ class Expectation:
     gpu: bool = False
 
     def holds(self, value: float, reference: float) -> bool:
-        """Whether ``value`` meets the expectation given ``reference``; both may be infinite."""
+        """Return whether ``value`` meets the expectation given ``reference``; both may be infinite."""
         target = self.times * reference
         if self.kind == "near":
             return abs(value - target) <= self.within * abs(target)
@@ -43,7 +43,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``word``: one of ``VERDICTS``; ``reason``: empty where the word says all."""
+    """Verdict: ``word``, one of ``VERDICTS``, and ``reason``, empty where the word says all."""
 
     word: str
     reason: str = ""
@@ -68,7 +68,7 @@ def judge(
     spent = f"not reached in {tried:.4g} {unit}".strip() if math.isinf(value) and tried is not None else ""
     if not expectations:
         return Verdict(REFERENCE, spent)
-    broken, skipped, held = [], [], []
+    broken, skipped, met = [], [], []
     for expectation in expectations:
         reference = expectation.of if isinstance(expectation.of, float) else references[expectation.of]
         if expectation.gpu and not gpu:
@@ -80,7 +80,7 @@ def judge(
         elif spent and not (expectation.kind == "at_most" and tried is not None and tried >= expectation.times * reference):
             skipped.append(f"{expectation} is not judged")
         elif expectation.holds(value, reference):
-            held.append(f"{expectation} holds")
+            met.append(f"{expectation} holds")
         else:
             target = expectation.times * reference
             broken.append(f"not {expectation}" + ("" if expectation.of == target else f" = {target:.4g}"))
@@ -88,5 +88,5 @@ def judge(
     if broken:
         return Verdict(NOT_REPRODUCED, "; ".join(never + broken + skipped))
     if skipped:
-        return Verdict(NOT_MEASURABLE, "; ".join(never + skipped + held))
+        return Verdict(NOT_MEASURABLE, "; ".join(never + skipped + met))
     return Verdict(REPRODUCED)

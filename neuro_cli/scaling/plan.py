@@ -59,11 +59,11 @@ class Study:
         return usable_cores()
 
     def crowded(self, ranks: int) -> bool:
-        """Tell whether ``ranks`` ranks share cores on this machine."""
+        """Return whether ``ranks`` ranks share cores on this machine."""
         return ranks * self.threads > self.cores
 
     def points(self, ranks: int) -> list[Point]:
-        """Points of one number of ranks; those that weak and strong scaling share appear once."""
+        """Return the points of one number of ranks; weak and strong scaling share some, which appear once."""
         populations = dict.fromkeys([*(members * ranks for members in self.weak), *(p for p in self.strong if p >= ranks)])
         return [
             Point(method, ranks, population, model)
@@ -73,7 +73,7 @@ class Study:
         ]
 
     def point_config(self, point: Point, network: str | None) -> dict[str, Any]:
-        """Config of a training run at the point."""
+        """Return the config of a training run at the point."""
         config = {key: value for key, value in self.config.items() if key not in _OWN_KEYS}
         config |= copy.deepcopy(self.config["known_methods"][point.method])
         if point.model:
@@ -138,7 +138,7 @@ def study_of(config: dict[str, Any]) -> Study:
 
 
 def _networks(config: Mapping[str, Any], measured: tuple[str, ...], projected: tuple[str, ...]) -> dict[str, Network]:
-    """Networks by name; those that are only projected are not emulated, and have a cost model. Raises ConfigError."""
+    """Return networks by name; projected-only ones are not emulated, and have a cost model. Raises ConfigError."""
     both = [name for name in projected if name in measured]
     if both:
         raise ConfigError("projected_fabrics", both[0], "it is among fabrics: those are projected too")
@@ -154,7 +154,7 @@ def _networks(config: Mapping[str, Any], measured: tuple[str, ...], projected: t
 
 
 def _models(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Configs of the models by name: those of ``models``, else the one of the group."""
+    """Return configs of the models by name: those of ``models``, else the one of the group."""
     if config["models"] is None:
         target = config["model"].get("_target_") if isinstance(config["model"], dict) else config["model"]
         return {str(target).rsplit(".", 1)[-1]: config["model"]}

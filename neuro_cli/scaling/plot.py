@@ -1,15 +1,10 @@
 """Plots of a scaling study, shaped like DarwiNN's Figure 2: efficiency against ranks, a panel for each model on each network."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
-
-from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.scaling.results import MEASURED, ScalingRow
 
 COLOURS = (VERMILION, BLUE, GREEN, ORANGE, PURPLE, SKY, BLACK)
@@ -23,66 +18,55 @@ def plot_scaling(rows: Sequence[ScalingRow], scaling: str, stem: Path) -> bool:
     if not any(row.ranks > 1 for row in rows):
         return False
     models, fabrics = (list(dict.fromkeys(getattr(row, name) for row in rows)) for name in ("model", "fabric"))
-    methods, scales = list(dict.fromkeys(row.method for row in rows)), list(dict.fromkeys(row.scale for row in rows))
-    size = (1.5 + 4.5 * len(fabrics), 1.2 + 3.4 * len(models))
-    figure = Figure(figsize=size, dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(len(models), len(fabrics), sharey=True, squeeze=False)
-    for model, line_of_panels in zip(models, panels, strict=True):
-        for axes, fabric in zip(line_of_panels, fabrics, strict=True):
-            here = [row for row in rows if (row.model, row.fabric) == (model, fabric)]
-            _panel(axes, here, methods, scales)
-        line_of_panels[0].set_ylabel(TITLES[scaling])
-    panels[0, 0].set_ylim(bottom=0)  # shared by all panels; the top is where the highest point is
-    _legend(figure, methods, scales, "per rank" if scaling == "weak" else "in all", any(row.source != MEASURED for row in rows))
-    # letters as text, and ids that depend on the content alone: small files that differ only where figures do
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": stem.name}):
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    figure.savefig(stem.with_suffix(".png"))
+    panels = [[row for row in rows if (row.model, row.fabric) == (model, fabric)] for model in models for fabric in fabrics]
+    draw([_panel(some, rows) for some in panels], stem, len(fabrics), share_y=True)
     return True
 
 
-def _panel(axes: Axes, rows: Sequence[ScalingRow], methods: Sequence[str], scales: Sequence[int]) -> None:
-    """One model on one network."""
+def _panel(rows: Sequence[ScalingRow], study: Sequence[ScalingRow]) -> Panel:
+    """Return the panel of one model on one network. ``study``: all rows, which decide colours, markers and the legend."""
+    scaling = study[0].scaling
     emulated = " (emulated)" if any(row.emulated for row in rows) else ""
     projected = "" if any(row.source == MEASURED and row.ranks > 1 for row in rows) else " (projected)"
-    _frame(axes, f"{rows[0].model}, {rows[0].fabric}{emulated}{projected}", sorted({row.ranks for row in rows}))
-    for method in methods:
-        for scale in scales:
-            line = [row for row in rows if row.method == method and row.scale == scale]
-            _draw(axes, line, COLOURS[methods.index(method) % 7], MARKERS[scales.index(scale) % 7])
+    ranks = sorted({row.ranks for row in rows})
+    options = {
+        "title": f"{rows[0].model}, {rows[0].fabric}{emulated}{projected}", "xlabel": "ranks", "ylabel": TITLES[scaling],
+        "ylim": (0, 1.05 * max(1.0, *(row.efficiency.most for row in study if row.efficiency is not None))),
+        "xscale": "log", "xticks": ranks, "xticklabels": ranks,
+    }  # fmt: skip
+    ideal = Line((ranks[0], ranks[-1]), (1.0, 1.0), "", GREY, width=0.8)
+    return Panel([ideal, *_lines(rows, study), *_legend(study)], options, height=4.0)
 
 
-def _frame(axes: Axes, title: str, ranks: list[int]) -> None:
-    axes.set(title=title, xlabel="ranks")
-    axes.axhline(1.0, color="grey", linewidth=0.8)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ranks)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.minorticks_off()
-    axes.tick_params(axis="x", rotation=45 if len(ranks) > 6 else 0)
-    axes.grid(alpha=0.3)
+def _lines(rows: Sequence[ScalingRow], study: Sequence[ScalingRow]) -> Iterator[Line]:
+    """Yield a thin line through all points of a method and number of members, and a thick one through the measured points."""
+    methods, scales = _kinds(study)
+    for n, method in enumerate(methods):
+        for m, scale in enumerate(scales):
+            own = [row for row in rows if row.method == method and row.scale == scale]
+            measured = [row for row in own if row.source == MEASURED]
+            colour, marker = COLOURS[n % 7], MARKERS[m % 7]
+            yield _line(own, colour, "--", marker, width=0.8, hollow=True)
+            yield _line(measured, colour, "-", marker, width=1.5, hollow=False)
 
 
-def _draw(axes: Axes, line: Sequence[ScalingRow], colour: str, marker: str) -> None:
-    points = [(row, row.efficiency) for row in line if row.efficiency is not None]
-    axes.plot([row.ranks for row, _ in points], [e.middle for _, e in points], "--", color=colour, linewidth=0.8)
-    solid = [(row.ranks, e) for row, e in points if row.source == MEASURED]
-    axes.plot([ranks for ranks, _ in solid], [e.middle for _, e in solid], "-", color=colour, linewidth=1.5)
-    for row, e in points:
-        fill = "full" if row.source == MEASURED else "none"
-        axes.plot([row.ranks], [e.middle], marker, color=colour, markersize=6, fillstyle=fill)
-        axes.plot([row.ranks] * 2, [e.least, e.most], "-", color=colour, linewidth=1)
+def _line(rows: Sequence[ScalingRow], colour: str, style: str, marker: str, width: float, hollow: bool) -> Line:
+    points = [(row.ranks, row.efficiency) for row in rows if row.efficiency is not None]
+    middle, low, high = ([getattr(spread, part) for _, spread in points] for part in ("middle", "least", "most"))
+    ranks = [rank for rank, _ in points]
+    return Line(ranks, middle, "", colour, style, marker, width, hollow, low=low, high=high, whiskers="y")
 
 
-def _legend(figure: Figure, methods: Sequence[str], scales: Sequence[int], per: str, projected: bool) -> None:
-    axes = figure.axes[0]
-    handles = [axes.plot([], [], "-", color=COLOURS[n % 7], label=method)[0] for n, method in enumerate(methods)]
-    handles += [
-        axes.plot([], [], MARKERS[n % 7], color="grey", linestyle="none", label=f"{scale} members {per}")[0]
-        for n, scale in enumerate(scales)
-    ]
-    handles.append(axes.plot([], [], "-o", color="grey", label="measured: filled")[0])
-    if projected:
-        handles.append(axes.plot([], [], "--o", color="grey", fillstyle="none", label="projected: hollow")[0])
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
+def _legend(study: Sequence[ScalingRow]) -> Iterator[Line]:
+    """Yield lines without points, for their labels."""
+    methods, scales = _kinds(study)
+    yield from (Line((), (), method, COLOURS[n % 7]) for n, method in enumerate(methods))
+    per = "per rank" if study[0].scaling == "weak" else "in all"
+    yield from (Line((), (), f"{scale} members {per}", GREY, "", MARKERS[n % 7]) for n, scale in enumerate(scales))
+    yield Line((), (), "measured: filled", GREY, "-", "o")
+    if any(row.source != MEASURED for row in study):
+        yield Line((), (), "projected: hollow", GREY, "--", "o", hollow=True)
+
+
+def _kinds(study: Sequence[ScalingRow]) -> tuple[list[str], list[int]]:
+    return list(dict.fromkeys(row.method for row in study)), list(dict.fromkeys(row.scale for row in study))

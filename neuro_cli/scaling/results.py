@@ -54,7 +54,7 @@ class ScalingRow:
         return None if self.source != MEASURED or self.projected is None else self.projected / self.seconds.middle - 1.0
 
     def fields(self) -> dict[str, Any]:
-        """Cells of one CSV line."""
+        """Return the cells of one CSV line."""
         plain = {key: value for key, value in asdict(self).items() if key not in ("seconds", "efficiency", "bytes")}
         for key, spread in (("seconds", self.seconds), ("efficiency", self.efficiency)):
             for part in ("middle", "least", "most"):
@@ -70,7 +70,7 @@ class Projection:
     pretended: Mapping[Point, list[dict[str, Any]]]
 
     def seconds(self, point: Point) -> float:
-        """Seconds of work outside of collectives, plus those of collectives that the work does not hide."""
+        """Return the seconds of work outside of collectives, plus those of collectives that the work does not hide."""
         seconds = []
         for result in self.pretended[point]:
             calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]
@@ -81,30 +81,30 @@ class Projection:
         return EXTRAPOLATED if self.pretended[point][0]["extrapolated"] else PROJECTED
 
 
-def projections(study: Study, found: Measurements) -> dict[str, Projection]:
-    """Projections by network, with its own cost model or one fitted to its measured collectives; none without either."""
-    made = {}
+def projections(study: Study, measurements: Measurements) -> dict[str, Projection]:
+    """Return projections by network, with its own cost model or one fitted to its measured collectives; none without either."""
+    by_network = {}
     for name, network in study.networks.items():
-        cost = network.cost or (fitted(found.collectives[name]) if found.collectives[name] else None)
+        cost = network.cost or (fitted(measurements.collectives[name]) if measurements.collectives[name] else None)
         if cost is not None:
-            made[name] = Projection(cost, found.pretended)
-    return made
+            by_network[name] = Projection(cost, measurements.pretended)
+    return by_network
 
 
-def rows_of(study: Study, found: Measurements) -> list[ScalingRow]:
-    """Rows of the study: weak before strong, models, networks and methods in the order asked for, growing scale and ranks."""
-    project = projections(study, found)
+def rows_of(study: Study, measurements: Measurements) -> list[ScalingRow]:
+    """Return the study's rows: weak before strong, models, networks, methods in the order asked for, growing scale and ranks."""
+    project = projections(study, measurements)
     rows = []
     for scaling, scales in ((WEAK, study.weak), (STRONG, study.strong)):
         for model, name, method, scale in itertools.product(study.models, study.networks, study.methods, scales):
-            rows += list(_line(study, found, project.get(name), scaling, name, Point(method, 1, scale, model)))
+            rows += list(_line(study, measurements, project.get(name), scaling, name, Point(method, 1, scale, model)))
     return rows
 
 
 def _line(
-    study: Study, found: Measurements, projection: Projection | None, scaling: str, name: str, one: Point
+    study: Study, measurements: Measurements, projection: Projection | None, scaling: str, name: str, one: Point
 ) -> Iterator[ScalingRow]:
-    """Rows of a line of the figure; ``one``: its point on one rank."""
+    """Yield the rows of a line of the figure; ``one``: its point on one rank."""
     scale = one.population
     for ranks in sorted({1, *study.ranks, *study.projected}):
         at = replace(one, ranks=ranks, population=scale * ranks if scaling == WEAK else scale)
@@ -118,14 +118,16 @@ def _line(
         )  # fmt: skip
         projected = projection.seconds(at) if projection is not None and at in projection.pretended else None
         where = NATIVE if ranks == 1 else name
-        if (where, at) in found.points:
-            yield measured(row, found.points[NATIVE, one], found.points[where, at], ideal, projected, study.oversubscribed)
+        if (where, at) in measurements.points:
+            yield measured(
+                row, measurements.points[NATIVE, one], measurements.points[where, at], ideal, projected, study.oversubscribed
+            )
         elif projection is not None and projected is not None:
-            single = statistics.median(medians(found.points[NATIVE, one]))
+            single = statistics.median(medians(measurements.points[NATIVE, one]))
             efficiency = single / projected / ideal
             yield replace(
                 row,
-                crowded=False,  # on a cluster they would not be
+                crowded=False,  # a cluster has cores for all of them
                 source=projection.source(at),
                 seconds=Spread(projected, projected, projected),
                 efficiency=Spread(efficiency, efficiency, efficiency),
@@ -136,7 +138,7 @@ def _line(
 def measured(
     row: ScalingRow, single: list[Any], results: list[Any], ideal: int, projected: float | None, oversubscribed: bool
 ) -> ScalingRow:
-    """Row with its measurements: seconds of all generations, efficiencies of the pairs of a round."""
+    """Return the row with its measurements: seconds of all generations, efficiencies of the pairs of a round."""
     every = [value for result in results for value in result["seconds"]]
     of_rounds = medians(results)
     ratios = [a / b / ideal for a, b in zip(medians(single), of_rounds, strict=True)]
@@ -150,5 +152,5 @@ def measured(
 
 
 def medians(results: list[Any]) -> list[float]:
-    """Median generation of every round."""
+    """Return the median generation of every round."""
     return [statistics.median(result["seconds"]) for result in results]

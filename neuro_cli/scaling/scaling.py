@@ -18,14 +18,14 @@ from neuro_cli.scaling.worlds import measure
 
 
 def scale(config: dict[str, Any], run: Path) -> None:
-    """Measure, project, write scaling.csv, scaling.md and the plots into ``run``, and tell the logger. Raises UserError."""
+    """Measure, project, write scaling.csv, scaling.md and the plots into ``run``, and log the study. Raises UserError."""
     study, logger = study_of(config), make_logger(config)
     missing = [name for name, network in study.networks.items() if network.cost is None]
     if study.project and missing:
         raise UserError(f"project=True: fabric {missing[0]} has no cost model to project with; give others in fabrics")
-    found = measure(study, run / "worlds")
-    rows = rows_of(study, found)
-    show(study, found, rows, run)
+    measurements = measure(study, run / "worlds")
+    rows = rows_of(study, measurements)
+    show(study, measurements, rows, run)
     with only_warned("plots"):
         from neuro_cli.scaling.plot import plot_scaling  # here: a matplotlib that cannot be loaded costs its plots alone
 
@@ -36,7 +36,7 @@ def scale(config: dict[str, Any], run: Path) -> None:
 
 
 def points(rows: Sequence[ScalingRow]) -> Iterator[Point]:
-    """Metrics of the rows; a step is a number of ranks. Those of projected rows end with ``/projected``."""
+    """Yield metrics of the rows; a step is a number of ranks. Names from projected rows end with ``/projected``."""
     for row in rows:
         where = f"{row.model}/{row.fabric}/{row.method}/{row.scale}{'' if row.source == MEASURED else '/projected'}"
         efficiency = None if row.efficiency is None else row.efficiency.middle

@@ -4,9 +4,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-
-from neuro_cli.bench.table import machine, wide_console, write
+from neuro_cli.bench.table import machine, markdown, print_table, wide_console, write
 from neuro_cli.scaling.plan import Study
 from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, ScalingRow, Spread, projections
 from neuro_cli.scaling.worlds import Measurements
@@ -26,7 +24,7 @@ COLUMNS = (
 
 
 def measured_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells of the measured rows; the first column is the model where there are several."""
+    """Return the columns and cells of the measured rows; the first column is the model where there are several."""
     several = _several(rows)
     cells = [[*[row.model][:several], *_cells(row)] for row in rows if row.source == MEASURED]
     return [*["model"][:several], *COLUMNS], cells
@@ -50,8 +48,8 @@ def _names(row: ScalingRow) -> list[str]:
     return [row.scaling, fabric, row.method, f"{row.scale} {'per rank' if row.scaling == 'weak' else 'in all'}"]
 
 
-def _shown(spread: Spread, whole: bool = True) -> str:
-    return f"{spread.middle:.3f}" + (f" ({spread.least:.3f} to {spread.most:.3f})" if whole else "")
+def _shown(spread: Spread, full: bool = True) -> str:
+    return f"{spread.middle:.3f}" + (f" ({spread.least:.3f} to {spread.most:.3f})" if full else "")
 
 
 def _amount(count: float | None) -> str:
@@ -61,7 +59,7 @@ def _amount(count: float | None) -> str:
 
 
 def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:
-    """Projected efficiencies, one column per number of ranks; ``~`` marks values extrapolated from smaller worlds."""
+    """Return the projected efficiencies, one column per number of ranks; ``~`` marks values extrapolated from smaller worlds."""
     several = _several(rows)
     projected = [row for row in rows if row.source != MEASURED and row.efficiency is not None]
     ranks = sorted({row.ranks for row in projected})
@@ -75,7 +73,7 @@ def projected_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[st
 
 
 def error_line(rows: Sequence[ScalingRow]) -> str:
-    """Line with the projection's errors, without points that shared cores; empty without such points."""
+    """Return the line with the projection's errors, without points that shared cores; empty without such points."""
     errors = [abs(row.error) for row in rows if row.error is not None and not row.crowded]
     if not errors:
         return ""
@@ -83,10 +81,10 @@ def error_line(rows: Sequence[ScalingRow]) -> str:
     return f"projection against {len(errors)} measured points: median error {middle:.1%}, largest {most:.1%}"
 
 
-def cost_lines(study: Study, found: Measurements) -> list[str]:
-    """Lines with the cost model of every network, and its origin."""
+def cost_lines(study: Study, measurements: Measurements) -> list[str]:
+    """Return lines with the cost model of every network, and its origin."""
     lines = []
-    for name, projection in projections(study, found).items():
+    for name, projection in projections(study, measurements).items():
         origin = "given in its config" if study.networks[name].cost is not None else "fitted to the collectives measured here"
         costs = ", ".join(
             f"{kind} {cost.latency * 1e6:.1f} us a message, {cost.bandwidth / 1e6:.0f} MB/s"
@@ -96,39 +94,32 @@ def cost_lines(study: Study, found: Measurements) -> list[str]:
     return lines
 
 
-def collective_lines(study: Study, found: Measurements) -> list[str]:
-    """Lines with the collectives, measured and by the cost model."""
+def collective_lines(study: Study, measurements: Measurements) -> list[str]:
+    """Return lines with the collectives, measured and by the cost model."""
     lines = []
-    for name, projection in projections(study, found).items():
-        for call, ranks, seconds in found.collectives[name]:
-            said = projection.cost.seconds(call, ranks)
+    for name, projection in projections(study, measurements).items():
+        for call, ranks, seconds in measurements.collectives[name]:
+            modelled = projection.cost.seconds(call, ranks)
             lines.append(
-                f"{name}, {ranks} ranks, {call[0]} of {call[1]} bytes: {seconds * 1e3:.3f} ms, model {said * 1e3:.3f} ms"
+                f"{name}, {ranks} ranks, {call[0]} of {call[1]} bytes: {seconds * 1e3:.3f} ms, model {modelled * 1e3:.3f} ms"
             )
     return lines
 
 
-def show(study: Study, found: Measurements, rows: Sequence[ScalingRow], run: Path) -> None:
+def show(study: Study, measurements: Measurements, rows: Sequence[ScalingRow], run: Path) -> None:
     """Print the tables and write scaling.csv and scaling.md into ``run``."""
     write(run / "scaling.csv", [row.fields() for row in rows], study.threads)
-    console, markdown = wide_console(), []
+    text: list[str] = []
     titles = (
         "Measured: weak efficiency t1 / tN, strong t1 / (N tN); medians (least to most)",
         "Projected efficiencies (~: the work of a rank is extrapolated from smaller worlds)",
     )
     for title, (columns, cells) in zip(titles, (measured_table(rows), projected_table(rows)), strict=True):
         if cells:
-            table = Table(*columns, title=title)
-            for line in cells:
-                table.add_row(*line)
-            console.print(table)
-            markdown += [f"{title}.", "", *_markdown(columns, cells), ""]
-    notes = [*cost_lines(study, found), error_line(rows), machine(study.threads), f"MPI: {found.library}"]
+            print_table(title, columns, cells)
+            text += [f"{title}.", "", markdown(columns, cells), ""]
+    notes = [*cost_lines(study, measurements), error_line(rows), machine(study.threads), f"MPI: {measurements.library}"]
     for note in filter(None, notes):
-        console.print(note, highlight=False)
-    markdown += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, found))]
-    (run / "scaling.md").write_text("\n".join(markdown) + "\n")
-
-
-def _markdown(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *cells)]
+        wide_console().print(note, highlight=False)
+    text += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, measurements))]
+    (run / "scaling.md").write_text("\n".join(text) + "\n")

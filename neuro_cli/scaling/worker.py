@@ -6,30 +6,25 @@ PLAN is JSON of rank 0's file system; RESULTS gets a JSON object. With ``pretend
 of one rank of that many (:mod:`neuro_cli.fabric.simulated`), so that the machine is as busy as a node of a cluster.
 """
 
-import json
 import statistics
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from neuro_cli.bench.world import work_in_world
 from neuro_cli.fabric.base import Traffic, World
 from neuro_cli.fabric.measure import timed_collectives
 from neuro_cli.fabric.simulated import SimulatedWorld
-from neuro_cli.factory.own_code import let_import
-from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.assemble import assemble
-from neuro_cli.runner.options import Options, make_network
-from neuro_cli.runner.session import guarded
+from neuro_cli.runner.options import Options
 
 BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")
-LIMIT = 10.0  # seconds: pretended generations that would take longer are extrapolated from smaller worlds
+LIMIT = 10.0  # most seconds of a pretended generation; longer ones are extrapolated from smaller worlds
 
 
 def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
-    """Seconds of each of ``repeats`` generations (slowest rank), phases of rank 0, bytes per generation (busiest rank)."""
+    """Return seconds of ``repeats`` generations (slowest rank), phases of rank 0, bytes per generation (busiest rank)."""
     work = assemble(Options(config), world)
     seconds, payload, wire = np.empty(repeats), np.zeros(2), np.zeros(2)
     try:
@@ -60,20 +55,20 @@ def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int)
 
 
 def _crossed(world: World) -> np.ndarray:
-    """Bytes sent and received at the interface so far; 0 where they are not known."""
+    """Return bytes sent and received at the interface so far; 0 where they are unknown."""
     wire = world.interface_traffic() or Traffic()
     return np.array([wire.sent, wire.received], np.float64)
 
 
 class Pretending:
-    """Times pretended points in order of growing worlds; one that would take long is extrapolated from the two before."""
+    """Timer of pretended points in growing worlds; a point that would take long is extrapolated from the two before."""
 
     def __init__(self, world: World, warmup: int, repeats: int) -> None:
         self._world, self._warmup, self._repeats = world, warmup, repeats
         self._history: dict[str, list[tuple[int, dict[str, Any]]]] = {}
 
     def point(self, config: dict[str, Any], ranks: int, family: str) -> dict[str, Any]:
-        """Seconds of a generation of one rank of ``ranks`` outside of collectives, and the collectives of that generation."""
+        """Return a rank's seconds per generation outside of collectives, in a world of ``ranks``, and its collectives."""
         history = self._history.setdefault(family, [])
         result = extrapolated(history[-2:], ranks) if len(history) >= 2 and _alike(history[-2:]) else None
         if result is None or result["seconds"][0] <= LIMIT:
@@ -100,13 +95,13 @@ class Pretending:
 
 
 def _alike(history: list[tuple[int, dict[str, Any]]]) -> bool:
-    """Whether the two results have the same collectives."""
+    """Return whether the two results have the same collectives."""
     (_, first), (_, second) = history
     return [call[0] for call in first["calls"]] == [call[0] for call in second["calls"]]
 
 
 def extrapolated(history: list[tuple[int, dict[str, Any]]], ranks: int) -> dict[str, Any]:
-    """Extrapolate seconds, and the bytes of every collective, by the straight line through two smaller worlds."""
+    """Extrapolate seconds, and the bytes of every collective, by a straight line through two smaller worlds."""
     (low, first), (high, second) = history
     share = (ranks - low) / (high - low)
 
@@ -135,22 +130,5 @@ def run_plan(plan: dict[str, Any], world: World) -> dict[str, Any]:
     return results
 
 
-def main() -> None:
-    let_import()
-    log_to(None, 0)
-    plan = json.loads(Path(sys.argv[1]).read_text())
-    network = make_network(plan)
-    world = network.connect(needs_mpi=True)
-    network.describe(world)
-
-    def work() -> None:
-        results = run_plan(plan, world)
-        world.refuse_shortcut()
-        if world.rank == 0:
-            Path(sys.argv[2]).write_text(json.dumps(results))
-
-    sys.exit(guarded(world, work))
-
-
 if __name__ == "__main__":
-    main()
+    work_in_world(run_plan)

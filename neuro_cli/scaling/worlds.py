@@ -1,15 +1,13 @@
 """Starts the worlds of a scaling study and collects their measurements."""
 
-import json
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.world import measured_in_world
 from neuro_cli.fabric.measure import Timed
 from neuro_cli.fabric.network import Network
-from neuro_cli.launch.launcher import world_start
 from neuro_cli.scaling.plan import Point, Study
 
 NATIVE = "native"
@@ -35,22 +33,22 @@ def measure(study: Study, folder: Path) -> Measurements:
 
     ``folder`` keeps the plan and the results of each world. Raises RuntimeError when a world fails.
     """
-    found = Measurements()
+    measurements = Measurements()
     for number in range(study.rounds):
         if study.rounds > 1:
             print(f"round {number + 1} of {study.rounds}", flush=True)
         here = folder / f"round_{number + 1}"
-        _measure_world(study, found, NATIVE, Network(NATIVE), 1, here)
+        _measure_world(study, measurements, NATIVE, Network(NATIVE), 1, here)
         for name, network in study.networks.items():
             for ranks in study.ranks:
                 if ranks > 1 and not study.project and name not in study.unmeasured:
-                    _measure_world(study, found, name, network, ranks, here)
-        _pretend(study, found, set(study.ranks) - {1}, here)
-    _pretend(study, found, set(study.projected) - {1, *study.ranks}, folder)
-    return found
+                    _measure_world(study, measurements, name, network, ranks, here)
+        _pretend(study, measurements, set(study.ranks) - {1}, here)
+    _pretend(study, measurements, set(study.projected) - {1, *study.ranks}, folder)
+    return measurements
 
 
-def _measure_world(study: Study, found: Measurements, name: str, network: Network, ranks: int, folder: Path) -> None:
+def _measure_world(study: Study, measurements: Measurements, name: str, network: Network, ranks: int, folder: Path) -> None:
     emulated = " emulated" if network.emulate else ""
     print(f"{name}{emulated}, {ranks} rank{'s' * (ranks > 1)}", flush=True)
     points = study.points(ranks)
@@ -62,12 +60,12 @@ def _measure_world(study: Study, found: Measurements, name: str, network: Networ
     node = study.config["known_fabrics"][name] | {"emulate": network.emulate}
     results = _run(study, entries, network, ranks, node, folder / f"{name}_{ranks}")
     for point, result in zip(points, results["points"], strict=True):
-        found.points[name, point].append(result)
-    found.collectives[name] += [(tuple(call), size, seconds) for call, size, seconds in results["collectives"]]
-    found.library = results["library"]
+        measurements.points[name, point].append(result)
+    measurements.collectives[name] += [(tuple(call), size, seconds) for call, size, seconds in results["collectives"]]
+    measurements.library = results["library"]
 
 
-def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) -> None:
+def _pretend(study: Study, measurements: Measurements, worlds: set[int], folder: Path) -> None:
     """Time one rank of each of the larger worlds, with all cores of the machine as busy as on a node of a cluster."""
     sizes = sorted(worlds)
     families = {
@@ -95,19 +93,12 @@ def _pretend(study: Study, found: Measurements, worlds: set[int], folder: Path) 
     ]
     results = _run(study, entries, Network(NATIVE), busy, study.config["known_fabrics"][NATIVE], folder / "pretended")
     for point, result in zip(points, results["points"], strict=True):
-        found.pretended[point].append(result)
+        measurements.pretended[point].append(result)
 
 
 def _run(
     study: Study, entries: list[dict[str, Any]], network: Network, ranks: int, fabric: dict[str, Any], folder: Path
 ) -> dict[str, Any]:
-    folder.mkdir(parents=True)
     plan = {"fabric": fabric, "points": entries, "warmup": study.warmup, "repeats": study.repeats, "sizes": SIZES}
-    (folder / "plan.json").write_text(json.dumps(plan, indent=1))
-    files = [str(folder / name) for name in ("plan.json", "results.json")]
-    program = [sys.executable, "-P", "-m", "neuro_cli.scaling.worker", *files]
-    code = world_start(ranks, program, network).run()
-    if code or not (folder / "results.json").exists():
-        raise RuntimeError(f"the world of {ranks} ranks on {network.name} ended with exit code {code} before all was measured")
-    measured: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return measured
+    results: dict[str, Any] = measured_in_world("neuro_cli.scaling.worker", plan, network, ranks, folder)
+    return results

@@ -7,13 +7,8 @@ from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
-from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.palette import BLUE, GREEN, ORANGE
+from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.run_folder.rows import read_rows
 
 log = logging.getLogger(__name__)
@@ -43,57 +38,36 @@ def plot_search(candidates_csv: Path, png: Path) -> None:
         log.warning("%s has no candidate that was trained: nothing to plot", candidates_csv)
         return
     numbers, accuracies = [int(row["candidate"]) for row in rows], [float(row["validation_accuracy"]) for row in rows]
-    figure = Figure(figsize=(8, 4.8), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    _frame(axes, "")
-    shown = axes.scatter(numbers, accuracies, c=[int(row["layers"]) for row in rows], cmap="viridis", s=24, label="candidate")
-    axes.plot(numbers, list(accumulate(accuracies, max)), color=ORANGE, drawstyle="steps-post", label="best so far")
-    figure.colorbar(shown, ax=axes, label="layers of the module", ticks=MaxNLocator(integer=True))
-    axes.legend(loc="lower right", frameon=False)
-    _save(figure, png)
+    marks = Line(numbers, accuracies, "layers of the module", shades=[int(row["layers"]) for row in rows])
+    best = Line(numbers, list(accumulate(accuracies, max)), "best so far", ORANGE, steps=True)
+    draw([_panel([marks, best], "")], png)
 
 
 def plot_comparison(runs: Sequence[SearchCurve], png: Path) -> None:
     """Draw the best validation accuracy so far of each strategy, mean and range over runs, and their test accuracies."""
     tasks = list(dict.fromkeys(run.task for run in runs))
     strategies = list(dict.fromkeys(run.strategy for run in runs))
-    figure = Figure(figsize=(5.2 * len(tasks), 4.6), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
-        _frame(axes, task)
-        for place, strategy in enumerate(strategies):
-            here = [run for run in runs if (run.task, run.strategy) == (task, strategy)]
-            if here:
-                _band(axes, here, strategy, COLOURS[place % len(COLOURS)])
-        axes.legend(loc="lower right", frameon=False)
-    _save(figure, png)
+    panels = []
+    for task in tasks:
+        here = [[run for run in runs if (run.task, run.strategy) == (task, strategy)] for strategy in strategies]
+        panels.append(_panel([line for n, some in enumerate(here) if some for line in _lines(some, COLOURS[n % 3])], task))
+    draw(panels, png, columns=len(tasks))
 
 
-def _band(axes: Axes, runs: Sequence[SearchCurve], strategy: str, colour: str) -> None:
+def _lines(runs: Sequence[SearchCurve], colour: str) -> list[Line]:
+    """The best so far of a strategy on a task, mean and range over its runs, and a cross for each test accuracy."""
     curves = [list(accumulate(run.accuracies, max)) for run in runs]
-    length = min(map(len, curves))
-    columns = [[curve[place] for curve in curves] for place in range(length)]
-    numbers = range(1, length + 1)
+    columns = list(zip(*curves, strict=False))  # as far as the shortest search
     tests = [run.test_accuracy for run in runs]
-    label = f"{strategy}: test accuracy of the best {fmean(tests):.3f} ({len(runs)} runs)"
-    axes.plot(numbers, [fmean(column) for column in columns], color=colour, label=label, drawstyle="steps-post")
-    axes.fill_between(numbers, [min(c) for c in columns], [max(c) for c in columns], color=colour, alpha=0.2, step="post")
-    axes.plot([length] * len(tests), tests, "x", color=colour, markersize=5)
+    label = f"{runs[0].task}, {runs[0].strategy}: test accuracy of the best {fmean(tests):.3f} ({len(runs)} runs)"
+    low, high = ([end(column) for column in columns] for end in (min, max))
+    best = Line(range(1, len(columns) + 1), [fmean(c) for c in columns], label, colour, steps=True, low=low, high=high)
+    return [best, Line([len(columns)] * len(tests), tests, "", colour, "", "x")]
 
 
-def _frame(axes: Axes, title: str) -> None:
-    axes.set(title=title, xlabel="candidate", ylabel="validation accuracy")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.3)
+def _panel(lines: Sequence[Line], title: str) -> Panel:
+    return Panel(lines, {"title": title, "xlabel": "candidate", "ylabel": "validation accuracy"})
 
 
 def _trained(candidates_csv: Path) -> list[dict[str, str]]:
     return [row for row in read_rows(candidates_csv) if row["validation_accuracy"]]
-
-
-def _save(figure: Figure, png: Path) -> None:
-    try:
-        figure.savefig(png)
-    except OSError as error:
-        raise UserError(f"{png}: cannot be written: {error.strerror}") from error

@@ -23,8 +23,8 @@ from evosax.algorithms import Open_ES
 from evosax.problems import CNN, TorchVisionProblem, identity_output_fn
 from jax import Array, lax
 
-GENERATIONS = 512  # of the example, and of its schedules
-MEAN, DEVIATION = 0.1307, 0.3081  # of its pixels
+GENERATIONS = 512  # length of the example and of its schedules
+MEAN, DEVIATION = 0.1307, 0.3081  # statistics of the pixels in the example
 
 
 def idx(folder: Path, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 """W1 on evosax (Open_ES), in a process and an environment of its own: a generation for every line on standard input.
 
-python evosax_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_cli.bench.workers.generation does.
+python evosax_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_worker.py does.
 
 Its fastest way on a CPU: sampling, evaluation and update compiled as one function that reuses the old state's memory,
 members evaluated one after another (``lax.map``; ``"vmap": true`` for side by side), activations channels last.
@@ -23,7 +23,7 @@ SIGMA, LEARNING_RATE = 0.05, 0.02  # neuro's defaults; no timing depends on them
 
 
 def initial(key: Array, setting: dict[str, Any]) -> Network:
-    """Weights as torch draws them: uniform, within one over the square root of a unit's inputs."""
+    """Return weights as torch draws them: uniform, within one over the square root of a unit's inputs."""
     (first, second), hidden = setting["channels"], setting["hidden"]
     shapes = {"conv1": (5, 5, 1, first), "conv2": (5, 5, first, second)}
     if hidden is None:
@@ -40,7 +40,7 @@ def initial(key: Array, setting: dict[str, Any]) -> Network:
 
 
 def block(images: Array, layer: dict[str, Array]) -> Array:
-    """Convolution 5x5, ReLU, max-pool 2x2 on images (B, H, W, C).
+    """Apply convolution 5x5, ReLU and max-pool 2x2 to images (B, H, W, C).
 
     ReLU and pool commute; in this order XLA's program is a tenth faster (the ReLU joins the bias in one pass).
     """
@@ -49,7 +49,7 @@ def block(images: Array, layer: dict[str, Array]) -> Array:
 
 
 def loss(network: Network, images: Array, labels: Array) -> Array:
-    """Mean cross-entropy of one member on images (B, 28, 28, 1)."""
+    """Return the mean cross-entropy of one member on images (B, 28, 28, 1)."""
     out = block(block(images, network["conv1"]), network["conv2"])
     out = out.reshape(len(out), -1)
     if "hidden" in network:
@@ -59,7 +59,7 @@ def loss(network: Network, images: Array, labels: Array) -> Array:
 
 
 def peak_memory_bytes() -> float:
-    """The most memory that this program held: ``ru_maxrss`` would begin at the peak of the process that started it."""
+    """Return the peak memory of this program: ``ru_maxrss`` would begin at the peak of the process that started it."""
     with open("/proc/self/status") as status:
         return next(float(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 

@@ -1,6 +1,6 @@
 """W1 on EvoTorch (SupervisedNE, PGPE), in a process and an environment of its own: a generation for every line on stdin.
 
-python evotorch_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_cli.bench.workers.generation does.
+python evotorch_worker.py SETTING_AS_JSON; prints one JSON object a generation, as neuro_worker.py does.
 
 Its fastest way on a CPU: no actors (two, each with its share of the population, gained nothing and hold a population
 each), activations channels last, no change of the standard deviation. PGPE updates with the last generation's fitness
@@ -37,13 +37,13 @@ class Network(nn.Module):
         self.classifier = nn.Sequential(*head, nn.Linear(hidden or width, 10))
 
     def forward(self, images: Tensor) -> Tensor:
-        # with one channel this copies nothing: it only says that channels are last, and the activations follow
+        # marks channels as last, which the activations follow; with one channel nothing is copied
         channels_last = images.view(-1, 28, 28, 1).permute(0, 3, 1, 2)
         return self.classifier(self.features(channels_last).flatten(1))
 
 
 def searcher(setting: dict[str, Any]) -> PGPE:
-    """PGPE on one batch of random images with random labels."""
+    """Return PGPE on one batch of random images with random labels."""
     network = Network(setting)
     center = nn.utils.parameters_to_vector(network.parameters()).detach()
     assert len(center) == setting["parameters"], f"{len(center)} parameters, not {setting['parameters']}"
@@ -65,7 +65,7 @@ def searcher(setting: dict[str, Any]) -> PGPE:
 
 
 def peak_memory_bytes() -> float:
-    """The most memory that this program held: ``ru_maxrss`` would begin at the peak of the process that started it."""
+    """Return the peak memory of this program: ``ru_maxrss`` would begin at the peak of the process that started it."""
     with open("/proc/self/status") as status:
         return next(float(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 

@@ -8,8 +8,9 @@ import pytest
 from support.configs import composed
 from support.inside import neuro_inside, one_line
 
-from neuro_cli.bench.records import FIELDS, Trial, p_value, plan, table
+from neuro_cli.bench.records import FIELDS, IDENTITY, p_value, plan, table
 from neuro_cli.bench.table import machine
+from neuro_cli.bench.trials import Trial
 from neuro_cli.core.metric import Metric
 
 ACCURACY = Metric("test_accuracy", "test accuracy")
@@ -22,7 +23,7 @@ def settings(**changes):
 
 def rows_of(setting: str, seconds: list[float], best: float = 0.9, metric: Metric = ACCURACY):
     """Trials and their rows; infinity: not reached."""
-    trials = [Trial("r", setting, seed, metric, 0.95, 3.0, ("neuro_cli", setting)) for seed in range(len(seconds))]
+    trials = [Trial(IDENTITY, "r", setting, seed, metric, 0.95, 3.0, ("neuro_cli", setting)) for seed in range(len(seconds))]
     values = [("budget", "180.0") if math.isinf(second) else ("goal", f"{second}") for second in seconds]
     ends = [(ended, second, f"{best + number / 100}", "4", "here") for number, (ended, second) in enumerate(values)]
     names = FIELDS[6:]

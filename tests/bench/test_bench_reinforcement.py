@@ -13,10 +13,12 @@ from support.inside import neuro_inside, one_line
 from support.worlds import neuro
 
 from neuro_cli.bench import reinforcement as bench
-from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, Trial, plan, table
+from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, IDENTITY, plan, table
 from neuro_cli.bench.reinforcement_curves import plot as draw_returns
 from neuro_cli.bench.stopwatch import Evaluation, Timed
+from neuro_cli.bench.trials import Trial
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 
 pytest.importorskip("gymnasium")
@@ -34,7 +36,7 @@ def row_of(cell: Trial, ended: str = "goal", minutes: float = 1.0, best: float =
 
 def test_a_cell_is_a_command_that_anyone_can_type():
     cells = plan(settings(columns=["openai_es", "evolve"]))
-    assert [(cell.column, cell.seed) for cell in cells] == [("openai_es", 1), ("openai_es", 2), ("evolve", 1), ("evolve", 2)]
+    assert [(cell.setting, cell.seed) for cell in cells] == [("openai_es", 1), ("openai_es", 2), ("evolve", 1), ("evolve", 2)]
     assert cells[1].program[:4] == ("neuro_cli", "train", "ranks=2", "distribution=replicated")
     assert cells[2].program[:4] == ("neuro_cli", "evolve", "task=lunar_lander", "cluster.local_peers=2")
     for cell in cells:
@@ -46,9 +48,9 @@ def test_a_cell_is_a_command_that_anyone_can_type():
 @pytest.mark.parametrize("task", composed(verb="bench")["reinforcement"]["tasks"])
 def test_every_task_has_the_columns_that_the_issue_asks_for(task):
     cells = plan(settings(only=[task]))
-    assert {"evolve", "openai_es", "ddpg"} <= {cell.column for cell in cells}
+    assert {"evolve", "openai_es", "ddpg"} <= {cell.setting for cell in cells}
     for cell in cells:
-        if cell.column != "ddpg":
+        if cell.setting != "ddpg":
             config = composed(*cell.program[2:], verb=cell.program[1])
             assert config["task"]["evaluation_episodes"] == 100
             assert config["task"]["id"] == composed(f"task={task}")["task"]["id"]
@@ -61,13 +63,13 @@ def test_the_common_setting_is_one_for_all_tasks_and_the_registered_thresholds_a
     gymnasium = pytest.importorskip("gymnasium")
     tasks = list(settings()["tasks"])
     cells = plan(settings(only=None, setting="common", threshold="registered", minutes=3, seeds=[1], columns=list(COLUMNS)))
-    assert {cell.column for cell in cells} == {"dises", "evolve", "openai_es", "ddpg"}
+    assert {cell.setting for cell in cells} == {"dises", "evolve", "openai_es", "ddpg"}
     assert len(cells) == 4 * len(tasks)
     assert {cell.minutes for cell in cells} == {3}
     for column in ("dises", "evolve", "openai_es"):
         programs = {}
         for cell in cells:
-            if cell.column == column:
+            if cell.setting == column:
                 config = composed(*cell.program[2:], verb=cell.program[1])
                 task = config.pop("task")
                 assert cell.goal == config["stop"]["at"] == gymnasium.spec(task["id"]).reward_threshold
@@ -76,7 +78,7 @@ def test_the_common_setting_is_one_for_all_tasks_and_the_registered_thresholds_a
                 programs[cell.task] = json.dumps(config, sort_keys=True)
         assert set(programs) == set(tasks)
         assert len(set(programs.values())) == 1, column
-    learners = [json.loads(cell.program[1]) for cell in cells if cell.column == "ddpg"]
+    learners = [json.loads(cell.program[1]) for cell in cells if cell.setting == "ddpg"]
     assert all(setting["ddpg"] == settings()["ddpg"] for setting in learners)
     assert [setting["task"]["options"] for setting in learners] == [{"continuous": True}, {}, {}, {}, {}]
 
@@ -108,7 +110,7 @@ def test_a_median_takes_seeds_that_did_not_arrive_for_slower():
 def test_a_row_without_a_look_says_so():
     (cell,) = plan(settings(columns=["evolve"], seeds=[1]))
     line = table([row_of(cell, "budget", 0.1, math.nan)], {})[0]
-    assert line[2:6] == ("0 of 1", "not reached in 0.1", "no look in time", "no look in time")
+    assert line[2:6] == ("0 of 1", "not reached in 0.1", "no evaluation in time", "no evaluation in time")
 
 
 def test_a_trial_that_ends_before_its_first_look_is_a_row(tmp_path, monkeypatch):
@@ -124,7 +126,7 @@ def test_a_trial_that_was_killed_after_a_look_is_a_row(column, tmp_path, monkeyp
     """It was in an iteration longer than the patience: evaluated, and nothing kept."""
     seen = Timed([Evaluation(0.05, -21.0, 1000.0)], 2000.0, 0.1, "budget")
     monkeypatch.setattr(bench, "timed", lambda *_: seen)
-    row, looks = bench._play(Trial("bipedal_walker", column, 1, 300.0, 0.1, 4, ()), tmp_path / "killed")
+    row, looks = bench._play(Trial(IDENTITY, "bipedal_walker", column, 1, RETURN, 300.0, 0.1, (), 4), tmp_path / "killed")
     assert looks == seen.evaluations
     assert (row["ended"], row["best_return"], row["fresh_return"], row["looks"]) == ("budget", "-21.0", "nan", "1")
 
@@ -192,7 +194,7 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
         ({"setting": "best"}, "reinforcement.setting=best: must be one of tuned, common"),
         ({"threshold": "low"}, "reinforcement.threshold=low: must be one of ours, registered"),
         ({"minutes": 0}, "reinforcement.minutes=0: must be a number > 0"),
-        ({"seeds": []}, "reinforcement.seeds=[]: must be a list of at least one"),
+        ({"seeds": []}, "reinforcement.seeds=[]: must be a non-empty list"),
     ):
         with pytest.raises(UserError, match="^" + re.escape(said)):
             plan(node | change)

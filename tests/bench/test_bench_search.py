@@ -72,7 +72,7 @@ def test_a_search_that_trained_nothing_is_told(sweeps):
     ("override", "said"),
     [
         ("search.only=[mnist]", "search.only=mnist: must be one of digits, cifar10_subset"),
-        ("search.seeds=[]", "search.seeds=[]: must be a list of at least one"),
+        ("search.seeds=[]", "search.seeds=[]: must be a non-empty list, for example [1,2]"),
         ("search.strategies=[best]", "search.strategies=best: must be one of generational, steady_state, random"),
     ],
 )

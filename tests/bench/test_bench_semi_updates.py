@@ -51,4 +51,4 @@ def test_exact_semi_updates_learn_as_chromosome_updates_do(tmp_path):
 
 def test_ranks_that_are_no_list_are_refused(tmp_path):
     done = neuro_inside("bench", "semi_updates", "semi_updates.ranks=2", "hydra.run.dir=bench", cwd=tmp_path)
-    assert one_line(done) == "semi_updates.ranks=2: must be a list of integers, for example [2,4]"
+    assert one_line(done) == "semi_updates.ranks=2: must be a non-empty list, for example [1,2]"

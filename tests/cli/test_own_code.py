@@ -241,16 +241,16 @@ def test_nothing_else_is_looked_for_in_the_current_folder(runs, tmp_path):
         assert other <= {"outputs", *(name for name in other if name.startswith("data/"))}, verb
 
 
-BENCH = ("population=4", "batch_size=8", "repeats=1", "threads=1", "reference=none", "roof=false")
+BENCH = ("population=4", "batch_size=8", "repeats=1", "threads=1", "correlation.populations=[4]")
 
 
 @pytest.mark.slow  # in a process of its own; by default tests/bench/test_bench.py takes a user's network to bench correlation
 def test_bench_finds_the_users_package(tmp_path):
     (tmp_path / "my_net.py").write_text(NET)
-    done = neuro_inside("bench", "generation", *BENCH, "model._target_=my_net.Net", cwd=tmp_path)
+    done = neuro_inside("bench", "correlation", *BENCH, "model._target_=my_net.Net", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_bench_names_a_package_that_is_not_there(tmp_path):
-    said = one_line(neuro_inside("bench", "generation", *BENCH, "model._target_=nowhere.Net", cwd=tmp_path))
+    said = one_line(neuro_inside("bench", "correlation", *BENCH, "model._target_=nowhere.Net", cwd=tmp_path))
     assert said.startswith("model._target_=nowhere.Net: ")

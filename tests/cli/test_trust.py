@@ -55,7 +55,7 @@ def test_ours_and_torchs_classes_need_no_trust(target, tmp_path):
         "neuro_cli.task.mnist.torchvision.datasets.MNIST",
         "torch.nn.init.constant_",  # a function
         "torch.nn.Module.load_state_dict",
-        "neuro_cli.bench.generation.BenchProcess",  # starts a process
+        "neuro_cli.bench.stopwatch.timed",  # starts a process
         "neuro_cli.run_folder.checkpoint.write_atomically",
         "neuro_cli.task",  # a module
         "torchvision.models.get_model",  # makes what its argument names

@@ -286,7 +286,7 @@ FOLDERS: list[Command] = [
 STUDIES: list[Command] = [
     (("bench", "speed"), "what=speed"),
     (("bench", "what=''"), "what="),
-    (("bench", "generation", "generation.repeats=0"), "repeats"),
+    (("bench", "noise", "noise.repeats=0"), "repeats"),
     (("scale", "ranks=[0]"), "ranks"),
     (("scale", "ranks=[]"), "ranks"),
     (("scale", "methods=[magic]"), "magic"),

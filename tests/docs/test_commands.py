@@ -142,7 +142,7 @@ def test_what_is_not_run_is_still_in_a_page(pattern):
         "neuro search trainngs=3",
         "neuro search strategy.mutation=2",
         "neuro scale methods=[semi_update]",
-        "neuro bench generations",
+        "neuro bench layers",
         "neuro resume RUN seed=3",
         "neuro evaluate RUN seed=3",
         "neuro doctor now",

@@ -63,6 +63,9 @@ def made_study(run: Path) -> Path:
         rows.append(f"weak,native,False,{method},4,2,measured,0.1,0.09,0.12,0.8,0.7,0.9,some cpu")
         rows.append(f"weak,native,False,{method},4,4,projected,0.16,0.16,0.16,0.5,0.5,0.5,some cpu")
     (run / "scaling.csv").write_text("\n".join(rows) + "\n")
+    (run / "weak.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="M0 0h8v8z"/></svg>')
+    (run / "weak.png").write_bytes(b"the same in another format")
+    (run / "linked.svg").symlink_to("/etc/passwd")
     return run
 
 

@@ -77,7 +77,7 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
     }
     assert (rows["generations"]["published"], rows["generations"]["measured"]) == ("2.0", "2.0")
     assert rows["parameters"]["measured"] == "11274.0"
-    assert rows["after an error"]["reason"].startswith("exit code 2: what=nothing: must be one of generation, ")
+    assert rows["after an error"]["reason"].startswith("exit code 2: what=nothing: must be one of noise, ")
     assert rows["without data"]["reason"] == "there is no x in root=no data"
     assert rows["generations"]["command"] == "neuro train population=4 batch_size=8 evaluate.every=1000 generations=2"
     assert rows["of its checkpoint"]["command"].startswith("neuro evaluate one output=")
@@ -99,11 +99,11 @@ def test_all_files_are_there_and_the_page_needs_no_network(finished):
         assert f"]({name})" in markdown
         assert (out / "tiny" / name).read_bytes() == (out / "tiny" / "runs" / "one" / name.removeprefix("tiny_one_")).read_bytes()
     page = (out / "index.html").read_text()
-    assert "<svg" in page
-    assert page.count('class="figure"') == 1 + len({Path(name).stem for name in pictures})
+    assert page.count('src="data:image/') == 1 + len({Path(name).stem for name in pictures})
+    assert "default-src 'none'" in page  # no request, and no scripts but the page's own
     assert "Tiny &lt;trainings&gt; &amp; more" in page
     assert "<i>" not in page
-    for outside in ('src="http', 'href="http', "@import", "<script"):
+    for outside in ('src="http', 'href="http', "@import", "Bokeh ="):
         assert outside not in page
     identities: list[str] = []
 
@@ -112,7 +112,7 @@ def test_all_files_are_there_and_the_page_needs_no_network(finished):
             identities.extend(value for name, value in attributes if name == "id" and value)
 
     Reader().feed(page)
-    assert len(identities) == len(set(identities)) > 10
+    assert len(identities) == len(set(identities)) >= 5
 
 
 def test_the_same_command_goes_on_and_runs_nothing_twice(finished):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import EntryRow
 from neuro_cli.reproduce.markdown import counts, facts, headlines, summary, table
-from neuro_cli.reproduce.measured import measured
+from neuro_cli.reproduce.outputs import measured
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.results import RowResult, read_results, shown, spread, write_results
 from neuro_cli.reproduce.verdict import (

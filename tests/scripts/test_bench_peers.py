@@ -12,6 +12,7 @@ from support.inside import script_inside
 from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_peers.py"
+PHASES = ("sample", "perturb", "forward", "communicate", "update")
 SMALL = ("--model", "MNIST_10K", "--population", "4", "--batch-size", "16", "--threads", "1")
 
 
@@ -24,8 +25,8 @@ def bench_peers(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--systems", "neuro,evosacks"), "evosacks: must be among neuro, evosax, evotorch"),
-        (("--systems", ""), "must be among neuro, evosax, evotorch"),
+        (("--systems", "neuro,evosacks"), "evosacks: must be among neuro, textbook, roof, evosax, evotorch"),
+        (("--systems", ""), "must be among neuro, textbook, roof, evosax, evotorch"),
         (("--population", "5"), "5: must be an even integer >= 2"),
         (("--repeats", "0"), "0: must be an integer >= 1"),
         (("--threads", "9999"), "--threads 9999: "),
@@ -52,18 +53,28 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
     assert out == ""
 
 
-@pytest.mark.slow
-def test_neuro_alone_is_timed_and_written(tmp_path):
-    done = bench_peers("--systems", "neuro", *SMALL, "--repeats", "2", "--output", "here/peers.csv", cwd=tmp_path)
+@pytest.mark.slow  # three processes compile their passes
+def test_neuro_and_its_references_are_timed_and_written(tmp_path):
+    systems = ("neuro", "textbook", "roof")
+    done = bench_peers("--systems", ",".join(systems), *SMALL, "--repeats", "2", "--output", "here/peers.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "here" / "peers.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [(row["system"], row["repeat"]) for row in rows] == [("neuro", "0"), ("neuro", "1")]
-    assert all(float(row["seconds"]) > 0 and float(row["peak_memory_bytes"]) > 1e8 for row in rows)
+    assert [(row["system"], row["repeat"]) for row in rows] == [(system, repeat) for system in systems for repeat in "01"]
+    for row in rows:
+        assert 0 < sum(float(row[part]) for part in PHASES) <= float(row["seconds"]) * 1.05
+        assert 1e8 < float(row["imports_memory_bytes"]) < 1.05 * float(row["peak_memory_bytes"])
     record = json.loads((tmp_path / "here" / "peers.json").read_text())
     assert record["threads"] == 1
     assert record["versions"]["neuro"]["torch"]
-    for word in ("candidates/s", "MNIST_10K, population 4, 16 examples", "1 threads", "torch 2"):
+    for word in (
+        "candidates/s",
+        "neuro / textbook: ",
+        "neuro / roof: ",
+        "MNIST_10K, population 4, 16 examples",
+        "1 threads",
+        "torch 2",
+    ):
         assert word in done.stdout
     assert not (tmp_path / "outputs").exists()  # no environment is made for a system that is not asked for
 
@@ -74,7 +85,7 @@ def test_a_peer_that_cannot_be_installed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     done = script_inside(SCRIPT, "--systems", "evosax", *SMALL, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("neuro: error: evosax: its environment could not be made: ")
+    assert done.stderr.startswith("neuro: error: evosax: its environment cannot be created: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "outputs" / "peers" / "evosax" / "ready.json").exists()
 
@@ -92,4 +103,4 @@ def test_all_three_systems_run(tmp_path):
         assert word in done.stdout
     again = bench_peers(*once, "--vmap", "--model", "MNIST_3M", "--output", "again.csv", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "making its environment" not in again.stdout
+    assert "creating its environment" not in again.stdout

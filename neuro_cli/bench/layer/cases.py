@@ -9,8 +9,6 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.factory.instantiate import make
 
-LAYER = "layer"
-
 
 @dataclass
 class Case:
@@ -27,35 +25,33 @@ class Case:
     tokens: int = 0
 
 
-def cases(options: dict[str, Any], section: str = LAYER) -> list[Case]:
-    """Layers and networks of the config's node ``section``. Raises UserError."""
+def cases(options: dict[str, Any]) -> list[Case]:
+    """Return the layers and networks of the config's node ``layer``. Raises UserError."""
     batch = {
-        kind: integer(f"{section}.{kind}.examples", options[kind]["examples"], 1) for kind in ("linear", "convolution", "network")
+        kind: integer(f"layer.{kind}.examples", options[kind]["examples"], 1) for kind in ("linear", "convolution", "network")
     }
-    found = [linear(size, batch["linear"], section) for size in options["linear"]["features"]]
-    found += [convolution(size, batch["convolution"], section) for size in options["convolution"]["sizes"]]
+    listed = [linear(size, batch["linear"]) for size in options["linear"]["features"]]
+    listed += [convolution(size, batch["convolution"]) for size in options["convolution"]["sizes"]]
     for name, node in (options["network"]["models"] or {}).items():
         network = make({"model": node}, "model", nn.Module)
         shape = tuple(getattr(network, "input_shape", (784,)))
-        found.append(Case(name, network, shape, batch["network"], 0, getattr(network, "input_tokens", 0)))
-    if not found:
-        raise ConfigError(section, "{}", "there is no layer and no network in it")
-    return found
+        listed.append(Case(name, network, shape, batch["network"], 0, getattr(network, "input_tokens", 0)))
+    if not listed:
+        raise ConfigError("layer", "{}", "there is no layer and no network in it")
+    return listed
 
 
-def linear(size: Any, examples: int, section: str = LAYER) -> Case:
-    """Linear layer of [inputs, outputs], or as many outputs as inputs by one number."""
+def linear(size: Any, examples: int) -> Case:
+    """Return a linear layer of [inputs, outputs], or with as many outputs as inputs for one number."""
     sizes = size if isinstance(size, list) else [size, size]
-    inputs, outputs = _numbers(f"{section}.linear.features", sizes, 2, "a number or [inputs, outputs]")
+    inputs, outputs = _numbers("layer.linear.features", sizes, 2, "a number or [inputs, outputs]")
     module = nn.Linear(inputs, outputs, bias=False)
     return Case(f"linear {inputs}, {outputs}", module, (inputs,), examples, max(inputs, outputs))
 
 
-def convolution(size: Any, examples: int, section: str = LAYER) -> Case:
-    """3x3 convolution of [channels in, channels out, side of the image], or [channels, side] with as many out as in."""
-    short = isinstance(size, list) and len(size) == 2
-    sizes = [size[0], *size] if short else size
-    inner, outer, side = _numbers(f"{section}.convolution.sizes", sizes, 3, "[channels in, channels out, side]")
+def convolution(size: Any, examples: int) -> Case:
+    """Return a 3x3 convolution of [channels in, channels out, side of the image]."""
+    inner, outer, side = _numbers("layer.convolution.sizes", size, 3, "[channels in, channels out, side]")
     module = nn.Conv2d(inner, outer, 3, padding=1, bias=False)
     return Case(f"conv {inner},{outer},{side}x{side}", module, (inner, side, side), examples, max(inner, outer) * side * side)
 

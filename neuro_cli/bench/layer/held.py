@@ -1,4 +1,4 @@
-"""Noise of a number for each weight of each example, held in memory on a CPU: the paper's algorithms 2 (IID) and 3 (antithetic).
+"""Independent noise per weight and example, stored in memory on a CPU: the paper's algorithms 2 (IID) and 3 (antithetic).
 
 A training never holds it: there the members are scored one by one. Noise of all examples would be gigabytes, so a case runs on as
 many examples as 256 MiB of float32 noise allow.
@@ -19,11 +19,11 @@ from neuro_cli.bench.layer.methods import SIGMA, Method, by_direction
 from neuro_cli.bench.layer.subject import Subject, weights_of
 from neuro_cli.scoring.batched import dense_directions
 
-LAYERS = (nn.Linear, nn.Conv2d)  # done for many weights at once; networks are scored one example after the other
+LAYERS = (nn.Linear, nn.Conv2d)  # run with many weights at once; networks run one example after the other
 
 
 class HeldNoise(Method):
-    """Noise in memory, (D, M): weights of their own by algorithm 2, the noise alone of pairs by algorithm 3."""
+    """Noise in memory, (D, M): by algorithm 2 perturbed weights, by algorithm 3 the noise of pairs."""
 
     def __init__(self, subject: Subject, node: Any) -> None:
         self._subject, case = subject, subject.case
@@ -44,13 +44,13 @@ class HeldNoise(Method):
         scale = torch.tensor([SIGMA])
 
         def part(bounds: tuple[int, int]) -> None:
-            whole = torch.empty_like(self._base)
+            scratch = torch.empty_like(self._base)
             for direction in range(*bounds):
                 row = self._noise[direction]
-                target = row if row.dtype == torch.float32 else whole
+                target = row if row.dtype == torch.float32 else scratch
                 self._sampler.perturb(self._base, scale, number, direction, target, None)
-                if target is whole:
-                    row.copy_(whole)
+                if target is scratch:
+                    row.copy_(scratch)
 
         self._subject.map(part, self._parts)
 
@@ -61,7 +61,7 @@ class HeldNoise(Method):
         self._subject.map(part, range(len(self._parts)))
 
     def outputs(self, place: int) -> Iterator[Tensor]:
-        """Outputs for the examples of one thread's directions, in order, some at a time."""
+        """Yield outputs for the examples of one thread's directions, in order, some at a time."""
         first, last = self._parts[place]
         each = 1 + self._pair
         length = max(1, self._subject.rows // each)
@@ -74,32 +74,32 @@ class HeldNoise(Method):
                 yield from (row for i in range(high - low) for row in self._member(place, low + i, x[each * i : each * (i + 1)]))
 
     def _layer(self, x: Tensor, noise: Tensor) -> Iterator[Tensor]:
-        """Outputs of a layer for rows of ``x``, two for each row of ``noise`` in pairs: the layer's own and the noise's."""
+        """Yield outputs of a layer for rows of ``x``; in pairs two per row of ``noise``, with the noise added and subtracted."""
         module, (layer,) = self._subject.module, self._subject.layout.places
         if isinstance(module, nn.Linear):
             noisy = torch.bmm(x.view(len(noise), -1, x.shape[1]), noise.unflatten(1, layer.shape).transpose(1, 2))
             yield self._mirrored(module(x), noisy) if self._pair else noisy.flatten(0, 1)
             return
         assert isinstance(module, nn.Conv2d)
-        made = (
+        noise_outputs = (
             F.conv2d(e, layer.view(row), padding=module.padding) for e, row in zip(x.split(1 + self._pair), noise, strict=True)
         )
         if not self._pair:
-            yield from made
+            yield from noise_outputs
             return
         plain = module(x)
-        for both, noisy in zip(plain.split(2), made, strict=True):
+        for both, noisy in zip(plain.split(2), noise_outputs, strict=True):
             self._mirrored(both, noisy[None])
         yield plain
 
     def _mirrored(self, plain: Tensor, noisy: Tensor) -> Tensor:
-        """``plain`` (2 D, ..) plus the noise (D, 2, ..) of pairs with the sign of each side, in place."""
+        """Add the noise (D, 2, ..) of pairs to ``plain`` (2 D, ..) with the sign of each side, in place."""
         plain[0::2] += noisy[:, 0]
         plain[1::2] -= noisy[:, 1]
         return plain
 
     def _member(self, place: int, direction: int, x: Tensor) -> list[Tensor]:
-        """Outputs of a network with the weights of a direction, of one side for each row of ``x``."""
+        """Return outputs of a network with the weights of a direction, one side for each row of ``x``."""
         candidate = self._candidates[place]
         outputs = []
         for row, sign in zip(x.split(1), (1, -1), strict=False):
@@ -112,15 +112,15 @@ class HeldNoise(Method):
 
     def update(self, number: int) -> Tensor:
         subject, size = self._subject, self._subject.layout.size
-        made = torch.empty(size, dtype=subject.precision)
+        total = torch.empty(size, dtype=subject.precision)
         count = subject.threads.count
         cuts = [size * part // count for part in range(count + 1)]
 
         def columns(bounds: tuple[int, int]) -> None:
             part = slice(*bounds)
-            torch.mv(self._noise[:, part].T, self._weights, out=made[part])
-            if not self._pair:  # kept are the weights with their noise
-                made[part] -= self._weights.sum() * self._base[part]
+            torch.mv(self._noise[:, part].T, self._weights, out=total[part])
+            if not self._pair:  # stored are weights with their noise
+                total[part] -= self._weights.sum() * self._base[part]
 
         subject.map(columns, list(pairwise(cuts)))
-        return made
+        return total

@@ -1,7 +1,7 @@
-"""``neuro bench layer``: cost of one perturbation per example, in time and memory, beside the forward pass without any.
+"""``neuro bench layer``: time and memory of one perturbation per example, against the unperturbed forward pass.
 
 Tables 1 to 4 of "An efficient GPU implementation of Natural Evolution Strategies for deep learning". As there, drawing the noise
-is timed apart from the forward pass, which finds it drawn, and the update sums what is kept. A method that cannot keep the
+is timed apart from the forward pass, and the update sums the stored noise. A method that cannot store the
 noise of all examples (on a CPU, without reuse) is measured on some, and its times and bytes are scaled to all.
 """
 
@@ -26,10 +26,10 @@ from neuro_cli.runner.build import device_of, threads_of
 from neuro_cli.runner.config import PRECISIONS
 
 STEPS = ("draw", "forward", "update", "memory")
-HALF = {"float16": torch.float16}
+HALF = {"float16": torch.float16}  # measured on GPUs, though no training has it
 UNPERTURBED = "unperturbed"
-# seconds until threads of OpenMP, by which the unperturbed pass may go, have stopped to look for more work: meanwhile they
-# would keep a core from those of what is measured next
+# seconds of rest before each measurement: the unperturbed pass may use threads of OpenMP, which look for more work for some
+# milliseconds and would take a core from the next measurement
 SPIN = 0.005
 Row = dict[str, Any]
 
@@ -39,7 +39,7 @@ def bench_layer(config: dict[str, Any], run: Path) -> None:
     device = device_of(config["device"])
     precision = precision_of(config["precision"], device)
     count = threads_of(config["threads"], SingleProcess(), device)
-    keep_freed_memory()  # as a training does
+    keep_freed_memory()  # a training does, too
     options = dict(config["layer"])
     steps = steps_of(options.pop("steps"))
     times: list[Row] = []
@@ -58,7 +58,7 @@ def bench_layer(config: dict[str, Any], run: Path) -> None:
 
 
 def precision_of(name: Any, device: torch.device) -> torch.dtype:
-    """Precision of the passes; half precision is a GPU's. Raises ConfigError."""
+    """Return the precision of the passes; half precision needs a GPU. Raises ConfigError."""
     allowed = PRECISIONS if device.type == "cpu" else PRECISIONS | HALF
     if device.type == "cpu" and name in HALF:
         raise ConfigError("precision", name, f"half precision needs a GPU, on a CPU it must be one of {', '.join(PRECISIONS)}")
@@ -66,14 +66,14 @@ def precision_of(name: Any, device: torch.device) -> torch.dtype:
 
 
 def steps_of(names: Any) -> list[str]:
-    """Steps that are measured. Raises ConfigError."""
+    """Return the measured steps. Raises ConfigError."""
     if not isinstance(names, list) or not names:
         raise ConfigError("layer.steps", names, f"must be a list of some of {', '.join(STEPS)}")
     return [one_of("layer.steps", name, STEPS) for name in names]
 
 
 def method_of(subject: Subject, node: Any) -> Method:
-    """Method of the sampler that the config's ``node`` describes. Raises UserError."""
+    """Return the method of the sampler that the config's ``node`` describes. Raises UserError."""
     sampler = subject.sampler(node, 2)
     if sampler.antithetic and subject.case.examples % 2:
         raise ConfigError(
@@ -84,7 +84,7 @@ def method_of(subject: Subject, node: Any) -> Method:
 
 
 def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats: int) -> list[Row]:
-    """Rows of times, one for each step of each method in each round, and of the unperturbed pass."""
+    """Return rows of times: one per step of each method and round, and one of the unperturbed pass per round."""
     chosen = [step for step in STEPS[:3] if step in steps]
     methods: dict[str, Method] = {name: method_of(subject, node) for name, node in samplers.items()} if chosen else {}
     work = {f"{name} {step}": getattr(method, step) for name, method in methods.items() for step in chosen}
@@ -94,31 +94,31 @@ def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats:
     for what, values in seconds.items():
         method = methods.get(what.rsplit(" ", 1)[0])
         examples = subject.case.examples if method is None else method.examples
-        whole = [value * subject.case.examples / examples for value in values]
-        for number, (value, multiple) in enumerate(zip(whole, ratios(whole, reference), strict=True)):
+        scaled = [value * subject.case.examples / examples for value in values]
+        for number, (value, multiple) in enumerate(zip(scaled, ratios(scaled, reference), strict=True)):
             row = {"layer": subject.case.name, "what": what, "round": number, "milliseconds": 1e3 * value, "multiple": multiple}
             rows.append(row | {"examples": examples, "of": subject.case.examples})
     return rows
 
 
 def held(subject: Subject, samplers: dict[str, Any]) -> list[Row]:
-    """Rows of memory: the noise of each method by formula, and the peak of drawing it and of a forward pass with it."""
+    """Return rows of memory: each method's noise by formula, and the peak of drawing it and running a forward pass with it."""
     peak = peak_bytes(lambda: subject.unperturbed(0), subject.device)
     case = subject.case
     rows = [_memory_row(case.name, UNPERTURBED, (case.examples, case.examples), (0, 0), peak)]
     for name, node in samplers.items():
-        method_of(subject, node).forward(0)  # compiles what there is to compile
-        made: list[Method] = []
+        method_of(subject, node).forward(0)  # compiles first
+        measured: list[Method] = []
 
-        def work(node: Any = node, made: list[Method] = made) -> None:
-            made.append(method_of(subject, node))
-            made[0].forward(0)
+        def work(node: Any = node, measured: list[Method] = measured) -> None:
+            measured.append(method_of(subject, node))
+            measured[0].forward(0)
 
         peak = peak_bytes(work, subject.device)
         drawn_bytes = subject.precision.itemsize if subject.device.type == "cuda" else FLOAT
         numbers = noise_numbers(subject.sampler(node, case.examples), drawn_bytes)
-        rows.append(_memory_row(case.name, name, (made[0].examples, case.examples), numbers, peak))
-        made.clear()
+        rows.append(_memory_row(case.name, name, (measured[0].examples, case.examples), numbers, peak))
+        measured.clear()
     return rows
 
 
@@ -130,7 +130,7 @@ def _memory_row(layer: str, method: str, examples: tuple[int, int], noise: tuple
 
 
 def table(times: list[Row], memory: list[Row], names: list[str]) -> Iterator[list[str]]:
-    """Lines of the printed table."""
+    """Yield the lines of the printed table."""
     for layer in dict.fromkeys(row["layer"] for row in times):
         own = [row for row in times if row["layer"] == layer]
         plain = _words([row for row in own if row["what"] == UNPERTURBED])

@@ -22,14 +22,14 @@ from neuro_cli.sampler.permutation import Permutation
 from neuro_cli.sampler.sign_flip import SignFlip
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-FLOAT = 4  # bytes of a number as it is drawn
+FLOAT = 4  # bytes of a drawn number
 
 
 def noise_numbers(sampler: Sampler, drawn_bytes: int = FLOAT) -> tuple[int, int]:
-    """Numbers that the noise of all directions takes by the paper's formula, and the bytes of them as this library keeps them.
+    """Return how many numbers the noise of all directions has by the paper's formula, and how many bytes this library keeps.
 
     Without copies in another precision. Signs are single bits here, in words of 32; indices have two bytes, on a GPU and where
-    those do not suffice four; noise that is placed is drawn for the whole layer, and the share that is used is copied from it.
+    those do not suffice four; permuted noise is drawn for all weights of a layer, and the share in use is a copy.
     ``drawn_bytes``: of a direction's own normal number, which a GPU rounds to the precision of the pass while it draws.
     """
     if isinstance(sampler, NoiseTable):
@@ -45,7 +45,7 @@ def noise_numbers(sampler: Sampler, drawn_bytes: int = FLOAT) -> tuple[int, int]
 
 
 def _shared(sampler: BlockSums, block: Block) -> int:
-    """Numbers of a block that all directions share."""
+    """Return the numbers of a block that all directions share."""
     if isinstance(sampler, LowRank):
         return 0
     if isinstance(sampler, Permutation):
@@ -55,7 +55,7 @@ def _shared(sampler: BlockSums, block: Block) -> int:
 
 
 def _of_direction(sampler: BlockSums, block: Block, drawn_bytes: int) -> tuple[int, int]:
-    """Numbers of a block that each direction has of its own, and their bytes."""
+    """Return the numbers of a block that each direction has to itself, and their bytes."""
     if isinstance(sampler, SignFlip):
         outputs, inputs = sampler.flips(block)
         return outputs * block.rows + inputs * block.inner, FLOAT * sampler.factor_columns(block)
@@ -63,7 +63,7 @@ def _of_direction(sampler: BlockSums, block: Block, drawn_bytes: int) -> tuple[i
         plan, device = sampler.plan(block), sampler.noise.device
         rows = (plan.groups or plan.all_groups) * plan.outputs or plan.groups
         channels = plan.groups * block.inner  # a group's index is kept as that of each of its channels
-        # with groups and places in them an index is a number of both, of four bytes
+        # an index of four bytes encodes both where channels have groups and places in them
         short = short_order(plan.all_groups if plan.groups else block.rows, device) and not (plan.groups and plan.outputs)
         of_row = 2 if short else FLOAT
         of_input = 2 if short_order(block.inner, device) else FLOAT
@@ -73,12 +73,12 @@ def _of_direction(sampler: BlockSums, block: Block, drawn_bytes: int) -> tuple[i
 
 
 def peak_bytes(work: Callable[[], Any], device: torch.device) -> int | None:
-    """Bytes that this process takes at most while ``work`` runs, over those before; None where the system does not say.
+    """Return the peak memory (bytes) of this process during ``work`` above that before; None where the system does not report it.
 
     On a GPU those of torch's allocator, on a CPU the resident memory, in which all libraries' allocations count.
     """
     if device.type == "cuda":
-        gc.collect()  # of an earlier method, in circles of references
+        gc.collect()  # an earlier method may have left circles of references
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -87,7 +87,7 @@ def peak_bytes(work: Callable[[], Any], device: torch.device) -> int | None:
         return int(torch.cuda.max_memory_allocated(device)) - before
     give_back_memory()
     try:
-        RESET.write_text("5")  # sets the peak to what is resident now (proc(5))
+        RESET.write_text("5")  # resets the peak to the resident memory of now (proc(5))
         before = _resident()["VmRSS"]
         work()
         return _resident()["VmHWM"] - before
@@ -96,6 +96,6 @@ def peak_bytes(work: Callable[[], Any], device: torch.device) -> int | None:
 
 
 def _resident() -> dict[str, int]:
-    """Entries of the process's status that are memory, in bytes."""
+    """Return the entries of the process's status that are memory, in bytes."""
     lines = (line.split(":", 1) for line in STATUS.read_text().splitlines())
     return {name: 1024 * int(value.split()[0]) for name, value in lines if value.strip().endswith("kB")}

@@ -1,4 +1,4 @@
-"""Ways to perturb every example: each draws noise and keeps it, runs a forward pass with it, and sums it by weights.
+"""Ways to perturb every example: each draws noise and stores it, runs a forward pass with it, and sums it by weights.
 
 Samplers that reuse noise, and every sampler on a GPU, run as in a training, by the library's shared forward pass; what a CPU has
 no memory for is in :mod:`neuro_cli.bench.layer.held`.
@@ -28,7 +28,7 @@ SIGMA = 0.01
 
 
 class Method(ABC):
-    """Noise of ``examples`` of the subject's examples, drawn and kept. The argument of its steps is the number of the round."""
+    """Noise of ``examples`` of the subject's examples, drawn and stored. Each step takes the number of the round."""
 
     examples: int
 
@@ -38,19 +38,19 @@ class Method(ABC):
 
     @abstractmethod
     def forward(self, number: int) -> None:
-        """Run the examples with the noise that is kept, each with its own."""
+        """Run the examples with the stored noise, each with its own."""
 
     @abstractmethod
     def update(self, number: int) -> Tensor:
-        """The weighted sum (M,) of the noise that is kept."""
+        """Return the weighted sum (M,) of the stored noise."""
 
 
 class SharedPass(Method):
-    """Members in one forward pass for each chunk of examples, as in a training, a direction an example or a pair of them."""
+    """Members in one forward pass per chunk of examples, as in a training: one direction per example, or per pair of examples."""
 
     def __init__(self, subject: Subject, node: Any) -> None:
         self._subject, self.examples = subject, subject.case.examples
-        # one of them draws in every round, and would forget what the other one keeps
+        # two samplers, since drawing in every round would overwrite the noise that the passes use
         self._sampler, self._drawing = (subject.sampler(node, self.examples) for _ in range(2))
         self._scales = [SIGMA, -SIGMA] if self._sampler.antithetic else [SIGMA]
         length = max(1, subject.rows // len(self._scales))
@@ -64,18 +64,20 @@ class SharedPass(Method):
         self._inputs = [self._rows(low, high) for low, high in self._bounds]
         self._kept: list[Any] = [None] * len(self._bounds)
         self._fill(self._sampler, 0, self._kept)
-        # as many as may be used at once: threads must not meet in a module that is mapped
+        # one module per thread: two threads must not share a mapped module
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         self._modules.put(subject.module)
         self._pass = self._serving_pass()
         for _ in range(1, subject.threads.count):
             self._modules.put(subject.module if self._pass is PerturbedForward else subject.copy())
         self._weights = weights_of(self.examples, torch.device("cpu"), torch.float64)
-        if isinstance(self._sampler, BlockSums):  # of the lists of an update, which are not those of a forward pass
+        if isinstance(
+            self._sampler, BlockSums
+        ):  # an update reads other lists of factors than a forward pass, so they are cached apart
             self._sampler.factors = cache(self._sampler.factors)  # type: ignore[method-assign]
 
     def _rows(self, low: int, high: int) -> Tensor:
-        """Inputs of directions [low, high): an example for each of their sides."""
+        """Return inputs of directions [low, high): an example for each of their sides."""
         x, directions = self._subject.x, self._sampler.directions
         sides = [x[side * directions + low : side * directions + high] for side in range(len(self._scales))]
         return sides[0] if len(sides) == 1 else torch.cat(sides)
@@ -101,17 +103,17 @@ class SharedPass(Method):
         self._subject.map(chunk, range(len(self._bounds)))
 
     def outputs(self, forward: type[PerturbedForward | MappedForward], place: int) -> Tensor:
-        """Outputs of a chunk, which only a pass that serves the module gives. Raises Unsupported."""
+        """Return outputs of a chunk by the pass ``forward``. Raises Unsupported where that does not serve the module."""
         module = self._modules.get()
         try:
             with forward(module, self._subject.layout, self._kept[place]):
-                made: Tensor = module(self._inputs[place])
+                outputs: Tensor = module(self._inputs[place])
         finally:
             self._modules.put(module)
-        return made
+        return outputs
 
     def _serving_pass(self) -> type[PerturbedForward | MappedForward]:
-        """The faster pass that serves the module, as in a training."""
+        """Return the faster pass that serves the module, as a training chooses it."""
         try:
             with torch.no_grad():
                 self.outputs(PerturbedForward, 0)
@@ -123,20 +125,20 @@ class SharedPass(Method):
     def update(self, number: int) -> Tensor:
         subject, sampler = self._subject, self._sampler
         if sampler.reuses_noise:
-            made = sampler.combine(self._weights[None].numpy(), (1,), 0, range(sampler.population), 0, subject.layout.size)[0]
+            total = sampler.combine(self._weights[None].numpy(), (1,), 0, range(sampler.population), 0, subject.layout.size)[0]
         else:
             weights = by_direction(self._weights, sampler).to(subject.device, subject.precision)
-            made = torch.zeros(subject.layout.size, device=subject.device)  # half precision would lose chunks
+            total = torch.zeros(subject.layout.size, device=subject.device)  # float32, since half precision would lose chunks
             for (low, high), noise in zip(self._bounds, self._kept, strict=True):
-                self._add(made, weights[low:high], noise)
+                self._add(total, weights[low:high], noise)
         subject.map(lambda _: None, ())
-        return made
+        return total
 
-    def _add(self, made: Tensor, weights: Tensor, noise: Perturbation) -> None:
+    def _add(self, total: Tensor, weights: Tensor, noise: Perturbation) -> None:
         for place in self._subject.layout.places:
-            made[place.start : place.stop] += weights @ noise.vectors(place).flatten(1)
+            total[place.start : place.stop] += weights @ noise.vectors(place).flatten(1)
 
 
 def by_direction(weights: Tensor, sampler: Sampler) -> Tensor:
-    """Weights (D,) of directions from those of members (P,)."""
+    """Return the weights (D,) of directions from those of members (P,)."""
     return weights[0::2] - weights[1::2] if sampler.antithetic else weights

@@ -1,4 +1,4 @@
-"""Case of ``neuro bench layer`` that is ready to run: a module with its weights, examples, chunks of them, threads."""
+"""A case of ``neuro bench layer``, ready to run: module, weights, examples in chunks, threads."""
 
 import statistics
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.batched import chunk_rows
 from neuro_cli.scoring.candidate import Candidate
 
-TRIALS = 2  # rounds that decide which unperturbed pass is the faster one
+TRIALS = 2  # rounds that decide which unperturbed pass is faster
 
 
 class Subject:
@@ -40,7 +40,7 @@ class Subject:
         self.rows = chunk_rows(case.largest or self._largest(), device, case.examples)
 
     def _largest(self) -> int:
-        """Number of values in the largest output of a layer for one example."""
+        """Return the number of values in a layer's largest output for one example."""
         sizes = []
         hooks = [part.register_forward_hook(lambda _m, _i, out: sizes.append(out.numel())) for part in self.module.modules()]
         with torch.no_grad():
@@ -50,26 +50,26 @@ class Subject:
         return max(sizes)
 
     def sampler(self, node: Any, members: int) -> Sampler:
-        """New sampler of the config's ``node`` for so many members."""
+        """Return a new sampler of the config's ``node`` for ``members`` members."""
         sampler: Sampler = make({"sampler": node}, "sampler", Sampler)
         sampler.bind(Noise(1, self.layout.size, self.device, self.threads), members, self.layout)
         return sampler
 
     def candidate(self) -> Candidate:
-        """New module with weights of its own."""
+        """Return a new module with its own weights."""
         return Candidate(self.case.module, self.layout, self.precision, self.device)
 
     def copy(self) -> nn.Module:
-        """New module with the centre's weights."""
+        """Return a new module with the centre's weights."""
         candidate = self.candidate()
         candidate.flat.copy_(self.centre)
         return candidate.ready()
 
     def map(self, function: Callable[[Any], None], items: Iterable[Any]) -> None:
-        """Call ``function`` on all items by all threads, without gradients, and wait for the device."""
+        """Call ``function`` on all items on all threads, without gradients, and wait for the device."""
 
         def quiet(item: Any) -> None:
-            with torch.no_grad():  # of this thread
+            with torch.no_grad():  # holds for this thread alone
                 function(item)
 
         self.threads.map(quiet, items)
@@ -78,7 +78,7 @@ class Subject:
 
     @cached_property
     def unperturbed(self) -> Callable[[int], None]:
-        """Faster one of two unperturbed passes: in chunks on threads, or in one call with all threads in its operators."""
+        """Return the faster of two unperturbed passes: in chunks on threads, or in one call with all threads in its operators."""
         chunks = [self.x[low : low + self.rows] for low in range(0, self.case.examples, self.rows)]
 
         def in_chunks(number: int) -> None:
@@ -97,5 +97,5 @@ class Subject:
 
 
 def weights_of(members: int, device: torch.device, precision: torch.dtype) -> Tensor:
-    """Weights (P,) of an update: standard normal numbers."""
+    """Return the weights (P,) of an update: standard normal numbers."""
     return torch.randn(members, generator=torch.Generator().manual_seed(2)).to(device, precision)

@@ -37,8 +37,8 @@ def load_library() -> Any:
     return DDPG
 
 
-def made(setting: dict[str, Any]) -> Any:
-    """Make the learner that ``setting`` describes. Raises UserError."""
+def learner_of(setting: dict[str, Any]) -> Any:
+    """Create the learner that ``setting`` describes. Raises UserError."""
     ddpg, keys = load_library(), dict(setting["ddpg"])
     from stable_baselines3.common.noise import NormalActionNoise
 
@@ -60,7 +60,7 @@ def made(setting: dict[str, Any]) -> Any:
 def learn(setting: dict[str, Any], folder: Path, stop: StopRequest) -> None:
     """Learn until an evaluation reaches the goal or a stop is wanted. Raises UserError."""
     torch.set_num_threads(setting["workers"])
-    begun, learner = time.monotonic(), made(setting)
+    begun, learner = time.monotonic(), learner_of(setting)
     from stable_baselines3.common.callbacks import BaseCallback
 
     task = {**setting["task"], "normalise": False}  # its networks see observations as they are
@@ -84,7 +84,7 @@ def learn(setting: dict[str, Any], folder: Path, stop: StopRequest) -> None:
 
 
 def policy(learner: Any) -> nn.Sequential:
-    """Actor without exploration: linear layers with ReLU, tanh at the end."""
+    """Return the actor without exploration: linear layers with ReLU, tanh at the end."""
     network = learner.actor.mu
     assert isinstance(network, nn.Sequential)
     return network

@@ -20,10 +20,10 @@
       for (const grid of figure.center) if ("grid_line_color" in grid) grid.setv({ grid_line_color: line, grid_line_alpha: 0.6 });
     }
     for (const renderer of renderers()) {
-      const [, place, , role] = renderer.tags;
+      const [, place] = renderer.tags;
       const colour = colours[place % colours.length][dark.matches ? 1 : 0];
       if ("line_color" in renderer.glyph) renderer.glyph.line_color = colour;
-      if ("fill_color" in renderer.glyph && role !== "hollow") renderer.glyph.fill_color = colour;
+      if ("fill_color" in renderer.glyph) renderer.glyph.fill_color = colour;
     }
   }
 

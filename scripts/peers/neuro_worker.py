@@ -1,14 +1,12 @@
-"""Worker of ``neuro bench generation``: one system in a process of its own, one generation per line on standard input.
+"""Runs neuro, the textbook loop or their bare arithmetic for scripts/bench_peers.py: one generation a line of standard input.
 
-python -m neuro_cli.bench.workers.generation neuro|textbook|roof CONFIG_AS_JSON
+python neuro_worker.py neuro|textbook|roof CONFIG_AS_JSON; prints one JSON object a generation.
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +25,7 @@ from neuro_cli.runner.config import PRECISIONS
 from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Unit
 
-REFUSED, FAILED = "refused", "failed"  # keys of the line that a system writes instead of a generation's when it fails
+PHASES = ("sample", "perturb", "forward", "communicate", "update")
 SIDE = 768  # side of the roof's matrices: three of them stay in a core's share of the cache
 Generation = Callable[[int], dict[str, float]]
 
@@ -37,10 +35,10 @@ def neuro(config: dict[str, Any]) -> Generation:
     parts = build(Options(config), SingleProcess())
     noise = parts.distribution.job.parameter_sampler.noise
     units = parts.distribution.job.parameter_sampler.units(range(config["population"]))
-    piece = 64 * philox.TILE  # stays in the cache: what is timed is the drawing, not the writing
+    piece = 64 * philox.TILE  # stays in the cache, so that drawing is timed and not writing
 
     def drawing(generation: int) -> float:
-        """Seconds to draw a generation's noise without using it."""
+        """Return the seconds to draw a generation's noise without using it."""
 
         def draw(unit: Unit) -> None:
             for low in range(0, noise.size, piece):
@@ -88,7 +86,7 @@ def textbook(config: dict[str, Any]) -> Generation:
         return float(task.score(module, batch)[0])
 
     def generation(number: int) -> dict[str, float]:
-        clock = dict.fromkeys(("sample", "perturb", "forward", "communicate", "update"), 0.0)
+        clock = dict.fromkeys(PHASES, 0.0)
         begun = time.perf_counter()
         batch = task.batch(number, 0, config["batch_size"])
         fitness = []
@@ -147,13 +145,13 @@ def roof(config: dict[str, Any]) -> Generation:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds = time.perf_counter() - begun
-        clock = dict.fromkeys(("sample", "perturb", "forward", "communicate", "update"), 0.0)
+        clock = dict.fromkeys(PHASES, 0.0)
         return {"seconds": seconds, **clock, "forward": seconds, "peak_memory_bytes": float(peak_memory_bytes())}
 
     return generation
 
 
-# of a process that imports the modules named on its standard input, and does nothing else; some exist in one process only
+# program that imports the modules named on its standard input, and does nothing else; some exist in one process only
 IMPORTS = """
 import contextlib, importlib, json, sys
 for name in json.load(sys.stdin):
@@ -165,7 +163,7 @@ print(peak_memory_bytes())
 
 
 def imports_bytes() -> float:
-    """Peak memory of a process that imports what this one has imported by now."""
+    """Return the peak memory of a process that imports what this one has imported by now."""
     names = json.dumps([name for name in sys.modules if name != "__main__"])
     done = subprocess.run([sys.executable, "-P", "-c", IMPORTS], input=names, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
@@ -182,10 +180,7 @@ def main() -> None:
             imports = imports or imports_bytes()
             print(json.dumps(row | {"imports_memory_bytes": imports}), flush=True)
     except UserError as error:
-        print(json.dumps({REFUSED: str(error)}), flush=True)
-    except Exception as error:
-        traceback.print_exception(error) if os.environ.get("NEURO_DEBUG") else None
-        print(json.dumps({FAILED: f"{type(error).__name__}: {error}"}), flush=True)
+        print(json.dumps({"refused": str(error)}), flush=True)
 
 
 if __name__ == "__main__":

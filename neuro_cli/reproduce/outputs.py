@@ -1,7 +1,8 @@
-"""Reads a row's number from the files of a run: a column of a CSV file, or a key of a JSON file."""
+"""Numbers and pictures that the runs of an entry left: columns of CSV files, keys of JSON files, SVG and PNG files."""
 
 import json
 import math
+import shutil
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import EntryRow
+from neuro_cli.reproduce.run import EntryRun, RunOutcome
 from neuro_cli.run_folder.rows import read_rows
+
+SUFFIXES = (".svg", ".png")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Median with its minimum and maximum. ``tried``: the most that was spent on a goal in vain, None where it was reached."""
+    """Median with its minimum and maximum. ``tried``: the most spent on a goal without reaching it, else None."""
 
     value: float
     least: float
@@ -24,7 +28,7 @@ class Measured:
 
 
 def measured(row: EntryRow, folders: Sequence[Path]) -> Measured:
-    """Number of ``row`` from the first of ``folders`` that has its file. Raises UserError without one."""
+    """Read the number of ``row`` from the first of ``folders`` that has its file. Raises UserError without one."""
     path = next((folder / row.file for folder in folders if (folder / row.file).is_file()), None)
     if path is None:
         raise UserError(f"{row.name}: the run left no {row.file}")
@@ -67,7 +71,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _at(node: Any, key: str) -> Any:
-    """Value under the dotted ``key``, a number being the place in a list; None where there is none."""
+    """Return the value under the dotted ``key``, where a number is a place in a list; None where there is none."""
     for part in key.split("."):
         if isinstance(node, list):
             node = node[int(part)] if part.isdecimal() and int(part) < len(node) else None
@@ -82,3 +86,34 @@ def _fits(line: Mapping[str, str], where: Mapping[str, Any]) -> bool:
 
 def _words(where: Mapping[str, Any]) -> str:
     return ", ".join(f"{column}={value}" for column, value in where.items())
+
+
+def keep_pictures(
+    figures: Mapping[str, Sequence[str]], cells: Mapping[str, EntryRun], records: Mapping[str, RunOutcome], folder: Path
+) -> list[Path]:
+    """Copy the pictures that ``figures`` names by run and pattern into ``folder``, without those of runs that did not finish."""
+    for old in folder.glob(f"{folder.name}_*"):
+        if old.suffix in SUFFIXES:
+            old.unlink()  # an earlier start left it, and its run was repeated
+    kept = []
+    for name, patterns in figures.items():
+        record = records.get(name)
+        if record is None or not record.finished:
+            continue
+        for picture in _fitting(patterns, cells[name].folders(record)):
+            place = folder / f"{folder.name}_{name}_{picture.name}"
+            shutil.copyfile(picture, place)
+            kept.append(place)
+    return kept
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """Return the pictures that :func:`keep_pictures` left in an entry's folder; of one in several formats only the SVG."""
+    pictures = sorted(path for path in folder.glob(f"{folder.name}_*") if path.suffix in SUFFIXES)
+    return [path for path in pictures if path.suffix == ".svg" or path.with_suffix(".svg") not in pictures]
+
+
+def _fitting(patterns: Sequence[str], folders: Sequence[Path]) -> list[Path]:
+    """Return the pictures whose names fit, in the order of the patterns."""
+    paths = [path for pattern in patterns for place in folders for path in sorted(place.glob(pattern))]
+    return [path for path in dict.fromkeys(paths) if path.suffix in SUFFIXES and path.is_file()]

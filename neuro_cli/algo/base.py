@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
 RAISE, WORST = "raise", "worst"  # a member with a fitness that is not finite: an error, or the last of its generation
@@ -96,14 +97,27 @@ class Algorithm(ABC):  # noqa: B024 (what algorithms of a centre and ensembles s
 
 
 class CentreAlgorithm(Algorithm):
-    """Moves one solution, the centre. ``start`` comes first, then ask, combination, tell in every generation."""
+    """Moves one solution, the centre. ``start`` comes first, then ask, combination, tell in every generation.
 
-    uses_gradient = False  # True: trained by the gradient of the loss, not by a population
+    ``uses_gradient``: trained by the gradient of the loss, without a population. ``needs_pairs``: members in mirrored pairs only.
+    ``proportional``: weights are fitnesses times the :class:`Combination`'s unit. ``sums_add_up``: a rounding error in one
+    generation's sums may be added to those of the next. ``non_finite``: raise | worst, for a member with a fitness that is not
+    finite.
+    """
+
+    uses_gradient = False
+    needs_pairs = False
+    proportional = False
+    sums_add_up = True
+    non_finite = RAISE
 
     @property
     def needs_parameters(self) -> str | None:
         """Use of noise that only noise of parameters allows, as a message says it; None where weighted sums of it suffice."""
         return None
+
+    def pair(self, mirrored: bool) -> None:
+        """Take whether members are in mirrored pairs. Raises ConfigError where the algorithm needs pairs and has none."""
 
     @abstractmethod
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
@@ -137,18 +151,17 @@ class CentreAlgorithm(Algorithm):
 
 
 class PopulationAlgorithm(CentreAlgorithm):
-    """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
+    """An algorithm that learns from the fitnesses of a population.
 
-    ``proportional``: weights are fitnesses times the :class:`Combination`'s unit. ``sums_add_up``: a rounding error in one
-    generation's sums may be added to those of the next. ``non_finite``: raise | worst, what becomes of a member with a fitness
-    that is not finite. ``mirrored``: members 2j and 2j + 1 are the sides of one direction, as whoever binds the algorithm says.
+    ``mirrored``: members 2j and 2j + 1 are the two sides of one direction, see :meth:`pair`.
     """
 
-    needs_pairs = False
-    proportional = False
-    sums_add_up = True
-    non_finite = RAISE
     mirrored = False
+
+    def pair(self, mirrored: bool) -> None:
+        if self.needs_pairs and not mirrored:
+            raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
+        self.mirrored = mirrored
 
     @property
     def probe(self) -> Tensor | None:

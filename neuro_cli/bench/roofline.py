@@ -169,7 +169,7 @@ class Machine:
 
 def generation(config: dict[str, Any], parts: Parts) -> tuple[list[Kernel], Measure]:
     """Phases of the runner's own generation. Raises ConfigError for a sampler whose operations are not counted here."""
-    sampler = parts.distribution.job.parameter_sampler
+    sampler = parts.distribution.job.sampler
     if not isinstance(sampler, Iid):
         raise ConfigError("sampler", config["sampler"]["_target_"], "neuro bench roofline counts those of iid and antithetic")
     size, members = parts.layout.size, config["population"]
@@ -215,7 +215,7 @@ def forward_work(model: nn.Module, inputs: Any) -> tuple[float, int]:
 
 def noise(parts: Parts) -> tuple[list[Kernel], Measure]:
     """Noise of one direction, written to memory by all threads."""
-    own = parts.distribution.job.parameter_sampler.noise
+    own = parts.distribution.job.sampler.noise
 
     def measure(number: int) -> list[float]:
         begun = time.perf_counter()

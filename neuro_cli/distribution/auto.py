@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
+from neuro_cli.algo.base import Combination, State
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
 from neuro_cli.distribution.data_parallel import DataParallel
@@ -67,6 +67,12 @@ class Auto(Distribution):
     def name(self) -> str:  # type: ignore[override]
         return self._chosen.name if self._chosen is not None else "auto"
 
+    @property
+    def chosen(self) -> Distribution:
+        """The method that runs, once this one is bound."""
+        assert self._chosen is not None
+        return self._chosen
+
     def bind(self, job: PopulationContext) -> None:
         self.job = job
         self._chosen = self._choose(job)
@@ -76,7 +82,7 @@ class Auto(Distribution):
     def _choose(self, job: PopulationContext) -> Distribution:
         if job.world.size == 1:
             return Local()
-        if not isinstance(job.algo, PopulationAlgorithm):
+        if job.algo.uses_gradient:
             log.info("distribution=auto: data_parallel, the only one for an algorithm without a population")
             return DataParallel()
         cost = job.world.cost or measured_cost(job.world)
@@ -87,28 +93,22 @@ class Auto(Distribution):
         return self._candidates[best]
 
     def watch(self) -> EfficiencyMeter | None:
-        assert self._chosen is not None
-        return self._chosen.watch()
+        return self.chosen.watch()
 
     def step(self, generation: int) -> StepReport:
-        assert self._chosen is not None
-        return self._chosen.step(generation)
+        return self.chosen.step(generation)
 
     def tell(self, generation: int, own: np.ndarray) -> StepReport:
-        assert self._chosen is not None
-        return self._chosen.tell(generation, own)
+        return self.chosen.tell(generation, own)
 
     def state(self) -> State:
-        assert self._chosen is not None
-        return self._chosen.state()
+        return self.chosen.state()
 
     def restore(self, state: State) -> None:
-        assert self._chosen is not None
-        self._chosen.restore(state)
+        self.chosen.restore(state)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        assert self._chosen is not None
-        return self._chosen.combine(generation, combination)
+        return self.chosen.combine(generation, combination)
 
 
 def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -> Estimate:
@@ -116,8 +116,7 @@ def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -
     sampled = min(job.population, max(SAMPLE, job.world.size + job.world.size % 2))  # pairs stay whole
     pretend = SimulatedWorld(job.world.size, job.world.rank)
     candidate.bind(replace(job, world=pretend, population=sampled))
-    algo = job.algo
-    assert isinstance(algo, PopulationAlgorithm)
+    algo = candidate.algo
     algo.ask(0)
     # of all members, for an algorithm may know their number; the first ones are the best, which have weights
     whole = algo.combination(0, np.linspace(0.0, -1.0, job.population))

@@ -14,38 +14,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import CentreAlgorithm, Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.finite import finite_members, ranked_last
 from neuro_cli.distribution.method import Method
-from neuro_cli.distribution.rewards import gathered_int8
 from neuro_cli.fabric.base import World, shares
-from neuro_cli.sampler.activation import Activation
-from neuro_cli.sampler.base import BaseSampler, Sampler
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.scoring.base import Scorer
 
 
 @dataclass(frozen=True)
 class PopulationContext:
-    """Parts of a run, as every rank holds them. ``layout``: shared_batch | per_example."""
+    """Parts of a run, as every rank holds them."""
 
     world: World
     algo: CentreAlgorithm
-    sampler: BaseSampler
+    sampler: Estimator
     scorer: Scorer
     clock: Clock
     population: int
     batch_size: int
-    layout: str
     columns: int
-
-    @property
-    def parameter_sampler(self) -> Sampler:
-        """The sampler where members are networks of their own."""
-        assert isinstance(self.sampler, Sampler)
-        return self.sampler
 
 
 @dataclass(frozen=True)
@@ -63,36 +54,30 @@ class StepReport:
     non_finite: int = 0
 
 
-UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
-
-
 class Distribution(Method):
     """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation.
 
-    ``shares_members``: each rank scores its own members.
+    ``shares_members``: each rank scores its own members. ``gathers``: ranks send each other fitnesses.
     """
 
     shares_members = True
+    gathers = True
     meter: EfficiencyMeter | None = None
 
     def bind(self, job: PopulationContext) -> None:
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
-        needs = job.algo.needs_parameters
-        if job.sampler.perturbs != "parameters" and needs is not None:
-            name = type(job.algo).__name__
-            allowed = f"it perturbs no parameters, and algo={name} {needs}; openai_es, ars and pgpe do without"
-            raise ConfigError("sampler", type(job.sampler).__name__.lower(), allowed)
-        if job.sampler.perturbs == "activations":
-            proportional = isinstance(job.algo, PopulationAlgorithm) and job.algo.proportional
-            job.sampler.choose_control_variates(None if proportional else UNEVEN)
-        if isinstance(job.algo, PopulationAlgorithm):
-            if job.algo.needs_pairs and not job.sampler.antithetic:
-                raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
-            job.algo.mirrored = job.sampler.antithetic
+        job.sampler.serve(job.algo, self.gathers)
+        job.algo.pair(job.sampler.antithetic)
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
+
+    @property
+    def algo(self) -> PopulationAlgorithm:
+        """The algorithm of a population."""
+        assert isinstance(self.job.algo, PopulationAlgorithm)
+        return self.job.algo
 
     def check(self) -> None:
         """Raise UserError where the method cannot serve this job."""
@@ -105,7 +90,7 @@ class Distribution(Method):
     def watch(self) -> EfficiencyMeter | None:
         """Time the parts of each generation from now on; None where efficiencies have no meaning. Every rank calls this."""
         job = self.job
-        if job.world.size > 1 and self.shares_members and isinstance(job.algo, PopulationAlgorithm):
+        if job.world.size > 1 and self.shares_members and not job.algo.uses_gradient:
             self.meter = EfficiencyMeter(job.world, job.clock, self.sums_alone)
         return self.meter
 
@@ -119,23 +104,20 @@ class Distribution(Method):
 
         With ``algo.non_finite=worst`` only where no member has one.
         """
-        algo = self.job.algo
-        if isinstance(algo, GradientAlgorithm):
-            return self.gradient_step(generation, algo)
-        assert isinstance(algo, PopulationAlgorithm)
-        return self.learn(generation, self.scores(generation, algo.ask(generation)))
+        if self.job.algo.uses_gradient:
+            return self.gradient_step(generation)
+        return self.learn(generation, self.scores(generation, self.algo.ask(generation)))
 
     def tell(self, generation: int, own: np.ndarray) -> StepReport:
         """Run the rest of a generation from the mean scores ``own`` (n, C) of this rank's ``members``.
 
         Every rank calls this, after ``algo.ask(generation)``. Raises CandidateError as :meth:`step` does.
         """
-        return self.learn(generation, self.gathered(own))
+        return self.learn(generation, self.gathered(generation, own))
 
     def learn(self, generation: int, scores: np.ndarray) -> StepReport:
         """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
-        algo = self.job.algo
-        assert isinstance(algo, PopulationAlgorithm)
+        algo = self.algo
         finite = finite_members(scores, generation, algo.non_finite, self.job.scorer.task)
         known = scores if finite.all() else scores[finite]
         fitness = ranked_last(scores[:, 0], finite, known[:, 0].min())
@@ -148,58 +130,36 @@ class Distribution(Method):
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         """Weights of the algorithm for the fitnesses (P,), after what it asks about the noise of all members."""
-        algo = self.job.algo
-        assert isinstance(algo, PopulationAlgorithm)
+        algo = self.algo
         if algo.probe is not None:
-            algo.probed(*self._probed(generation, algo.probe))
+            own = self.job.sampler.projections(generation, self.members, algo.probe)
+            table = self.job.world.all_gather(own.ravel(), [2 * count for count in self._counts]).reshape(-1, 2)
+            algo.probed(table[:, 0].copy(), table[:, 1].copy())
         return algo.combination(generation, fitness)
 
-    def _probed(self, generation: int, probe: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Lengths (P,) of all members' noise and products with ``probe`` (M,); each rank makes those of its own members."""
-        sampler, rows = self.job.parameter_sampler, np.empty((len(self.members), 2))
-        for unit in sampler.units(self.members):
-            noise = sampler.explicit(generation, unit.direction).double()
-            length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
-            for member, sign in ((unit.plus, 1), (unit.minus, -1)):
-                if member is not None:
-                    rows[member - self.members.start] = length, sign * product
-        counts = [2 * (b - a) for a, b in shares(self.job.population, self.job.world.size)]
-        table = self.job.world.all_gather(rows.ravel(), counts).reshape(-1, 2)
-        return table[:, 0].copy(), table[:, 1].copy()
+    @property
+    def _counts(self) -> list[int]:
+        """Members of each rank."""
+        return [high - low for low, high in shares(self.job.population, self.job.world.size)]
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""
-        own = self.own_scores(generation, proposal)
-        sampler = self.job.sampler
-        if sampler.wire == "float32":
-            return self.gathered(own)
-        assert isinstance(sampler, Activation)
-        counts = [b - a for a, b in shares(self.job.population, self.job.world.size)]
-        with self.job.clock.phase("communicate"):
-            # the fitness alone: means of other scores are those of the clean pass
-            return gathered_int8(self.job.world, sampler, generation, own[:, 0], counts)[:, None]
+        return self.gathered(generation, self.own_scores(generation, proposal))
 
-    def gathered(self, own: np.ndarray) -> np.ndarray:
+    def gathered(self, generation: int, own: np.ndarray) -> np.ndarray:
         """Scores (P, C) float64 of all members from each rank's ``own`` (n, C)."""
-        counts = [(b - a) * own.shape[1] for a, b in shares(self.job.population, self.job.world.size)]
+        world = self.job.world
         with self.job.clock.phase("communicate"):
-            gathered = self.job.world.all_gather(own.ravel(), counts)
-        return gathered.reshape(-1, own.shape[1]).astype(np.float64)
+            return self.job.sampler.gathered(world.all_gather, generation, own, self._counts, self.members.start)
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (n, C) of this rank's members, as they cross the wire.
-
-        In float64, for members far from 0 differ by little; differences to a clean pass in float32, as the sampler's wire says.
-        """
+        """Mean scores (n, C) of this rank's members, as they cross the wire."""
         scorer = self.job.scorer
 
         def score() -> np.ndarray:
             return scorer.scores(proposal, generation, self.members)
 
-        sums = score() if self.meter is None else self.meter.scores(score)
-        if self.job.sampler.perturbs == "parameters":
-            return scorer.task.means(sums, scorer.examples)
-        return (sums / scorer.examples).astype(np.float32)
+        return scorer.means(score() if self.meter is None else self.meter.scores(score))
 
     @abstractmethod
     def combine(self, generation: int, combination: Combination) -> Tensor:
@@ -211,11 +171,10 @@ class Distribution(Method):
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device, dtype=torch.float32)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]
-            # what a control variate adds is added once: with the first member
-            self.job.sampler.unit = None if members.start else combination.unit
+            unit = None if members.start else combination.unit  # a control variate is added once: with the first member
 
             def combine() -> Tensor:
-                return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)
+                return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop, unit)
 
             return combine() if self.meter is None else self.meter.sums(combine)
 
@@ -229,7 +188,7 @@ class Distribution(Method):
     def restore(self, state: State) -> None:
         """Restore the :meth:`state` of rank 0, perhaps of another method or another number of ranks."""
 
-    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
+    def gradient_step(self, generation: int) -> StepReport:
         """Run one generation of an algorithm without a population; a method that serves one overrides this."""
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 

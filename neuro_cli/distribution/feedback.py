@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import PopulationAlgorithm, State
+from neuro_cli.algo.base import State
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import PopulationContext
 from neuro_cli.distribution.codec import Codec
@@ -45,7 +45,7 @@ class Feedback:
 
 def check_wire(job: PopulationContext, wire: str) -> None:
     """Raise ConfigError where rounded sums do not serve the algorithm."""
-    if wire != "float32" and isinstance(job.algo, PopulationAlgorithm) and not job.algo.sums_add_up:
+    if wire != "float32" and not job.algo.sums_add_up:
         name = type(job.algo).__name__.lower()
         raise ConfigError("distribution.wire", wire, f"algo={name} takes its members as they were scored; use float32")
 

@@ -9,8 +9,10 @@ from neuro_cli.distribution.finite import candidate_error
 from neuro_cli.fabric.base import shares
 
 
-def gradient_step(job: PopulationContext, generation: int, algo: GradientAlgorithm) -> StepReport:
+def gradient_step(job: PopulationContext, generation: int) -> StepReport:
     """One step on the mean gradient over the whole batch: shares are weighted by what they are of it and all-reduced."""
+    algo = job.algo
+    assert isinstance(algo, GradientAlgorithm)
     low, high = shares(job.batch_size, job.world.size)[job.world.rank]
     batch = job.scorer.task.batch(generation, low, high)
     weight = job.scorer.task.share(generation, low, high)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import WORST, Combination, PopulationAlgorithm, State
+from neuro_cli.algo.base import WORST, Combination, State
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
@@ -39,6 +39,7 @@ class SemiUpdates(Distribution):
 
     def __init__(self, ranks_shaping: str = "global", wire: str = "float32") -> None:
         self.ranks_shaping = one_of("distribution.ranks_shaping", ranks_shaping, ("global", "local"))
+        self.gathers = self.ranks_shaping == "global"
         self.wire, self._codec = wire, codec_of("distribution.wire", wire)
 
     def bind(self, job: PopulationContext) -> None:
@@ -51,13 +52,12 @@ class SemiUpdates(Distribution):
     def check(self) -> None:
         super().check()
         check_wire(self.job, self.wire)
-        algo = self.job.algo
-        if self.ranks_shaping == "local" and self.job.sampler.wire != "float32":
-            raise ConfigError("sampler.wire", self.job.sampler.wire, "distribution.ranks_shaping=local sends no fitnesses")
-        if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and not algo.can_shape_parts():
+        if self.gathers:
+            return
+        if not self.algo.can_shape_parts():
             raise ConfigError("distribution.ranks_shaping", "local", "the algorithm selects among all members; use global")
         cut = any(low % 2 for low, _ in shares(self.job.population, self.job.world.size))
-        if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and algo.needs_pairs and cut:
+        if self.algo.needs_pairs and cut:
             allowed = f"the algorithm compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
             raise ConfigError("population", self.job.population, allowed)
 
@@ -109,21 +109,18 @@ class SemiUpdates(Distribution):
         self._own.kept = own.clone().to(device)
 
     def step(self, generation: int) -> StepReport:
-        if self.ranks_shaping == "global" or self.job.algo.uses_gradient:
+        if self.gathers:
             return super().step(generation)
-        algo = self.job.algo
-        assert isinstance(algo, PopulationAlgorithm)
-        return self._learn_locally(generation, self.own_scores(generation, algo.ask(generation)).astype(np.float64))
+        return self._learn_locally(generation, self.own_scores(generation, self.algo.ask(generation)).astype(np.float64))
 
     def tell(self, generation: int, own: np.ndarray) -> StepReport:
-        if self.ranks_shaping == "global":
+        if self.gathers:
             return super().tell(generation, own)
         return self._learn_locally(generation, own.astype(np.float64))
 
     def _learn_locally(self, generation: int, scores: np.ndarray) -> StepReport:
         """Move the centre by the mean scores (n, C) of this rank's members, shaped on each rank by itself."""
-        job, algo, members = self.job, self.job.algo, self.members
-        assert isinstance(algo, PopulationAlgorithm)
+        job, algo, members = self.job, self.algo, self.members
         agreed = self._agree(generation, scores, algo.non_finite)
         fitness = ranked_last(scores[:, 0], np.isfinite(scores).all(axis=1), agreed.least)
         with job.clock.phase("update"):

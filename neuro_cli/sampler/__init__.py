@@ -6,7 +6,7 @@ from neuro_cli.core.lazy import lazily
 
 if TYPE_CHECKING:
     from neuro_cli.sampler.activation import Activation as Activation
-    from neuro_cli.sampler.base import BaseSampler as BaseSampler
+    from neuro_cli.sampler.base import Estimator as Estimator
     from neuro_cli.sampler.base import Sampler as Sampler
     from neuro_cli.sampler.iid import Iid as Iid
     from neuro_cli.sampler.low_rank import LowRank as LowRank
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Activation": "activation",
-    "BaseSampler": "base",
+    "Estimator": "base",
     "Sampler": "base",
     "Iid": "iid",
     "LowRank": "low_rank",

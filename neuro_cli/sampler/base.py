@@ -104,35 +104,40 @@ class Perturbation(ABC):
         return self.rows.add(y, noise.flatten(0, 2).to(y.dtype))
 
 
-class BaseSampler(ABC):
-    """Base of all samplers. ``antithetic``: members in mirrored pairs.
+Gather = Callable[[np.ndarray, list[int]], np.ndarray]  # every rank's numbers one after the other, by their counts
 
-    ``perturbs``: parameters, so that a member is a network of its own (:class:`Sampler`), or activations: then a member is a
-    forward pass of the centre's network with noise in it, and its scores are differences to the pass without.
+
+class Learner(Protocol):
+    """What an :class:`Estimator` asks of an algorithm, see ``CentreAlgorithm``."""
+
+    proportional: bool
+
+    @property
+    def needs_parameters(self) -> str | None:
+        """Use of noise that only noise of parameters allows, None for none."""
+
+
+class Estimator(ABC):
+    """Noise of a run, as algorithms and distribution methods meet it: directions, and weighted sums over them.
+
+    Two kinds: noise of parameters (:class:`Sampler`), so that a member is a network of its own, and noise on activations, so
+    that a member is a pass of the centre's network. ``antithetic``: members in mirrored pairs.
     """
-
-    perturbs = "parameters"
-    wire = "float32"  # what fitnesses cross it as; int8: rounded without bias
-    control_variates = False  # fitnesses are differences to predictions, which learn from sums over all members and columns
-    graphs: Graphs | None = None  # of sums on a GPU, where they are wanted
-    unit: float | None = None  # weight of a fitness of 1 in the sums that are made, where weights are proportional to fitnesses
 
     def __init__(self, antithetic: bool = False) -> None:
         self.antithetic = boolean("sampler.antithetic", antithetic)
 
-    def choose_control_variates(self, reason: str | None) -> None:
-        """Have control variates, unless there is a ``reason`` why not. Raises ConfigError where they were asked for."""
-        self.control_variates = False
-
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
-        """Take the noise of the run. Raises ConfigError when the population does not fit the sampler."""
+        """Take the noise of the run. Raises ConfigError when the population does not fit."""
         self.noise, self.population, self.layout = noise, population, layout
         self.check(population)
 
+    @abstractmethod
     def check(self, population: int) -> None:
         """Raise ConfigError when ``population`` does not fit."""
-        if self.antithetic and population % 2:
-            raise ConfigError("population", population, "antithetic pairs need an even population")
+
+    def serve(self, algo: Learner, gathers: bool) -> None:  # noqa: B027 (noise of parameters serves all)
+        """Prepare for an algorithm. ``gathers``: ranks send each other fitnesses. Raises ConfigError where they do not fit."""
 
     def side(self, member: int) -> tuple[int, int]:
         """Direction and sign of a member; the sign is +1 or -1."""
@@ -143,6 +148,15 @@ class BaseSampler(ABC):
         """Directions of noise in the whole population."""
         return self.side(self.population - 1)[0] + 1
 
+    def gathered(self, gather: Gather, generation: int, own: np.ndarray, counts: list[int], first: int) -> np.ndarray:
+        """Scores (P, C) float64 of all members from those of a rank, ``own`` (n, C).
+
+        ``counts`` (N,): members of each rank; ``first``: this rank's first member.
+        """
+        columns = own.shape[1]
+        return gather(own.ravel(), [count * columns for count in counts]).reshape(-1, columns).astype(np.float64)
+
+    @abstractmethod
     def combine(
         self,
         weights: np.ndarray,
@@ -151,12 +165,16 @@ class BaseSampler(ABC):
         members: range,
         start: int,
         stop: int,
+        unit: float | None = None,
     ) -> Tensor:
         """Sums (K, stop - start): row k is the sum over ``members`` of weights[k, i] * moment_k(eps_i).
 
-        ``weights`` (K, len(members)) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Members of one
-        direction are merged before any noise is made. The bits of a column do not depend on the slice.
+        ``weights`` (K, len(members)) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. ``unit``: weight of a fitness of 1
+        where weights are proportional to fitnesses, in one of the sums that ranks share. A column has the same bits in any slice.
         """
+
+    def merged(self, weights: np.ndarray, moments: Sequence[int], members: range) -> tuple[np.ndarray, range]:
+        """Weights (K, D) of the directions of ``members`` from those of members, and these directions."""
         first, last = self.side(members[0])[0], self.side(members[-1])[0]
         merged = np.zeros((len(weights), last - first + 1))
         for start_member, step, sign in ((0, 2, 1), (1, 2, -1)) if self.antithetic else ((0, 1, 1),):
@@ -164,7 +182,43 @@ class BaseSampler(ABC):
             place, count = (column + members.start) // step - first, len(range(column, len(members), step))
             for row, moment in enumerate(moments):
                 merged[row, place : place + count] += weights[row, column::step] * (sign if moment == 1 else 1)
-        return self.sums(merged, moments, generation, range(first, last + 1), start, stop)
+        return merged, range(first, last + 1)
+
+    @property
+    def noise_period(self) -> int | None:
+        """Number n of directions, [k n, (k + 1) n), that share what a :class:`Perturbation` is made of; None: all do."""
+        return None
+
+    def projections(self, generation: int, members: range, probe: Tensor) -> np.ndarray:
+        """Length of each member's noise and its product with ``probe`` (M,), (n, 2)."""
+        raise AssertionError("serve() refuses algorithms that ask for them")
+
+
+class Sampler(Estimator):
+    """Base of all samplers: noise of parameters.
+
+    ``reuses_noise``: a forward pass over many directions costs far less than one for each. ``graphs``: recorded sums on a GPU.
+    """
+
+    reuses_noise = False
+    graphs: Graphs | None = None
+
+    def check(self, population: int) -> None:
+        if self.antithetic and population % 2:
+            raise ConfigError("population", population, "antithetic pairs need an even population")
+
+    def combine(
+        self,
+        weights: np.ndarray,
+        moments: Sequence[int],
+        generation: int,
+        members: range,
+        start: int,
+        stop: int,
+        unit: float | None = None,
+    ) -> Tensor:
+        merged, directions = self.merged(weights, moments, members)
+        return self.sums(merged, moments, generation, directions, start, stop)
 
     @abstractmethod
     def sums(
@@ -172,19 +226,15 @@ class BaseSampler(ABC):
     ) -> Tensor:
         """:meth:`combine` with a weight for each direction: ``weights`` (K, D), row k of moment moments[k]."""
 
-
-class Sampler(BaseSampler):
-    """Base of the samplers of parameters.
-
-    ``reuses_noise``: a forward pass over many directions costs far less than one for each.
-    """
-
-    reuses_noise = False
-
-    @property
-    def noise_period(self) -> int | None:
-        """Number n of directions, [k n, (k + 1) n), that share what a :class:`Perturbation` is made of; None: all do."""
-        return None
+    def projections(self, generation: int, members: range, probe: Tensor) -> np.ndarray:
+        rows = np.empty((len(members), 2))
+        for unit in self.units(members):
+            noise = self.explicit(generation, unit.direction).double()
+            length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
+            for member, sign in ((unit.plus, 1), (unit.minus, -1)):
+                if member is not None:
+                    rows[member - members.start] = length, sign * product
+        return rows
 
     def period_of(self, direction: int) -> int:
         """Number of the period that a direction lies in."""

@@ -22,11 +22,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.activation.marks import tensors
 from neuro_cli.scoring.bodies import body, overwrites
 from neuro_cli.scoring.forward import ManyForward
 from neuro_cli.scoring.handlers import HANDLERS
 from neuro_cli.scoring.hidden import HiddenMembers, quiet
+from neuro_cli.scoring.marks import tensors
 from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.outputs import by_tensor, demand_rows, flat, rows_of
 from neuro_cli.scoring.reads import follow, name_of, of_rows, reads

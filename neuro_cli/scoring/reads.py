@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.scoring.activation.marks import DATA, tensors, with_mark
+from neuro_cli.scoring.marks import DATA, tensors, with_mark
 from neuro_cli.scoring.operators import Unsupported
 
 # by the names of functions and methods: a number, a truth or an array for Python

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.machine.threads import Threads
@@ -16,7 +17,6 @@ from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.local import Local
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.sampler.activation import Activation
 from neuro_cli.task.base import Batch, Task
 
 SIGMA, GENERATION = 1e-3, 2

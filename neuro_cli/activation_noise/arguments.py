@@ -28,12 +28,12 @@ class Arguments:
         return self._given.get(name, DEFAULTS.get(name))
 
     @property
-    def norm(self) -> bool:
-        """Tell whether the call is a norm."""
+    def is_norm(self) -> bool:
+        """Return whether the call is a norm."""
         return self._func not in (F.linear, F.conv2d)
 
-    def normal(self, x: Tensor) -> Tensor:
-        """The norm of ``x`` (B, ..) without weights."""
+    def normalised(self, x: Tensor) -> Tensor:
+        """Return the norm of ``x`` (B, ..) without scale and shift."""
         if self._func is torch.layer_norm:
             return F.layer_norm(x, tuple(self["normalized_shape"]), eps=self["eps"])
         if self._func is torch.rms_norm:
@@ -44,7 +44,7 @@ class Arguments:
         return F.batch_norm(x, mean, variance, training=self["training"], eps=self["eps"])
 
     def affine_shape(self, x: Tensor) -> tuple[int, ...]:
-        """Shape of a norm's weights against an example of ``x`` (B, ..): those of channels, or of the last axes."""
+        """Return the shape of a norm's scale against an example of ``x`` (B, ..): one value a channel, or the last axes."""
         if self._func in (torch.layer_norm, torch.rms_norm):
             inner = tuple(self["normalized_shape"])
             return (*[1] * (x.dim() - 1 - len(inner)), *inner)

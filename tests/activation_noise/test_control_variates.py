@@ -13,6 +13,7 @@ from inside import neuro_inside
 from thread_ranks import on_ranks
 from torch import Tensor, nn
 
+from neuro_cli.activation_noise.response import Diagonal, MatrixResponse, Response
 from neuro_cli.algo.ars import ARS
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.errors import ConfigError
@@ -22,7 +23,6 @@ from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.distribution.semi_updates import SemiUpdates
 from neuro_cli.fabric.base import World
-from neuro_cli.scoring.activation.response import Diagonal, Matrix, Response
 from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
@@ -181,7 +181,7 @@ def test_estimates_have_no_bias_whatever_models_say(name, monkeypatch):
         with seeded(7):
             self.matrix.copy_(0.3 * torch.randn(self.matrix.shape))
 
-    for kind in (Matrix, Diagonal):
+    for kind in (MatrixResponse, Diagonal):
         monkeypatch.setattr(kind, "learn", wrong)
     make, task, own = NETWORKS[name]
     error, bias = errors(make, task, True, **own)

@@ -7,6 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.rows import Geometry
+from neuro_cli.scoring.operators import Unsupported, geometry_of
+
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
 NAMES = {
     F.linear: "input weight bias",
@@ -26,6 +29,14 @@ class Arguments:
 
     def __getitem__(self, name: str) -> Any:
         return self._given.get(name, DEFAULTS.get(name))
+
+    @property
+    def geometry(self) -> Geometry | None:
+        """Geometry of a convolution; None for padding that torch does not unfold."""
+        try:
+            return geometry_of(self["weight"], self["stride"], self["padding"], self["dilation"], 1)
+        except Unsupported:
+            return None
 
     @property
     def is_norm(self) -> bool:

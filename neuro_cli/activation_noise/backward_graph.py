@@ -21,7 +21,6 @@ from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response
 from neuro_cli.scoring.bodies import overwrites
 from neuro_cli.scoring.marks import DATA, tensors
-from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 MODEL_VALUES = 1 << 24  # most values of a response model, 64 MiB: a larger call gets none
 # calls whose derivative by the examples' data does not depend on the parameters: they are added, placed alongside or selected
@@ -76,7 +75,7 @@ class BackwardNode:
         return self.response.pull_back(derivative, self.inputs.shape)
 
 
-class _Node(torch.autograd.Function):
+class NodeFunction(torch.autograd.Function):
     """Autograd's view of a node. ``root``: a leaf that all nodes depend on, so that derivatives reach each of them."""
 
     @staticmethod
@@ -88,18 +87,6 @@ class _Node(torch.autograd.Function):
     def backward(ctx: Any, derivative: Tensor) -> tuple[None, None, Tensor | None, None]:
         by_input = ctx.node.pull_back(derivative)
         return None, None, by_input if ctx.needs_input_grad[2] else None, None
-
-
-def append(node: BackwardNode, root: Tensor, x: Tensor | None, copy: bool) -> Tensor:
-    """Return the outputs of ``node`` as autograd's function of its input ``x``, None for a first node.
-
-    ``copy``: later calls may overwrite the tensors that the node refers to.
-    """
-    if copy and node.inputs is not None:
-        node.inputs = node.inputs.clone()
-    with torch.enable_grad():
-        outputs: Tensor = _Node.apply(node, root, x, copy)
-    return outputs
 
 
 def layer_node(
@@ -166,9 +153,9 @@ def _model_of(
 ) -> tuple[MakeModel, tuple[Any, ...]] | None:
     """Return the maker of a call's response model and the form of that model; None where it would be too large."""
     if func is F.conv2d and x.dim() == 4:
-        form = _image_form(Arguments(func, args, kwargs), x)
-        if form is not None:
-            shape = tuple(outputs.shape[1:])
+        call = Arguments(func, args, kwargs)
+        if call.geometry is not None:
+            form, shape = ImageForm(tuple(call["weight"].shape[2:]), call.geometry, tuple(x.shape[1:])), tuple(outputs.shape[1:])
             return lambda device: Convolution(form, shape, device), ("convolution", form, shape)
     if func in SCALED and not kwargs and outputs.shape == x.shape:
         [other] = [tensor for tensor in tensors(args) if tensor is not x]
@@ -182,13 +169,3 @@ def _model_of(
     if sizes[0] * sizes[1] > MODEL_VALUES:
         return None
     return lambda device: Dense(*sizes, by_position, device), ("dense", sizes, by_position)
-
-
-def _image_form(call: Arguments, x: Tensor) -> ImageForm | None:
-    """Return the form of a convolution; None for padding that torch does not unfold."""
-    weight = call["weight"]
-    try:
-        geometry = geometry_of(weight, call["stride"], call["padding"], call["dilation"], 1)
-    except Unsupported:
-        return None
-    return ImageForm(tuple(weight.shape[2:]), geometry, tuple(x.shape[1:]))

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from neuro_cli.activation_noise.backward_graph import BackwardNode, append, layer_node, step_node
+from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, layer_node, step_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
@@ -224,12 +224,17 @@ class RecordingMode(TorchFunctionMode):
             self.record.coupled |= bool(kwargs.get("training", args[5] if len(args) > 5 else False))
 
     def _append(self, node: BackwardNode, x: Tensor | None) -> Tensor:
+        """Return the outputs of ``node`` as autograd's function of its input ``x``, None for a first node."""
         record = self.record
         if record.root is None:
             record.root = torch.zeros((), device=node.outputs.device, requires_grad=True, dtype=torch.float32)
         record.calls[-1].node = len(record.nodes)
         record.nodes.append(node)
-        return append(node, record.root, x, self._copy)
+        if self._copy and node.inputs is not None:
+            node.inputs = node.inputs.clone()
+        with torch.enable_grad():
+            outputs: Tensor = NodeFunction.apply(node, record.root, x, self._copy)
+        return outputs
 
     def _step_before(self, outputs: Tensor, used: Sequence[tuple[Tensor, Place]]) -> int | None:
         """Return the number of the step with ``outputs`` that a call with parameters ``used`` can join, None for none."""

@@ -47,17 +47,9 @@ class Activation(Estimator):
     """
 
     def __init__(
-        self,
-        draws: int = 4,
-        space: str = "auto",
-        scale: str = "relative",
-        schedule: str = "one",
-        antithetic: bool = True,
-        wire: str = "float32",
-        control_variates: bool | str = "auto",
-        credit: str = "own",
-        correction: str = "auto",
-    ) -> None:
+        self, draws: int = 4, space: str = "auto", scale: str = "relative", schedule: str = "one", antithetic: bool = True,
+        wire: str = "float32", control_variates: bool | str = "auto", credit: str = "own", correction: str = "auto",
+    ) -> None:  # fmt: skip
         super().__init__(antithetic)
         self.draws = integer("sampler.draws", draws, 1)
         self.space = one_of("sampler.space", space, SPACES)
@@ -124,15 +116,9 @@ class Activation(Estimator):
         return gathered_int8(gather, self._addresses, generation, own[:, 0], counts, first)[:, None]
 
     def combine(
-        self,
-        weights: np.ndarray,
-        moments: Sequence[int],
-        generation: int,
-        members: range,
-        start: int,
-        stop: int,
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
         unit: float | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Return the estimates. A layer's noise counts in units of its scale, as that of parameters does.
 
         A direction perturbs one group of G, so all count G times: the mean over directions is then that of the whole network.

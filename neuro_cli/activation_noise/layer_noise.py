@@ -3,15 +3,14 @@
 Legend: B examples, T rewards of an example, n noise values of an example, R passes side by side.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.backward_graph import BackwardNode
-from neuro_cli.activation_noise.weight_noise import WeightNoise, root_mean_square
-from neuro_cli.core.layout import Place
+from neuro_cli.activation_noise.calls import LayerStep
+from neuro_cli.activation_noise.output_mask import output_mask
+from neuro_cli.activation_noise.weight_noise import root_mean_square, weight_noise
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller changes of a loss
 
@@ -53,27 +52,23 @@ def channels_last(y: Tensor) -> bool:
 
 
 class NoisyLayer:
-    """A layer of a clean pass: a function of its parameters and of the examples.
+    """A layer of a clean pass, with ``rewards`` T of each example, and its noise.
 
-    ``raw``: outputs, whose graph ends at the parameters; ``places`` and ``parameters``: all in that graph. ``weight_noise``:
-    noise of each example's own weights, None where the noise is on the outputs. ``mask``: 0 for outputs that reach no later
-    call, else 1; None for unknown. ``scale``: of the noise in units of sigma. ``width``: n. ``node``: in the backward graph.
-    ``predicted``: derivative of the rewards by the outputs as the control variate has it, None for none; ``sigma``: of the noise.
+    ``weight_noise``: noise of each example's own weights (``on_weights``), None for noise on the outputs.
+    ``scale``: of the noise in units of sigma. ``width``: n. ``node``: in the backward graph. ``predicted``: derivative of the
+    rewards by the outputs as the control variate has it, None for none; ``sigma``: of the noise.
     """
 
-    def __init__(
-        self, raw: Tensor, axes: Axes, places: Sequence[Place], parameters: Sequence[Tensor], weight_noise: WeightNoise | None,
-        rewards: int, mask: Tensor | None = None, node: BackwardNode | None = None,
-    ) -> None:  # fmt: skip
-        self._raw, self.axes, self.rewards = raw, axes, rewards
-        self.outputs = raw.detach()
-        self.places, self._parameters, self.weight_noise = tuple(places), list(parameters), weight_noise
+    def __init__(self, step: LayerStep, axes: Axes, on_weights: bool, rewards: int) -> None:
+        self._raw, self.axes, self.rewards = step.raw, axes, rewards
+        self.outputs = step.raw.detach()
+        self.places, self._parameters, self.node = tuple(step.places), list(step.parameters), step.node
+        self.weight_noise = weight_noise(step) if on_weights else None
         self.examples = self.outputs.shape[axes.examples] // axes.fold
-        self.width = weight_noise.width if weight_noise is not None else self.outputs.numel() // self.examples
+        self.width = self.outputs.numel() // self.examples if self.weight_noise is None else self.weight_noise.width
         self.scale = self.sigma = 1.0
-        self.node = node
         self.predicted: Tensor | None = None
-        self._mask = mask
+        self._mask = output_mask(step, smooth=step.node is not None)
 
     def set_relative(self) -> None:
         """Set the scale with which noise has the root mean square of the outputs."""

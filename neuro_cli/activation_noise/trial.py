@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
 from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of
 from neuro_cli.activation_noise.noisy_pass import noisy_scores
-from neuro_cli.activation_noise.output_mask import output_mask
 from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
 from neuro_cli.activation_noise.weight_noise import weight_noise
 from neuro_cli.core.errors import ConfigError, UserError
@@ -93,12 +92,7 @@ def noisy_layers(record: PassRecord, plan: NetworkPlan) -> list[NoisyLayer]:
     """Return the layers of a pass as planned. Raises UserError where the module has other layers than in the trial."""
     if len(record.layers) != len(plan.layers):
         raise UserError(f"model: a pass with {len(record.layers)} layers after one with {len(plan.layers)}")
-    layers = []
-    for step, (axes, on_weights) in zip(record.layers, plan.layers, strict=True):
-        own = weight_noise(step) if on_weights else None
-        mask = output_mask(step, smooth=step.node is not None)
-        layers.append(NoisyLayer(step.raw, axes, step.places, step.parameters, own, plan.rewards, mask, step.node))
-    return layers
+    return [NoisyLayer(step, *layer, plan.rewards) for step, layer in zip(record.layers, plan.layers, strict=True)]
 
 
 def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkPlan:

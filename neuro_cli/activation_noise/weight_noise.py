@@ -13,7 +13,6 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments
 from neuro_cli.activation_noise.calls import LayerStep
-from neuro_cli.scoring.operators import Unsupported, geometry_of
 
 
 def root_mean_square(x: Tensor) -> float:
@@ -177,13 +176,9 @@ def _call_noise(step: LayerStep) -> WeightNoise | None:
 
 
 def _convolution_noise(call: Arguments, outputs: Tensor) -> WeightNoise | None:
-    """Return the noise of a convolution's weights; None for padding that torch does not unfold, and for groups."""
-    x, weight = call["input"], call["weight"]
-    if call["groups"] != 1 or x.dim() != 4:
-        return None
-    try:
-        form = geometry_of(weight, call["stride"], call["padding"], call["dilation"], 1)
-    except Unsupported:
+    """Return the noise of a convolution's weights; None for one with groups, or padding that torch does not unfold."""
+    x, weight, form = call["input"], call["weight"], call.geometry
+    if call["groups"] != 1 or x.dim() != 4 or form is None:
         return None
     columns = F.unfold(x, weight.shape[2:], form.dilation, form.padding, form.stride)
     return _Product(columns, weight, call["bias"], outputs.shape)

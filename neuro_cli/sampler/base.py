@@ -158,15 +158,9 @@ class Estimator(ABC):
 
     @abstractmethod
     def combine(
-        self,
-        weights: np.ndarray,
-        moments: Sequence[int],
-        generation: int,
-        members: range,
-        start: int,
-        stop: int,
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
         unit: float | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Sums (K, stop - start): row k is the sum over ``members`` of weights[k, i] * moment_k(eps_i).
 
         ``weights`` (K, len(members)) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. ``unit``: weight of a fitness of 1
@@ -208,15 +202,9 @@ class Sampler(Estimator):
             raise ConfigError("population", population, "antithetic pairs need an even population")
 
     def combine(
-        self,
-        weights: np.ndarray,
-        moments: Sequence[int],
-        generation: int,
-        members: range,
-        start: int,
-        stop: int,
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
         unit: float | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         merged, directions = self.merged(weights, moments, members)
         return self.sums(merged, moments, generation, directions, start, stop)
 

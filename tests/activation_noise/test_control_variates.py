@@ -329,6 +329,12 @@ def test_every_method_adds_a_prediction_once(options):
             np.testing.assert_allclose(part, whole, rtol=0, atol=1e-4)  # sums of ranks are added in another order
 
 
+def test_a_state_has_the_names_of_saved_runs():
+    parts = bound(mlp, Made((5,), 3, 8), control_variates=True, correction="auto")
+    estimate(parts)
+    assert sorted(parts.distribution.job.scorer.state()) == ["control.0", "control.1", "control.2", "control.squares"]
+
+
 def test_a_run_resumes_with_the_same_bits(tmp_path):
     setting = ("sampler=activation", "sampler.control_variates=true", "generations=20", "threads=1", "checkpoint.every=10")
     done = neuro_inside("train", *setting, "hydra.run.dir=whole", cwd=tmp_path)

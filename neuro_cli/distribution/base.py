@@ -1,8 +1,8 @@
-"""Contract of a distribution method, which assigns scoring and summation to ranks and sends the results.
+"""Interface of distribution methods, which assign scoring and summation to ranks and send the results.
 
 A generation is the same for every method: the algorithm proposes, members are scored, fitnesses become weights, the
 perturbations are summed by weight, the algorithm moves the centre. Methods differ in the ranks that do each part; with
-global ranking they give the same centre. Every rank holds the algorithm's whole state and ends a generation with the same centre.
+global ranking they give the same centre. Every rank has the algorithm's complete state, and the same centre after a generation.
 
 Legend: N ranks, P members, M columns, K rows of weights, C score columns, B examples.
 """
@@ -27,7 +27,7 @@ from neuro_cli.scoring.base import Scorer
 
 @dataclass(frozen=True)
 class PopulationContext:
-    """Parts of a run, as every rank holds them."""
+    """Parts of a run on one rank."""
 
     world: World
     algo: CentreAlgorithm
@@ -43,8 +43,8 @@ class PopulationContext:
 class StepReport:
     """Report of a generation: means over the members and their examples, the same on every rank; ``loss`` None without one.
 
-    ``means`` (C,): of every score column, None for an algorithm without a population. ``non_finite``: number of members without
-    finite scores, which count in no mean.
+    ``means`` (C,) of the score columns, None for an algorithm without a population. ``non_finite``: number of members without
+    finite scores, which no mean includes.
     """
 
     fitness_mean: float
@@ -88,7 +88,7 @@ class Distribution(Method):
             raise ConfigError("ranks", job.world.size, f"must be <= population={job.population}")
 
     def watch(self) -> EfficiencyMeter | None:
-        """Time the parts of each generation from now on; None where efficiencies have no meaning. Every rank calls this."""
+        """Start to time the parts of each generation; None where efficiencies have no meaning. Every rank calls this."""
         job = self.job
         if job.world.size > 1 and self.shares_members and not job.algo.uses_gradient:
             self.meter = EfficiencyMeter(job.world, job.clock, self.sums_alone)
@@ -96,13 +96,13 @@ class Distribution(Method):
 
     @property
     def sums_alone(self) -> float:
-        """Share of this rank's sums that one rank with its members would make: below 1 where ranks make the same ones."""
+        """Share of this rank's sums that a single rank with its members would compute: below 1 where ranks repeat sums."""
         return 1.0
 
     def step(self, generation: int) -> StepReport:
-        """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number.
+        """Run one generation. Raises CandidateError on every rank for a fitness that is not a finite number.
 
-        With ``algo.non_finite=worst`` only where no member has one.
+        With ``algo.non_finite=worst`` it is raised only if no member has a finite one.
         """
         if self.job.algo.uses_gradient:
             return self.gradient_step(generation)
@@ -119,17 +119,17 @@ class Distribution(Method):
         """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
         algo = self.algo
         finite = finite_members(scores, generation, algo.non_finite, self.job.scorer.task)
-        known = scores if finite.all() else scores[finite]
-        fitness = ranked_last(scores[:, 0], finite, known[:, 0].min())
+        scored = scores if finite.all() else scores[finite]
+        fitness = ranked_last(scores[:, 0], finite, scored[:, 0].min())
         with self.job.clock.phase("update"):
             combination = self.combination(generation, fitness)
         sums = self.combine(generation, combination)
         with self.job.clock.phase("update"):
             algo.tell(generation, sums)
-        return self.report(generation, known[:, 0].max(), known.mean(axis=0), len(known))
+        return self.report(generation, scored[:, 0].max(), scored.mean(axis=0), len(scored))
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        """Weights of the algorithm for the fitnesses (P,), after what it asks about the noise of all members."""
+        """Return the algorithm's weights for the fitnesses (P,), after it got the projections of the noise it asks for."""
         algo = self.algo
         if algo.probe is not None:
             own = self.job.sampler.projections(generation, self.members, algo.probe)
@@ -143,17 +143,17 @@ class Distribution(Method):
         return [high - low for low, high in shares(self.job.population, self.job.world.size)]
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""
+        """Score this rank's members and gather the mean scores (P, C) float64 of all, the same bits on every rank."""
         return self.gathered(generation, self.own_scores(generation, proposal))
 
     def gathered(self, generation: int, own: np.ndarray) -> np.ndarray:
-        """Scores (P, C) float64 of all members from each rank's ``own`` (n, C)."""
+        """Gather the scores (P, C) float64 of all members from each rank's ``own`` (n, C)."""
         world = self.job.world
         with self.job.clock.phase("communicate"):
             return self.job.sampler.gathered(world.all_gather, generation, own, self._counts, self.members.start)
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (n, C) of this rank's members, as they cross the wire."""
+        """Score this rank's members: mean scores (n, C) in the float type that ranks send."""
         scorer = self.job.scorer
 
         def score() -> np.ndarray:
@@ -163,10 +163,10 @@ class Distribution(Method):
 
     @abstractmethod
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        """Sums (K, M) float32 over all members, the same bits on every rank."""
+        """Return the sums (K, M) float32 over all members, the same bits on every rank."""
 
     def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
-        """Sums (K, stop - start) over ``members``, computed on this rank."""
+        """Compute the sums (K, stop - start) over ``members`` on this rank."""
         if start == stop:
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device, dtype=torch.float32)
         with self.job.clock.phase("update"):
@@ -179,9 +179,9 @@ class Distribution(Method):
             return combine() if self.meter is None else self.meter.sums(combine)
 
     def state(self) -> State:
-        """State of the method that the next generation depends on, for a checkpoint, on rank 0.
+        """Return the state that the next generation depends on, for a checkpoint, on rank 0.
 
-        Every rank calls this, since the ranks may have to gather it; other ranks get an empty state.
+        Every rank calls this, since ranks may have to gather it; other ranks get an empty state.
         """
         return State()
 
@@ -193,9 +193,9 @@ class Distribution(Method):
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
     def report(self, generation: int, best: float, means: np.ndarray, members: int) -> StepReport:
-        """Report of a generation with the mean scores ``means`` (C,) of ``members`` with finite ones.
+        """Report a generation by the mean scores ``means`` (C,) of ``members`` with finite ones; the task may learn from them.
 
-        Or with those of the centre that they are differences to. The task may learn from them.
+        Where scores are differences to the centre's, the report has the centre's.
         """
         reference = self.job.scorer.reference(generation)
         if reference is not None:
@@ -204,7 +204,7 @@ class Distribution(Method):
         return StepReport(float(means[0]), float(best), self.loss_of(means), means, self.job.population - members)
 
     def loss_of(self, means: np.ndarray) -> float | None:
-        """Loss among the mean scores (C,): a column of its own, or the negated fitness."""
+        """Return the loss among the mean scores (C,): its column, or else the negated fitness."""
         task = self.job.scorer.task
         if not task.has_loss:
             return None

@@ -1,7 +1,7 @@
 """Data parallelism: every rank scores all members on its share of the batch and sends P partial scores.
 
-For few members and large batches; with algo=sgd it is the usual data parallelism. Batch norm sees a rank's share only,
-so a model with batch norm gets other scores than by the other methods (a log line says so).
+It serves few members and large batches; with algo=sgd it is the usual data parallelism. Batch norm sees a rank's share only, so a
+model with batch norm gets other scores than by the other methods (a log line reports it).
 """
 
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class DataParallel(Replicated):
     """Method where each rank scores all members on B / N examples; the partial scores (N, P, C) are gathered.
 
-    Raises ConfigError for more ranks than examples, ``layout=per_example``, and tasks with examples of each member's own.
+    Raises ConfigError for more ranks than examples, ``layout=per_example``, and tasks whose members have their own examples.
     """
 
     name = "data_parallel"

@@ -10,7 +10,7 @@ from neuro_cli.fabric.base import shares
 
 
 def gradient_step(job: PopulationContext, generation: int) -> StepReport:
-    """One step on the mean gradient over the whole batch: shares are weighted by what they are of it and all-reduced."""
+    """Take one step on the mean gradient over the batch: ranks' gradients are all-reduced, weighted by their shares of it."""
     algo = job.algo
     assert isinstance(algo, GradientAlgorithm)
     low, high = shares(job.batch_size, job.world.size)[job.world.rank]

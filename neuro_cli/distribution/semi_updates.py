@@ -7,7 +7,7 @@ Lenc, Elsen, Schaul, Simonyan 2019 (arXiv 1906.03139); DarwiNN measures chromoso
   members, and no fitness is gathered; the result depends on N.
 
 ``wire``: float32 | bfloat16 | int8. Rounded sums are reduced in two steps, each with error feedback: every rank sends each
-slice of its sums to the slice's owner, who adds them up in the order of the ranks; the slices of the result are gathered.
+slice of its sums to the slice's owner, which adds them up in the order of the ranks; the slices of the result are gathered.
 """
 
 import logging
@@ -73,7 +73,7 @@ class SemiUpdates(Distribution):
         return torch.from_numpy(values).to(own.device)
 
     def _reduced_rounded(self, own: Tensor) -> Tensor:
-        """Sums (K, M) of all ranks; ``own`` (K, M) is used up."""
+        """Reduce the sums (K, M) of all ranks; ``own`` (K, M) is overwritten."""
         world, codec, width = self.job.world, self._codec, self._stop - self._start
         received = world.all_to_all([self._own.encode(own[:, low:high], low) for low, high in self._slices])
         total = torch.zeros(len(own), width, device=own.device, dtype=torch.float32)
@@ -100,7 +100,7 @@ class SemiUpdates(Distribution):
         same = by_rank(state) == self.job.world.size
         if not same:
             where = f"{by_rank(state)} ranks" if by_rank(state) else "chromosome_updates"
-            message = "what the rounding of %s kept back goes on as one sum: the run's numbers depend on this change"
+            message = "the rounding errors of %s continue as one sum: the run's numbers depend on this change"
             log.warning(message, where)
         device = self.job.algo.centre.device
         total = state.tensors["unsent"] if same else unsent(state)
@@ -128,8 +128,8 @@ class SemiUpdates(Distribution):
             weights = np.zeros((len(part.weights), job.population))
             share = len(members) / job.population
             weights[:, members.start : members.stop] = part.weights * share
-            whole = Combination(weights, part.moments, None if part.unit is None else part.unit * share)
-        sums = self._reduced(self.partial_sums(generation, whole, members, 0, job.columns))
+            everyone = Combination(weights, part.moments, None if part.unit is None else part.unit * share)
+        sums = self._reduced(self.partial_sums(generation, everyone, members, 0, job.columns))
         with job.clock.phase("update"):
             algo.tell(generation, sums)
         return self.report(generation, agreed.best, agreed.means, agreed.members)
@@ -137,10 +137,10 @@ class SemiUpdates(Distribution):
     def _agree(self, generation: int, scores: np.ndarray, non_finite: str) -> "_Agreed":
         """Agree on the scores over all ranks; all of them raise for a fitness that is not finite, or where none is."""
         job = self.job
-        bad, known = first_bad(scores), scores[np.isfinite(scores).all(axis=1)]
-        first = (self.members.start + bad[0] + 1, *bad[1:]) if bad else (0, 0, 0.0)  # 0: none, as of a simulated rank
-        best, least = (known[:, 0].max(), known[:, 0].min()) if len(known) else (-np.inf, np.inf)
-        own = np.concatenate([known.sum(axis=0), [best, least, len(scores) - len(known), *first]])
+        bad, finite = first_bad(scores), scores[np.isfinite(scores).all(axis=1)]
+        first = (self.members.start + bad[0] + 1, *bad[1:]) if bad else (0, 0, 0.0)  # 0: none; a simulated world gives zeros
+        best, least = (finite[:, 0].max(), finite[:, 0].min()) if len(finite) else (-np.inf, np.inf)
+        own = np.concatenate([finite.sum(axis=0), [best, least, len(scores) - len(finite), *first]])
         with job.clock.phase("communicate"):
             table = job.world.all_gather(own, [len(own)] * job.world.size).reshape(job.world.size, -1)
         members = job.population - int(table[:, -4].sum())

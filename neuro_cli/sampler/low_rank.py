@@ -210,7 +210,7 @@ class LowRankPerturbation(StructuredPerturbation):
         if operator.geometry is None:
             by, to = (rows, columns) if operator.transposed else (columns, rows)
             return self.rows.add_outer(y, self.rows.projected(x, by), to, operator.channel)
-        # the kernels convolve over two dimensions, of which one has length 1 here
+        # the kernels convolve over two dimensions: the second one has length 1 here
         kernel = (1, *place.shape[2:]) if len(place.shape) == 3 else place.shape[2:]
         filters = block.cube(columns)[..., 0, :, :].reshape(*columns.shape[:2], -1, *kernel)
         if operator.transposed:

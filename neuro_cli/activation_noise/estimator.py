@@ -60,7 +60,7 @@ class Activation(Estimator):
         self.correction = one_of("sampler.correction", correction, CORRECTIONS)
         if control_variates != "auto" and not isinstance(control_variates, bool):
             raise ConfigError("sampler.control_variates", control_variates, "must be auto, true or false")
-        self._control_variates = control_variates
+        self._asked = control_variates
         self._said: str | None = None  # last reported reason against control variates
 
     def check(self, population: int) -> None:
@@ -91,6 +91,11 @@ class Activation(Estimator):
         return addresses
 
     @property
+    def control_variates(self) -> bool:
+        """Whether the run has control variates, once an algorithm is served."""
+        return self._scorer.controlled
+
+    @property
     def passes_a_draw(self) -> int:
         """Forward passes of an example in a draw of every group."""
         return self._addresses.sides * self._addresses.groups
@@ -102,12 +107,12 @@ class Activation(Estimator):
         if self.wire != "float32" and not gathers:
             raise ConfigError("sampler.wire", self.wire, "distribution.ranks_shaping=local sends no fitnesses")
         reason = self._uncontrolled if algo.proportional else UNEVEN
-        if self._control_variates is True and reason is not None:
+        if self._asked is True and reason is not None:
             raise ConfigError("sampler.control_variates", True, reason)
-        if self._control_variates == "auto" and reason not in (None, self._said):
+        if self._asked == "auto" and reason not in (None, self._said):
             self._said = reason
             log.info("sampler.control_variates=auto: none, %s", reason)
-        self._scorer.controlled = bool(self._control_variates) and reason is None
+        self._scorer.controlled = bool(self._asked) and reason is None
 
     def gathered(self, gather: Gather, generation: int, own: np.ndarray, counts: list[int], first: int) -> np.ndarray:
         if self.wire == "float32":

@@ -25,6 +25,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import numbers_of
 from neuro_cli.core.shaping import by_rank, is_flat
 
+LARGE = 2_020  # parameters for which Newton's method begins near the solution
 FIRST_DIRECTION = 0xF3  # address of the initial v
 
 
@@ -197,7 +198,8 @@ def _natural(
 
 def _inverse_of_h(n: int) -> float:
     """Solve (1 + a**2) exp(a**2 / 2) / 0.24 - 10 = n for a, by Newton's method."""
-    a = 1.0
+    # from 1 the first step leaves the range of exp for large n; the bound lies just above the solution
+    a = 1.0 if n < LARGE else math.sqrt(2 * math.log(0.24 * (n + 10)))
     for _ in range(200):
         grown = math.exp(a * a / 2) / 0.24
         step = ((1 + a * a) * grown - 10 - n) / (a * grown * (3 + a * a))

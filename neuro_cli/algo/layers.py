@@ -40,8 +40,8 @@ class Layers:
         self._rates = {name: self._factor(RATE, name) for name in names}
 
     def _factor(self, kind: str, name: str) -> float:
-        matching = [factors[kind] for pattern, factors in self._patterns.items() if kind in factors and fnmatchcase(name, pattern)]
-        return matching[-1] if matching else 1.0
+        fits = [factors[kind] for pattern, factors in self._patterns.items() if kind in factors and fnmatchcase(name, pattern)]
+        return fits[-1] if fits else 1.0
 
     @property
     def rates(self) -> list[float] | None:

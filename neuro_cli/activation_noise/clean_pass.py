@@ -194,7 +194,7 @@ class RecordingMode(TorchFunctionMode):
         return detached
 
     def _run_on_data(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Run a call without parameters, in the backward graph if there is one."""
+        """Run a call without parameters, as part of the backward graph in a pass that has one."""
         if not self._backward:
             return func(*args, **kwargs)
         if func in WITHOUT_GRAPH:

@@ -45,7 +45,7 @@ class ControlVariates:
 
     def __init__(self, passes: Passes, addresses: Addresses, always: bool) -> None:
         self._passes, self._addresses, self._always = passes, addresses, always
-        rows = addresses.sides * addresses.examples  # of a draw
+        rows = addresses.sides * addresses.examples  # examples in the passes of a draw
         most = pass_rows(max(1, addresses.widths[-1]), passes.settings.device, MEASURED * rows)
         self._side_by_side = max(1, most // addresses.examples)  # passes that measure a derivative
         self._models: ResponseModels | None = None

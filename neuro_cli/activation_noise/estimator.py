@@ -1,4 +1,4 @@
-"""Noise on activations: in each example and draw another one, in passes of the centre's own network.
+"""Noise on activations: passes of the centre's network with different noise for each example and draw.
 
 A layer ``y = W x`` gets ``y + s e`` with e ~ N(0, I). The fitness r of an example then estimates its derivative by y,
 ``E[r e] / s``, and the layer's weights learn from ``sum_b g_b x_b^T`` (Fiete, Seung, "Gradient learning in spiking neural
@@ -143,7 +143,7 @@ class Activation(Estimator):
         wanted = [number for number, layer in enumerate(layers) if _meets(layer, start, stop)]
         self.noise.threads.map(run, wanted)
         columns = torch.zeros(len(weights), self.layout.size, device=self.noise.device, dtype=torch.float32)
-        for number in wanted:  # in their order: several layers may share a weight
+        for number in wanted:  # a fixed order: several layers may share a weight
             for row, parts in zip(columns, gradients[number], strict=True):
                 for place, part in zip(layers[number].places, parts, strict=True):
                     if part is not None:

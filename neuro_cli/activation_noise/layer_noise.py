@@ -55,8 +55,7 @@ class NoisyLayer:
     """A layer of a clean pass, with ``rewards`` T of each example, and its noise.
 
     ``weight_noise``: noise of each example's own weights (``on_weights``), None for noise on the outputs.
-    ``scale``: of the noise in units of sigma. ``width``: n. ``node``: in the backward graph. ``predicted``: derivative of the
-    rewards by the outputs as the control variate has it, None for none; ``sigma``: of the noise.
+    ``scale`` of the noise in units of ``sigma``. ``width``: n. ``node`` in the backward graph, None without one.
     """
 
     def __init__(self, step: LayerStep, axes: Axes, on_weights: bool, rewards: int) -> None:
@@ -67,8 +66,12 @@ class NoisyLayer:
         self.examples = self.outputs.shape[axes.examples] // axes.fold
         self.width = self.outputs.numel() // self.examples if self.weight_noise is None else self.weight_noise.width
         self.scale = self.sigma = 1.0
-        self.predicted: Tensor | None = None
         self._mask = output_mask(step, smooth=step.node is not None)
+
+    @property
+    def predicted(self) -> Tensor | None:
+        """Derivative of the rewards by the outputs as the control variate predicts it, None for none."""
+        return None if self.node is None or self.node.derivative is None else self.node.derivative.detach()
 
     def set_relative(self) -> None:
         """Set the scale with which noise has the root mean square of the outputs."""
@@ -96,9 +99,10 @@ class NoisyLayer:
 
     def predicted_change(self, delta: Tensor) -> Tensor | float:
         """Return the change (R, B, T) of the rewards that the control variate predicts for ``delta`` (R, ..), 0 without one."""
-        if self.predicted is None:
+        predicted = self.predicted
+        if predicted is None:
             return 0.0
-        product = (delta * self.predicted).to(torch.float64)
+        product = (delta * predicted).to(torch.float64)
         rows = [self.axes.to_rows(each).view(self.examples, self.rewards, -1).sum(-1) for each in product]
         return torch.stack(rows)
 
@@ -117,7 +121,8 @@ class NoisyLayer:
         sigma. The product of a layer's inputs with noise is taken once, for the sum, by autograd from outputs to parameters.
         """
         outputs, gradients = list[Tensor](), list[Tensor]()
-        on_outputs = None if self.predicted is None else self.predicted * (unit * self.sigma)
+        on_outputs = self.predicted
+        on_outputs = None if on_outputs is None else on_outputs * (unit * self.sigma)
         if total is not None and self.weight_noise is not None:
             used = self.weight_noise.used
             outputs += used

@@ -73,7 +73,7 @@ class NoisyMode(TorchFunctionMode):
     def _following(self, func: Callable[..., Any]) -> Call:
         """Return the next call of the clean pass, which must be one of ``func``."""
         call = self._calls[self._next] if self._next < len(self._calls) else None
-        if call is None or call.func != func:  # by equality: the getter of a tensor's attribute is a new object each time
+        if call is None or call.func != func:  # not ``is``: the getter of a tensor's attribute is a new object each time
             raise Unsupported("its calls of torch differ from pass to pass")
         self._next += 1
         return call

@@ -57,7 +57,7 @@ class ResponseModels:
 
 
 class RewardPredictor:
-    """Derivatives of a generation's rewards by the layers' outputs, which it sets. ``count``: layers that have one.
+    """Derivatives of a generation's rewards by the layers' outputs, taken at once. ``count``: layers that have one.
 
     ``last``: derivatives (B T, n) by the outputs of the last layer, None where the rewards themselves are in the backward graph.
     ``joint``: with the graph that :meth:`predict` needs.
@@ -77,11 +77,9 @@ class RewardPredictor:
                 seed = end.like_outputs(last * weights).to(end.outputs.dtype)
         torch.autograd.grad([outputs], [record.root], [seed], retain_graph=True, create_graph=joint, allow_unused=True)
         self._weights = weights
-        self._derivatives = {number: layer.node.derivative for number, layer in enumerate(layers) if layer.node is not None}
-        for number, layer in enumerate(layers):
-            derivative = self._derivatives.get(number)
-            layer.predicted = None if derivative is None else derivative.detach()
-        self.count = sum(layer.predicted is not None for layer in layers)
+        derivatives = {number: layer.node.derivative for number, layer in enumerate(layers) if layer.node is not None}
+        self._derivatives = {number: derivative for number, derivative in derivatives.items() if derivative is not None}
+        self.count = len(self._derivatives)
 
     def predict(self, deltas: dict[int, Tensor]) -> Tensor:
         """Return the change (B T,) of the rewards that a pass with ``deltas`` is expected to bring."""
@@ -89,7 +87,7 @@ class RewardPredictor:
             parts = [
                 (derivative * deltas[number].to(derivative.dtype)).sum()
                 for number, derivative in self._derivatives.items()
-                if derivative is not None and number in deltas
+                if number in deltas
             ]
         if not parts:
             return torch.zeros(len(self._weights), dtype=torch.float64, device=self._weights.device)

@@ -45,7 +45,7 @@ class ActivationScorer(Scorer):
         super().__init__(settings)
         self._addresses, self._passes = addresses, Passes(settings, plan, relative)
         self._control = ControlVariates(self._passes, addresses, always)
-        rows = addresses.sides * settings.batch_size  # of a draw
+        rows = addresses.sides * settings.batch_size  # examples in the passes of a draw
         most = pass_rows(plan.largest, settings.device, addresses.draws * addresses.groups * rows) // rows
         self._block = min(addresses.draws, max(1, most))  # draws side by side
         self._start = centre
@@ -53,7 +53,7 @@ class ActivationScorer(Scorer):
         log.info(
             "scoring: noise on %d layers, %s; %d draws of %d %s; %s, %s",
             len(plan.layers), plan.spaces, addresses.draws, addresses.groups, "group" if addresses.groups == 1 else "groups",
-            "each pass begins at its noisy layer" if not plan.complete else f"each pass is a whole one ({plan.reason})",
+            "each pass begins at its noisy layer" if not plan.complete else f"each pass is complete ({plan.reason})",
             f"{self._block * addresses.sides} passes side by side" if plan.mapped else "one pass after the other",
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
 MEASURED = 128  # most outputs a reward of a last layer that is measured for control variates: each costs a pass
-SCALE = 0.1  # of the trial's noise, relative to a layer's outputs
+SCALE = 0.1  # size of the trial's noise, relative to a layer's outputs
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # relative to the largest score; other types: 0.1
 
 

@@ -128,6 +128,7 @@ class RecordingMode(TorchFunctionMode):
                 self.record.calls.append(Call(func, result, result._version if isinstance(result, Tensor) else 0))
             return result
         of_data, of_weights = marked(given), any(of_parameters(tensor) for tensor in tensors(given))
+        # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
         call = Call(func)
         self.record.calls.append(call)
         if of_data and of_weights:
@@ -136,6 +137,7 @@ class RecordingMode(TorchFunctionMode):
                 call.decomposed = True
                 with self:
                     return inner(*args, **kwargs)
+        # before the call, which may overwrite its arguments and lose their marks
         use = record_use(self.record.steps, func, args, kwargs)
         versions = {id(tensor): tensor._version for tensor in tensors(given) if hasattr(tensor, LAYER)}
         result = self._run(func, args, kwargs, of_data, of_weights)
@@ -164,6 +166,7 @@ class RecordingMode(TorchFunctionMode):
             return self._run_on_data(func, args, kwargs)
         given, named = tree_map_only(Tensor, self._detached, (list(args), kwargs))
         if before is not None and data is not None:
+            # with the graph of the step before, so that noise on these outputs has a derivative by both steps' parameters
             given[data] = self.record.steps[before].raw
         with torch.enable_grad():
             raw = func(*given, **named)
@@ -173,7 +176,7 @@ class RecordingMode(TorchFunctionMode):
             raise Unsupported(f"{func.__name__} with parameters gives several tensors")
         outputs = raw.detach().clone() if self._copy else raw.detach()
         if before is not None and raw.shape != self.record.steps[before].raw.shape:
-            before = None
+            before = None  # broadcast: an output of the step before is in several outputs of this one
         if before is None and not of_weights:
             return self._run_on_data(func, args, kwargs)
         used = _ordered(used, args, kwargs)

@@ -58,6 +58,7 @@ class NoisyMode(TorchFunctionMode):
         reached = marked(given, NOISE)
         position = None if self._observed is None or call.node is None or not reached else self._nodes[call.node].position
         x = None if position is None else self._kept(list(tensors(given))[position])
+        # a call without noise among its arguments gives what it gave in the clean pass
         result = BATCHABLE.get(func, func)(*args, **kwargs) if reached or self._complete else call.result
         if self._observed is not None and call.node is not None and x is not None:
             self._observed[call.node] = x, self._kept(result)

@@ -72,6 +72,7 @@ class Passes:
         with self._rewards_of(clean) as rewards:
             scores = noisy_scores(clean.record, deltas, rewards, self.plan.mapped, self.plan.complete)
         each = clean.scores.shape[1]  # the factor of by_reward, which takes no passes side by side
+        # float64: a difference of float32 scores would have few digits left
         gains: Tensor = (scores.double() * each).view(-1, *clean.scores.shape) - clean.scores
         return gains
 

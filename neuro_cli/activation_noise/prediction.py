@@ -75,6 +75,7 @@ class RewardPredictor:
             else:
                 outputs = record.calls[record.layers[-1].call].result
                 seed = end.like_outputs(last * weights).to(end.outputs.dtype)
+        # the derivative by the root is not needed: on the way to it each node keeps that by its outputs
         torch.autograd.grad([outputs], [record.root], [seed], retain_graph=True, create_graph=joint, allow_unused=True)
         self._weights = weights
         derivatives = {number: layer.node.derivative for number, layer in enumerate(layers) if layer.node is not None}

@@ -112,6 +112,7 @@ class Diagonal(Response):
             squares += by_input.square().sum_to_size(shape)
             products += (by_input * by_outputs).sum_to_size(shape)
         mean = squares.mean()
+        # least squares for each slope by itself, of what the present slope leaves unexplained
         step = (products - squares * self.matrix) / (squares + RIDGE * mean)
         if mean > 0 and bool(step.isfinite().all()):
             self.matrix = self.matrix.add(step, alpha=RATE)

@@ -133,6 +133,7 @@ def weight_noise(layer: LayerStep) -> WeightNoise | None:
         own = _call_noise(first)
         if own is None or not rest:
             return own
+    # chain rule over the steps: each one scales the derivatives by the tensors of the steps before it
     slope, terms = torch.ones_like(layer.raw.detach()), list[tuple[Tensor, Tensor]]()
     for step in rest:
         by_data, other, by_other = _slopes(step)

@@ -120,6 +120,7 @@ class Distribution(Method):
         algo = self.algo
         finite = finite_members(scores, generation, algo.non_finite, self.job.scorer.task)
         scored = scores if finite.all() else scores[finite]
+        # weights have a column for each member, also for one without finite scores
         fitness = ranked_last(scores[:, 0], finite, scored[:, 0].min())
         with self.job.clock.phase("update"):
             combination = self.combination(generation, fitness)
@@ -167,7 +168,7 @@ class Distribution(Method):
 
     def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
         """Compute the sums (K, stop - start) over ``members`` on this rank."""
-        if start == stop:
+        if start == stop:  # more ranks than blocks of columns
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device, dtype=torch.float32)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]

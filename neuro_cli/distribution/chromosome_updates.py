@@ -62,7 +62,7 @@ class ChromosomeUpdates(Distribution):
                 message = self._feedback.encode(own, low - self._start)
                 under_way.append(begin(message, [codec.size(rows, b - a) for a, b in piece]))
                 for exchange in under_way:
-                    exchange.test()
+                    exchange.test()  # MPI moves data only while it is called
         with job.clock.phase("communicate"):
             sums = torch.empty(rows, job.columns, device=own.device, dtype=torch.float32)
             for piece, exchange in zip(self._pieces, under_way, strict=True):

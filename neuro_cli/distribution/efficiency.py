@@ -62,6 +62,7 @@ class EfficiencyMeter:
 
     def take(self, seconds: float, communicated: float) -> dict[str, float | None]:
         """Return efficiencies of the generation that took ``seconds``, ``communicated`` of them in collectives, and restart."""
+        # seconds of one rank with this rank's members, without the slow-down by the others
         shared = (self._alone or 1.0) * (self._scored + self._sums_alone * self._summed)
         own = seconds - communicated - self._scored - self._summed
         ranks = self._world.size

@@ -18,6 +18,7 @@ def gradient_step(job: PopulationContext, generation: int) -> StepReport:
     weight = job.scorer.task.share(generation, low, high)
     with job.clock.phase("forward"):
         loss, gradient = job.scorer.gradient(algo.centre, batch)
+    # the loss travels with the gradient: one collective instead of two
     message = np.append(gradient.cpu().numpy() * np.float32(weight), np.float32(loss * weight))
     with job.clock.phase("communicate"):
         job.world.all_reduce(message)

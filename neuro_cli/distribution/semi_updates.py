@@ -75,10 +75,12 @@ class SemiUpdates(Distribution):
     def _reduced_rounded(self, own: Tensor) -> Tensor:
         """Reduce the sums (K, M) of all ranks; ``own`` (K, M) is overwritten."""
         world, codec, width = self.job.world, self._codec, self._stop - self._start
+        # first step: each rank gets everyone's rounded sums of its own slice, and adds them up in float32
         received = world.all_to_all([self._own.encode(own[:, low:high], low) for low, high in self._slices])
         total = torch.zeros(len(own), width, device=own.device, dtype=torch.float32)
         for message in received:
             total += codec.decode(torch.from_numpy(message).to(own.device), len(own), width)
+        # second step: the slices' totals are rounded again, with another error feedback, and gathered
         message = self._total.encode(total, 0)
         gathered = world.all_gather(message, [codec.size(len(own), high - low) for low, high in self._slices])
         unpack(codec, gathered, self._slices, own)
@@ -105,6 +107,7 @@ class SemiUpdates(Distribution):
         device = self.job.algo.centre.device
         total = state.tensors["unsent"] if same else unsent(state)
         self._total.kept = total[:, self._start : self._stop].clone().to(device)
+        # with other ranks the errors of all are one sum in the slices' feedback, and ranks begin without their own
         own = state.tensors["unsent_by_rank"][self.job.world.rank] if same else torch.zeros_like(total)
         self._own.kept = own.clone().to(device)
 
@@ -125,6 +128,7 @@ class SemiUpdates(Distribution):
         fitness = ranked_last(scores[:, 0], np.isfinite(scores).all(axis=1), agreed.least)
         with job.clock.phase("update"):
             part = algo.combination(generation, fitness)
+            # partial_sums takes weights of all members; each rank's estimate counts by its share of them
             weights = np.zeros((len(part.weights), job.population))
             share = len(members) / job.population
             weights[:, members.start : members.stop] = part.weights * share

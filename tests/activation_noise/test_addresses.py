@@ -33,7 +33,7 @@ def test_every_number_is_a_function_of_its_address():
         assert whole.shape == (5, 6, (700, 11)[layer])
         parts = torch.cat([drawn.numbers(4, layer, low, high) for low, high in ((0, 1), (1, 4), (4, 5))])
         assert torch.equal(whole, parts)
-        assert torch.equal(addresses("sampler.draws=9").numbers(4, layer, 0, 5), whole)  # more draws change none
+        assert torch.equal(addresses("sampler.draws=9").numbers(4, layer, 0, 5), whole)  # more draws change no earlier one
         assert not torch.equal(drawn.numbers(5, layer, 0, 5), whole)
         assert not torch.equal(addresses("sampler.draws=5", seed=6).numbers(4, layer, 0, 5), whole)
     assert not torch.equal(drawn.numbers(4, 0, 0, 1).flatten()[:66], drawn.numbers(4, 1, 0, 1).flatten())

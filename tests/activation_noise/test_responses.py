@@ -33,7 +33,7 @@ def recorded(module: nn.Module, x: Tensor, backward: bool = False) -> PassRecord
 
 
 def learnt(response: Response, shape: tuple[int, ...], answer, rounds: int) -> float:
-    """Relative error of the derivatives of ``response`` after so many changes and their ``answer``, a linear function."""
+    """Return the relative error of a model's derivatives after ``rounds`` changes and their ``answer``, a linear function."""
     for _ in range(rounds):
         change = torch.randn(shape)
         response.learn([(change, answer(change))])
@@ -43,7 +43,7 @@ def learnt(response: Response, shape: tuple[int, ...], answer, rounds: int) -> f
     return float((response.pull_back(derivative, shape) - right).norm() / right.norm())
 
 
-@pytest.mark.parametrize("rows", [8, 200])  # fewer and more than the numbers that an output depends on
+@pytest.mark.parametrize("rows", [8, 200])  # fewer and more than the values that an output depends on
 def test_a_dense_model_learns_a_linear_answer(rows):
     weight = torch.randn(29, 7)
     assert learnt(Dense(29, 7, True, CPU), (rows, 29), lambda x: x @ weight, 60 if rows < 29 else 12) < 0.02
@@ -123,7 +123,7 @@ def test_noise_goes_where_something_reaches_later_calls(behind, smooth):
 
 
 class Shared(nn.Module):
-    """Outputs that a pool and another call get."""
+    """Outputs with two users, a pool and another call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def test_the_backward_graph_goes_through_every_call_by_a_model_of_its_kind():
     ]
     assert record.coupled
     assert not record.smooth  # it rounds
-    # with its models at the weights, the slope of the step at 1, the graph has the derivatives of torch
+    # with the weights as models and slope 1 for the step function, the graph has torch's derivatives
     weights = dict(module.named_parameters())
     for node in record.nodes:
         if node.make_model:

@@ -1,4 +1,4 @@
-"""Fitnesses on the wire as int8: no bias, the same bits on any number of ranks, and the bytes."""
+"""Fitnesses on the wire as int8: no bias, the same bits on any number of ranks, one byte each."""
 
 import numpy as np
 import torch
@@ -19,13 +19,13 @@ def addresses() -> Addresses:
 
 
 def rewards() -> np.ndarray:
-    """Those of the second layer a thousand times smaller."""
+    """Draw rewards, those of the second layer a thousand times smaller."""
     drawn = np.random.default_rng(0).standard_normal(POPULATION).astype(np.float32)
     return drawn * np.where(addresses().group_of(np.arange(POPULATION)) == 1, np.float32(1e-3), np.float32(1))
 
 
 def gathered(size: int, values: np.ndarray, generation: int = 3) -> tuple[np.ndarray, int]:
-    """What all ranks have afterwards, and the bytes that rank 0 has sent."""
+    """Return the values that all ranks have afterwards, and the bytes that rank 0 has sent."""
     parts = shares(len(values), size)
 
     def run(world: World) -> tuple[np.ndarray, int]:

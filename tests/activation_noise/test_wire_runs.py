@@ -21,7 +21,7 @@ def network() -> nn.Module:
 
 
 def trained(world: World, method, wire: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """The centre before and after three generations, and the bytes that this rank has sent."""
+    """Return the centre before and after three generations, and the bytes that this rank has sent."""
     parts = bound(
         network, Made((3,), 2, 10), world, method, OpenAIES(0.05, shaping="raw"), precision=torch.float32, draws=8, wire=wire
     )

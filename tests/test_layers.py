@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("model", "task", "sampler", "fabric", "logger", "selection", "election"),
     ("algo", "strategy"),
     ("scoring",),
+    ("activation_noise",),
     ("distribution",),
     ("run_folder",),
     ("factory",),

@@ -1,4 +1,4 @@
-"""Algorithms: how fitnesses become the next centre."""
+"""Algorithms turn fitnesses into the next centre."""
 
 from neuro_cli.core.lazy import lazily
 

@@ -65,7 +65,7 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         pairs = fitness.reshape(-1, 2)
         better, count = pairs.max(axis=1), self.top or len(pairs)
-        shares = by_rank(better, np.arange(len(pairs)) >= len(pairs) - count)[:, None]  # equals share the last places
+        shares = by_rank(better, np.arange(len(pairs)) >= len(pairs) - count)[:, None]  # ties share the last places
         order = np.argsort(-better, kind="stable")
         chosen = order[shares[order, 0] > 0]
         mean = (shares[chosen] * pairs[chosen]).sum() / (2 * count)

@@ -1,4 +1,4 @@
-"""Contract of an algorithm: turns the fitnesses of a generation into the next centre.
+"""Interface of algorithms, which turn the fitnesses of a generation into the next centre.
 
 An algorithm of a centre proposes where a generation's candidates lie, turns their fitnesses into weights, and receives the
 weighted sums of the perturbations from the distribution method. It never sees a rank, a socket or a model class.
@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
-RAISE, WORST = "raise", "worst"  # a member with a fitness that is not finite: an error, or the last of its generation
+RAISE, WORST = "raise", "worst"  # a member whose fitness is not finite is an error, or the last of its generation
 
 
 Transform = Callable[[Tensor], Tensor]
@@ -27,7 +28,7 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerScale:
-    """Scales that are the same for all values of a parameter: ``sigma`` times its factor in ``factors``, by its name."""
+    """One scale for each parameter tensor: ``sigma`` times its factor in ``factors``, by its name."""
 
     sigma: float
     factors: Mapping[str, float]
@@ -38,8 +39,8 @@ class Proposal:
     """Member i is ``bases[parent[i]] + scale * eps_i``, or the base itself when i is in ``frozen``.
 
     ``bases`` (T, M) float32; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,) float32, > 0.
-    ``layers``: the scale (M,) once more where it is one number for each parameter tensor, for who perturbs layers.
-    ``transform``: a linear function of noise (M,), which then stands for eps_i.
+    ``layers``: the scale (M,) as one number for each parameter tensor, where it is such, for samplers that perturb layers.
+    ``transform``: a linear function of the noise (M,) whose result is eps_i.
     """
 
     bases: Tensor
@@ -51,18 +52,18 @@ class Proposal:
 
     @cached_property
     def sigma(self) -> float:
-        """The one scale of all parameters, or what the factors of ``layers`` are factors on: read once, a GPU is waited for."""
+        """Scale of all parameters, or the base of the factors of ``layers``. Cached: to read it from a GPU is to wait for it."""
         return float(self.scale) if self.layers is None else self.layers.sigma
 
     @classmethod
     def around(cls, centre: Tensor, scale: Tensor | float) -> "Proposal":
-        """Members around one ``centre`` (M,); a number is the scale of every parameter."""
+        """Propose members around one ``centre`` (M,); a number is the scale of every parameter."""
         if not isinstance(scale, Tensor):
             scale = torch.tensor([scale], dtype=torch.float32, device=centre.device)
         return cls(centre[None], None, scale)
 
     def parent_of(self, member: int) -> int:
-        """The row of ``bases`` that a member descends from."""
+        """Return the row of ``bases`` that a member descends from."""
         return 0 if self.parent is None else int(self.parent[member])
 
 
@@ -86,24 +87,37 @@ class State:
     scalars: dict[str, Any] = field(default_factory=dict)
 
     def part(self, name: str) -> dict[str, Tensor]:
-        """Tensors with names ``name.<rest>``, by the rest."""
+        """Return the tensors with names ``name.<rest>``, by the rest."""
         start = f"{name}."
         return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
 
 
-class Algorithm(ABC):  # noqa: B024 (what algorithms of a centre and ensembles share is their group)
+class Algorithm(ABC):  # noqa: B024 (algorithms of a centre and ensembles have only their group in common)
     """Base of all options of the group ``algo``."""
 
 
 class CentreAlgorithm(Algorithm):
-    """Moves one solution, the centre. ``start`` comes first, then ask, combination, tell in every generation."""
+    """Moves one solution, the centre. ``start`` comes first, then ask, combination, tell in every generation.
 
-    uses_gradient = False  # True: trained by the gradient of the loss, not by a population
+    ``uses_gradient``: trained by the gradient of the loss, without a population. ``needs_pairs``: members in mirrored pairs only.
+    ``proportional``: weights are fitnesses times the :class:`Combination`'s unit. ``sums_add_up``: a rounding error in one
+    generation's sums may be added to those of the next. ``non_finite``: raise | worst, for a member with a fitness that is not
+    finite.
+    """
+
+    uses_gradient = False
+    needs_pairs = False
+    proportional = False
+    sums_add_up = True
+    non_finite = RAISE
 
     @property
     def needs_parameters(self) -> str | None:
         """Use of noise that only noise of parameters allows, as a message says it; None where weighted sums of it suffice."""
         return None
+
+    def pair(self, mirrored: bool) -> None:
+        """Take whether members are in mirrored pairs. Raises ConfigError where the algorithm needs pairs and has none."""
 
     @abstractmethod
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
@@ -120,35 +134,34 @@ class CentreAlgorithm(Algorithm):
         return self.centre
 
     def sigma_at(self, generation: int) -> float | None:
-        """Standard deviation of the perturbations of a generation, before it; the mean where each parameter has its own."""
+        """Return a generation's standard deviation of perturbations, before it; the mean where each parameter has its own."""
         return None
 
     def rate_at(self, generation: int) -> float | None:
-        """Learning rate of a generation; None where there is none."""
+        """Return the learning rate of a generation; None where there is none."""
         return None
 
     @abstractmethod
     def state(self) -> State:
-        """State that the next generation depends on: copies."""
+        """Return copies of the state that the next generation depends on."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`, of which no tensor may be kept: whoever holds it goes back to it again."""
+        """Restore a :meth:`state`, by copies: the caller may restore its tensors again."""
 
 
 class PopulationAlgorithm(CentreAlgorithm):
-    """An algorithm that learns from the fitnesses of a population. ``needs_pairs``: members in mirrored pairs only.
+    """An algorithm that learns from the fitnesses of a population.
 
-    ``proportional``: weights are fitnesses times the :class:`Combination`'s unit. ``sums_add_up``: a rounding error in one
-    generation's sums may be added to those of the next. ``non_finite``: raise | worst, what becomes of a member with a fitness
-    that is not finite. ``mirrored``: members 2j and 2j + 1 are the sides of one direction, as whoever binds the algorithm says.
+    ``mirrored``: members 2j and 2j + 1 are the two sides of one direction, see :meth:`pair`.
     """
 
-    needs_pairs = False
-    proportional = False
-    sums_add_up = True
-    non_finite = RAISE
     mirrored = False
+
+    def pair(self, mirrored: bool) -> None:
+        if self.needs_pairs and not mirrored:
+            raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
+        self.mirrored = mirrored
 
     @property
     def probe(self) -> Tensor | None:
@@ -164,14 +177,14 @@ class PopulationAlgorithm(CentreAlgorithm):
 
     @abstractmethod
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        """Weights for fitnesses (n,) float64 of all P members, or of a subset when shaped in parts."""
+        """Return the weights for fitnesses (n,) float64 of all P members, or of a subset when shaped in parts."""
 
     @abstractmethod
     def tell(self, generation: int, sums: Tensor) -> None:
         """Take the sums (K, M) float32 and move the centre."""
 
     def can_shape_parts(self) -> bool:
-        """Tell whether weights computed over parts of the population may be averaged."""
+        """Return whether weights computed over parts of the population may be averaged."""
         return True
 
 
@@ -186,5 +199,5 @@ class GradientAlgorithm(CentreAlgorithm):
 
 
 def non_finite_of(value: str) -> str:
-    """``value`` of ``algo.non_finite`` if it is raise or worst. Raises ConfigError."""
+    """Return ``value`` of ``algo.non_finite`` if it is raise or worst. Raises ConfigError."""
     return one_of("algo.non_finite", value, (RAISE, WORST))

@@ -13,11 +13,11 @@ from torch import Tensor
 
 
 class ClipUp(torch.optim.Optimizer):
-    """Steps ``velocity = clip(momentum * velocity - lr * g / |g|, max_speed)``, ``params += velocity``; norms are over all.
+    """Steps ``velocity = clip(momentum * velocity - lr * g / |g|, max_speed)``, ``params += velocity``; norms of all.
 
     ``lr`` >= 0: length of a step without momentum, in the units of the parameters. ``momentum`` in [0, 1). ``max_speed`` > 0:
-    greatest length of a step, None: twice ``lr``, as the paper advises. Of groups with other rates each part of a step is
-    longer by its rate. Raises ValueError.
+    greatest length of a step, None: twice ``lr``, as the paper advises. A parameter group with another rate moves in proportion
+    to its rate. Raises ValueError.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float = 0.15, momentum: float = 0.9, max_speed: float | None = None) -> None:
@@ -31,7 +31,7 @@ class ClipUp(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """One step of all groups of parameters together."""
+        """Take one step of all parameter groups together."""
         assert closure is None, "no loss is asked for"
         groups = [group for group in self.param_groups if group["lr"] > 0]
         length = _norm([parameter.grad for group in groups for parameter in _moved(group)])
@@ -42,7 +42,7 @@ class ClipUp(torch.optim.Optimizer):
                     velocity.add_(parameter.grad, alpha=-group["lr"] / length)
         velocities = [[self._velocity(parameter) for parameter in _moved(group)] for group in groups]
         limits = [2 * group["lr"] if group["max_speed"] is None else group["max_speed"] for group in groups]
-        # in units of the first group's limit: a group with half the rate goes half as far
+        # lengths in units of the first group's limit, so that a group with half the rate moves half as far
         speed = math.sqrt(sum((limits[0] / limit) ** 2 * _square(some) for limit, some in zip(limits, velocities, strict=True)))
         for group, some in zip(groups, velocities, strict=True):
             for parameter, velocity in zip(_moved(group), some, strict=True):
@@ -59,15 +59,15 @@ class ClipUp(torch.optim.Optimizer):
 
 
 def _moved(group: dict[str, Any]) -> list[Tensor]:
-    """The parameters of a group that have a gradient."""
+    """Return the parameters of a group that have a gradient."""
     return [parameter for parameter in group["params"] if parameter.grad is not None]
 
 
 def _square(tensors: Iterable[Tensor | None]) -> float:
-    """Squared Euclidean norm of all tensors together, summed in float64."""
+    """Return the squared Euclidean norm of all tensors together, summed in float64."""
     return sum(float(tensor.double().square().sum()) for tensor in tensors if tensor is not None)
 
 
 def _norm(tensors: Iterable[Tensor | None]) -> float:
-    """Euclidean norm of all tensors together, summed in float64."""
+    """Return the Euclidean norm of all tensors together, summed in float64."""
     return math.sqrt(_square(tensors))

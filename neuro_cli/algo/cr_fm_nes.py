@@ -1,9 +1,9 @@
 """CR-FM-NES: natural evolution strategy with a covariance D (I + v v^T) D, linear in the parameters.
 
 Nomura, Ono, "Fast moving natural evolution strategy for high-dimensional problems", CEC 2022, arXiv:2201.11422, algorithm 1,
-without its way with constraints; the natural gradient by v and D is that of Akimoto, Auger, Hansen, "Comparison-based natural
+without its handling of constraints; the natural gradient by v and D is that of Akimoto, Auger, Hansen, "Comparison-based natural
 gradient optimization in high dimension", GECCO 2014. Members are m + sigma D y with y = z + (sqrt(1 + <v, v>) - 1) <z, u> u,
-u = v / sqrt(<v, v>). The sums over members of y that the equations need follow from three of the noise z itself.
+u = v / sqrt(<v, v>). The equations' sums over y follow from three sums over the noise z.
 
 Legend: P members, n parameters; w weights of members, with sum 0.
 """
@@ -40,7 +40,7 @@ class Moments:
 
 
 class CRFMNES(PopulationAlgorithm):
-    """Moves the centre by ranks, or while its path is long by ranks and lengths of noise; sigma, D and v follow.
+    """Moves the centre by ranks, or by ranks and lengths of noise while its path is long; sigma, D and v follow.
 
     ``sigma`` > 0: initial step size. ``layers``: factors on it by pattern of parameter names. Members are in mirrored pairs, at
     least two of them; n >= 5. Raises ConfigError.
@@ -66,7 +66,7 @@ class CRFMNES(PopulationAlgorithm):
         self._layers.start(layout)
         spread = self._layers.spread(centre.device)
         self._d = torch.ones_like(self._v)
-        if spread is not None:  # a determinant of 1, as after every step
+        if spread is not None:  # the determinant is 1, as after every step
             mean = spread.double().log().mean().exp()
             self._d, self._size = spread.double() / mean, self.sigma * float(mean)
         self._path, self._step_path = torch.zeros_like(self._v), torch.zeros_like(self._v)
@@ -75,13 +75,13 @@ class CRFMNES(PopulationAlgorithm):
 
     def _constants(self, n: int, population: int) -> None:
         ranked = np.maximum(0.0, math.log(population / 2 + 1) - np.log(np.arange(1, population + 1)))
-        self._ranked = ranked  # before the mean is taken off
+        self._ranked = ranked  # before the mean is subtracted
         shares = ranked / ranked.sum()
         self._mass = 1 / float((shares**2).sum())
         self._step_rate = (self._mass + 2) / (n + self._mass + 5)
         self._path_rate = (4 + self._mass / n) / (n + 4 + 2 * self._mass / n)
         self._rank_one = 2 / ((n + 1.3) ** 2 + self._mass) * (n - 5) / 6
-        self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected, of a normal vector
+        self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected length of a normal vector
         self._by_length = inverse_of_h(n) * min(1.0, math.sqrt(population / n))
         self._form_rate = math.tanh((min(0.02 * population, 3 * math.log(n)) + 5) / (0.23 * n + 25))
         stagnates = math.tanh((0.024 * population + 0.7 * n + 20) / (n + 12))
@@ -129,7 +129,7 @@ class CRFMNES(PopulationAlgorithm):
 
     def tell(self, generation: int, sums: Tensor) -> None:
         if self._flat:
-            return  # nothing was learnt; lengths of noise alone would still change sigma and D
+            return  # ties: lengths of noise alone must not change sigma and D
         sums = sums.double()
         rate = self._step_rate
         self._step_path.mul_(1 - rate).add_(sums[0], alpha=math.sqrt(rate * (2 - rate) * self._mass))
@@ -142,7 +142,7 @@ class CRFMNES(PopulationAlgorithm):
         self._size *= math.exp(self._size_rates[phase] / 2 * float(rows[2].mean()))
 
     def _learn(self, z: Moments) -> None:
-        """Move the centre, the path, v and D; the path counts as one more member."""
+        """Move the centre, the path, v and D; the path counts as another member."""
         squared = float(self._v.square().sum())
         norm, stretch = math.sqrt(squared), math.sqrt(1 + squared)
         u, more = self._v / norm, stretch - 1
@@ -151,14 +151,14 @@ class CRFMNES(PopulationAlgorithm):
         self._path.mul_(1 - self._path_rate).add_(step, alpha=math.sqrt(self._path_rate * (2 - self._path_rate) * self._mass))
         own, one = self._path / self._d, self._rank_one
         inner = float((u * own).sum())
-        # sums of w y**2, w <y, u> y and w <y, u>**2, with the path as one more
+        # sums of w y**2, w <y, u> y and w <y, u>**2, with the path as another member
         squares = self._form_rate * (z.second + 2 * more * u * z.along + more**2 * z.square * u.square()) + one * own.square()
         crossed = self._form_rate * stretch * (z.along + more * z.square * u) + one * inner * own
         inner_square = self._form_rate * stretch**2 * z.square + one * inner**2
         by_v, by_d = _natural(u, squared, squares, crossed, inner_square, one)
         self._v = self._v + by_v / norm
         self._d = self._d + by_d * self._d
-        # a determinant of 1: what is common to all parameters is sigma's
+        # the determinant becomes 1: a factor common to all parameters belongs to sigma
         log_root = self._d.log().mean() + math.log1p(float(self._v.square().sum())) / (2 * len(u))
         self._d = self._d / log_root.exp()
 
@@ -177,9 +177,9 @@ class CRFMNES(PopulationAlgorithm):
 def _natural(
     u: Tensor, squared: float, squares: Tensor, crossed: Tensor, inner_square: float, total: float
 ) -> tuple[Tensor, Tensor]:
-    """Natural gradients by v (without 1 / |v|) and by log D, from sums over weighted y: Akimoto et al. 2014, theorem 3.
+    """Return natural gradients by v (without 1 / |v|) and by log D, from sums over weighted y: Akimoto et al. 2014, theorem 3.
 
-    ``squared``: |v|**2; ``squares``, ``crossed``: of y**2, <y, u> y; ``inner_square``: of <y, u>**2; ``total``: of the weights.
+    ``squared``: |v|**2; sums ``squares`` of y**2, ``crossed`` of <y, u> y, ``inner_square`` of <y, u>**2, ``total`` of weights.
     """
     gamma, uu = 1 + squared, u.square()
     bound = math.sqrt(squared**2 + (2 * gamma - math.sqrt(gamma)) / float(uu.max())) / (2 + squared)
@@ -196,7 +196,7 @@ def _natural(
 
 
 def inverse_of_h(n: int) -> float:
-    """Solution a of (1 + a**2) exp(a**2 / 2) / 0.24 - 10 = n, by Newton's method."""
+    """Solve (1 + a**2) exp(a**2 / 2) / 0.24 - 10 = n for a, by Newton's method."""
     a = 1.0
     for _ in range(400):
         grown = math.exp(a * a / 2) / 0.24

@@ -1,8 +1,8 @@
 """Joint training of an ensemble of M networks with one prediction and one loss (Webb 2019; Webb et al. 2019, arXiv 1902.04422).
 
 The ensemble is a product of experts: its prediction is the normalised geometric mean of the members' predictions,
-q = softmax(mean of the members' logits), and the loss is the cross-entropy of q. A member needs nothing of the
-others but q: the gradient of the loss with respect to its logits is (q - p) / (M B), the same for every member.
+q = softmax(mean of the members' logits), and the loss is the cross-entropy of q. A member needs only q from the
+others: the gradient of the loss with respect to its logits is (q - p) / (M B), the same for every member.
 
 Legend: M members, B examples, K classes; p one-hot targets.
 """
@@ -25,8 +25,8 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 class Ensemble(Algorithm):
     """Settings of ``algo=ensemble``.
 
-    ``size``: members of the kind that the group ``model`` names; ``members``: entries for others beside them, as config
-    nodes (read where the networks are built). Raises ConfigError.
+    ``size``: members with the network of the group ``model``; ``members``: config nodes of others in addition (read where the
+    networks are built). Raises ConfigError.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class JointOutcome:
 
 
 def joint_outcome(mean_logits: Tensor, targets: Tensor, members: int, examples: int | None = None) -> JointOutcome:
-    """Outcome of ``mean_logits`` (B, K), the mean over all ``members``, for ``targets`` (B,) int64.
+    """Return the outcome of ``mean_logits`` (B, K), the mean over all ``members``, for ``targets`` (B,) int64.
 
-    ``examples``: of the whole minibatch where (B, K) is a share of it; loss and accuracy are then the share's part of the
-    whole's means.
+    ``examples`` of the minibatch where (B, K) is a share of it; loss and accuracy are then the share's part of the minibatch's
+    means.
     """
     examples = examples or len(targets)
     log_q = F.log_softmax(mean_logits, dim=1)
     losses = F.nll_loss(log_q, targets, reduction="none")
     gradient = log_q.exp()
     gradient[torch.arange(len(targets), device=targets.device), targets] -= 1
-    correct = (mean_logits.argmax(1) == targets) & losses.isfinite()  # argmax of NaN would count as a lucky guess
+    correct = (mean_logits.argmax(1) == targets) & losses.isfinite()  # argmax of NaN is some class, which might be the right one
     return JointOutcome(
         float(losses.sum(dtype=torch.float64)) / examples,
         float(correct.sum()) / examples,

@@ -19,18 +19,18 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import CHOICE_STREAM, random_words
 from neuro_cli.core.schedule import CONSTANT, Schedule
 
-Chain = tuple[tuple[int, int], ...]  # (generation, member) of every mutation since the initial centre
+Chain = tuple[tuple[int, int], ...]  # (generation, member) for every mutation since the initial centre
 
 
 class Genetic(PopulationAlgorithm):
     """Truncation selection: the best ``parents`` members are the next generation's parents; member 0 is the best, unchanged.
 
     ``parents`` from 1 to below the population. ``sigma`` > 0: standard deviation of a mutation; ``sigma_schedule``: factor on it
-    by generation. ``layers``: factors on sigma by pattern of parameter names. Lots decide between equal members. Memory: T + K
-    vectors of M, T = K = ``parents``. Raises ConfigError.
+    by generation. ``layers``: factors on sigma by pattern of parameter names. Ties are broken at random. Memory: T + K vectors
+    of M, T = K = ``parents``. Raises ConfigError.
     """
 
-    sums_add_up = False  # every row is another member
+    sums_add_up = False  # each row is a member, a different one in each generation
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Genetic(PopulationAlgorithm):
         return max(self.sigma * self._schedule.factor(generation), 1e-12)
 
     def parent_of(self, generation: int) -> np.ndarray:
-        """Parent index of every member (P,): uniform, a function of (seed, generation); member 0 has the best."""
+        """Draw the parent index of every member (P,) from (seed, generation), uniformly; member 0 has the best parent."""
         words = random_words(self._seed, generation, 0, CHOICE_STREAM, self._population).astype(np.uint64)
         parent = ((words * np.uint64(len(self._chains))) >> np.uint64(32)).astype(np.int64)
         parent[0] = 0
@@ -83,7 +83,7 @@ class Genetic(PopulationAlgorithm):
         return Proposal(self._bases, self._parent, scale, frozenset([0]), layers)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        # among equals the best one of before stays first, and lots decide on the others, whichever side of a pair they are
+        # ties: the previous best stays first, and the others' order is random, so that no side of a pair is preferred
         lots = random_words(self._seed, generation, 1, CHOICE_STREAM, len(fitness)).astype(np.int64)
         lots[0] = -1
         self._chosen = np.lexsort((lots, -fitness))[: self.parents]

@@ -18,8 +18,8 @@ SIGMA, RATE = "sigma", "lr"
 class Layers:
     """Factors by pattern: ``{"head.*": {"sigma": 0.5, "lr": 2.0}}``; sigma > 0, lr >= 0. The last that fits a name counts.
 
-    Patterns are those of a shell (``*``, ``?``), for names as ``named_parameters`` has them. ``kinds``: those that the
-    algorithm has. Raises ConfigError.
+    Patterns are a shell's (``*``, ``?``) for the names of ``named_parameters``. ``kinds``: sigma, lr or both, as the algorithm
+    has them. Raises ConfigError.
     """
 
     def __init__(self, layers: Mapping[str, Any] | None = None, kinds: Sequence[str] = (SIGMA, RATE)) -> None:
@@ -40,12 +40,12 @@ class Layers:
         self._rates = {name: self._factor(RATE, name) for name in names}
 
     def _factor(self, kind: str, name: str) -> float:
-        found = [factors[kind] for pattern, factors in self._patterns.items() if kind in factors and fnmatchcase(name, pattern)]
-        return found[-1] if found else 1.0
+        fits = [factors[kind] for pattern, factors in self._patterns.items() if kind in factors and fnmatchcase(name, pattern)]
+        return fits[-1] if fits else 1.0
 
     @property
     def rates(self) -> list[float] | None:
-        """Factors on the learning rate, of each parameter in order; None where all are 1."""
+        """Factors on the learning rate for each parameter in order; None where all are 1."""
         return list(self._rates.values()) if set(self._rates.values()) != {1.0} else None
 
     @property
@@ -54,27 +54,27 @@ class Layers:
         return sum(self._sigmas[place.name] * (place.stop - place.start) for place in self._layout.places) / self._layout.size
 
     def spread(self, device: torch.device, kind: str = SIGMA) -> Tensor | None:
-        """Factors (M,) float32, on the step size or on the learning rate; None where all are 1."""
+        """Return the factors (M,) float32 on the step size or on the learning rate; None where all are 1."""
         factors = self._sigmas if kind == SIGMA else self._rates
         if set(factors.values()) == {1.0}:
             return None
-        made = torch.empty(self._layout.size, device=device, dtype=torch.float32)
+        spread = torch.empty(self._layout.size, device=device, dtype=torch.float32)
         for place in self._layout.places:
-            made[place.start : place.stop] = factors[place.name]
-        return made
+            spread[place.start : place.stop] = factors[place.name]
+        return spread
 
     def derivative(self, estimate: Tensor) -> Tensor:
-        """``estimate`` (M,) of a derivative by steps of :meth:`around`, in units of sigma, as one by the parameters."""
+        """Convert ``estimate`` (M,) of a derivative by steps of :meth:`around`, in units of sigma, to one by the parameters."""
         spread = self.spread(estimate.device)
         return estimate if spread is None else estimate.div_(spread)
 
     def around(self, centre: Tensor, sigma: float) -> Proposal:
-        """Members around one ``centre`` (M,), every parameter with ``sigma`` times its factor."""
+        """Propose members around one ``centre`` (M,), with ``sigma`` times the factor of each parameter."""
         scale, layers = self.scale(sigma, centre.device)
         return Proposal(centre[None], None, scale, layers=layers)
 
     def scale(self, sigma: float, device: torch.device) -> tuple[Tensor, LayerScale | None]:
-        """``sigma`` times the factors, (1,) where all are 1, else (M,), both float32; and the same by names for a proposal."""
+        """Return ``sigma`` times the factors, float32, (1,) where all are 1, else (M,); and the same by names for a proposal."""
         one = torch.tensor([sigma], dtype=torch.float32, device=device)
         spread = self.spread(device)
         return (one, None) if spread is None else (one * spread, LayerScale(one.item(), self._sigmas))
@@ -89,14 +89,14 @@ def _checked(pattern: str, factors: Any, kinds: Sequence[str]) -> dict[str, floa
         if name not in kinds:
             allowed = f"must be {' or '.join(kinds)}, a factor on the algorithm's"
             raise ConfigError(f"{key}.{name}", factors[name], allowed)
-    made = {}
+    checked = {}
     if SIGMA in factors:
-        made[SIGMA] = number(f"{key}.{SIGMA}", factors[SIGMA], above=0.0)
+        checked[SIGMA] = number(f"{key}.{SIGMA}", factors[SIGMA], above=0.0)
     if RATE in factors:
-        made[RATE] = number(f"{key}.{RATE}", factors[RATE], low=0.0)
-    return made
+        checked[RATE] = number(f"{key}.{RATE}", factors[RATE], low=0.0)
+    return checked
 
 
 def _of(pattern: str, names: list[str]) -> str:
-    """A clause that names the parameters nearest to ``pattern``, or all of a small network."""
+    """Return a clause that names the parameters nearest to ``pattern``, or all of a small network."""
     return nearest(pattern, names) if len(names) > 8 else f"the network has {', '.join(names)}"

@@ -1,8 +1,8 @@
-"""Member of an ensemble: a network and its optimizer, forward now, backward when the others' logits have arrived.
+"""Member of an ensemble: a network and its optimizer, whose backward pass waits for the other members' logits.
 
-With ``staleness`` s a member is forward on up to s later minibatches before it learns from one, as in pipelined training:
-a minibatch's gradient is that of the parameters at its forward pass, s updates old. Each pass in flight has a copy of the
-parameters, since its backward pass needs them as they were (weight stashing: Harlap et al. 2018, "PipeDream", section 3.3).
+With ``staleness`` s a member runs forward on up to s later minibatches before it learns from one, as in pipelined training:
+a minibatch's gradient belongs to the parameters of its forward pass, s updates old. Each pass in flight has a copy of those
+parameters for its backward pass (weight stashing: Harlap et al. 2018, "PipeDream", section 3.3).
 """
 
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ class Member:
         self._draws = any(isinstance(part, _DropoutNd) and part.p > 0 for part in module.modules())
         # pass t works in copy t mod (s + 1); without staleness in the module itself
         self._copies = [copied(self.module) for _ in range(staleness + 1)] if staleness else []
-        self._logits: dict[tuple[int, int], Tensor] = {}  # by iteration and piece of its minibatch
-        self._buffers: dict[int, dict[str, Tensor]] = {}  # as they were before the passes in flight
+        self._logits: dict[tuple[int, int], Tensor] = {}  # key: iteration, and piece of its minibatch
+        self._buffers: dict[int, dict[str, Tensor]] = {}  # values before the passes in flight
         self._restored: dict[int, dict[str, Tensor]] = {}  # parameters at the start of passes that were in flight at a checkpoint
 
     def graph(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
-        """Logits (B, K) of the minibatch of an iteration, or of a ``piece`` of it, as part of autograd's graph."""
+        """Compute the logits (B, K) of an iteration's minibatch, or a ``piece`` of it, as part of autograd's graph."""
         module = self._workspace(iteration)
         with self._addressed(iteration, piece):
             logits: Tensor = module(inputs)
@@ -41,7 +41,7 @@ class Member:
         return logits
 
     def forward(self, iteration: int, inputs: Tensor, piece: int = 0) -> Tensor:
-        """Logits (B, K) of the minibatch of an iteration, or of a ``piece``, detached; keeps the graph for the backward pass."""
+        """Compute the same logits (B, K), detached, and keep the graph for the backward pass."""
         logits = self._logits[iteration, piece] = self.graph(iteration, inputs, piece)
         return logits.detach()
 
@@ -64,7 +64,7 @@ class Member:
         self.step(iteration)
 
     def shared(self) -> list[tuple[Tensor, bool]]:
-        """Tensors that ranks sharing the minibatch add up: gradients (False), and buffers to be averaged (True)."""
+        """Return the tensors that ranks with shares of the minibatch add up: gradients (False), and averaged buffers (True)."""
         gradients = [(parameter.grad, False) for parameter in self.module.parameters() if parameter.grad is not None]
         return gradients + [(buffer, True) for buffer in self.module.buffers() if buffer.is_floating_point()]
 
@@ -92,13 +92,13 @@ class Member:
             yield
 
     def rate_at(self, iteration: int) -> float:
-        """Learning rate of an iteration."""
+        """Return the learning rate of an iteration."""
         return self._optimizer.rate_at(iteration)
 
     def state(self) -> State:
-        """Parameters and buffers (``model.<name>``), the optimizer's memory, passes in flight (``flight.<iteration>.<name>``).
+        """Return parameters and buffers (``model.<name>``), optimizer state, passes in flight (``flight.<iteration>.<name>``).
 
-        Tensors are the live ones where they can be: to be written or copied before the next step.
+        Most tensors are live: write or copy them before the next step.
         """
         state = self._optimizer.state(live=True)
         state.tensors |= {f"model.{name}": tensor for name, tensor in _numbers(self.module).items()}
@@ -110,7 +110,7 @@ class Member:
         return state
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`, of which no tensor is kept."""
+        """Restore a :meth:`state`, by copies."""
         self.forget()
         _copy(state.part("model"), _numbers(self.module))
         for key, tensor in state.part("flight").items():
@@ -120,7 +120,7 @@ class Member:
 
 
 def _numbers(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, without their graphs."""
+    """Return parameters and buffers by name, without their graphs."""
     return {name: tensor.detach() for name, tensor in (*module.named_parameters(), *module.named_buffers())}
 
 

@@ -22,12 +22,12 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, raw, shaping_of
 
-SIGMA, RATE = 0.05, 0.02  # of networks of up to 11,274 parameters
+SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
 ADAM: OptimizerFactory = partial(torch.optim.Adam, lr=None)  # type: ignore[arg-type]  # its rate is by size
 
 
 class OpenAIES(OptimizedCentre, PopulationAlgorithm):
-    """Gradient estimate ``g = 1/(P sigma) sum_i u_i eps_i``, less ``weight_decay * centre``, ascended by ``optimizer``.
+    """Ascends ``g = 1/(P sigma) sum_i u_i eps_i``, less ``weight_decay * centre``, by ``optimizer``.
 
     ``sigma`` > 0: standard deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer.
     None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.by_size.by_size`).
@@ -75,7 +75,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         return super().rate_at(generation) * self._adapt.sigma * self._adapt.rate
 
     def _sigma(self, generation: int) -> float:
-        """Standard deviation of parameters with factor 1, as it is planned."""
+        """Return the scheduled standard deviation of parameters with factor 1."""
         return max(self.sigma * self._sigma_schedule.factor(generation), 1e-12)
 
     @property
@@ -89,7 +89,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         utilities = self._shape(fitness)
         self._adapt.meet(fitness, utilities, self.mirrored)
-        # in units of the planned sigma: where that adapts, steps of any optimizer go with it by the rate
+        # in units of the scheduled sigma: where sigma adapts, the rate scales any optimizer's steps with it
         divisor = len(fitness) * self._sigma(generation)
         return Combination(utilities[None] / divisor, (1,), 1 / divisor if self.proportional else None)
 

@@ -1,6 +1,6 @@
 """Optimizers of ``torch.optim`` over the flat centre, which they see as tensors of the model's shapes.
 
-Any class of ``torch.optim`` works if its step needs no closure and takes dense gradients, also those for matrices.
+Any class of ``torch.optim`` works if its step needs no closure and takes dense gradients, matrix optimizers included.
 """
 
 import copy
@@ -22,7 +22,7 @@ OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:
-    """Choose the class's fused step, which needs no temporaries, where it has one and the config asks for nothing else."""
+    """Choose the class's fused step, which needs no temporaries, if it has one and the config asks for no other."""
     kind = factory.func if isinstance(factory, partial) else factory
     chosen = factory.keywords if isinstance(factory, partial) else {}
     if (
@@ -34,7 +34,7 @@ def _fused(factory: OptimizerFactory) -> OptimizerFactory:
 
 
 def with_rate(factory: OptimizerFactory, rate: float) -> OptimizerFactory:
-    """Set the learning rate ``rate`` where ``factory`` leaves it open: lr=None."""
+    """Set the learning rate ``rate`` if ``factory`` leaves it open (lr=None)."""
     if not isinstance(factory, partial) or factory.keywords.get("lr", rate) is not None:
         return factory
     return partial(factory.func, *factory.args, **{**factory.keywords, "lr": rate})
@@ -49,16 +49,16 @@ def _leave_compiler_out() -> None:
 
 
 def _small(parameter: nn.Parameter) -> nn.Parameter:
-    """A parameter of one number in as many dimensions, with a gradient."""
-    made = nn.Parameter(torch.ones([1] * parameter.dim(), dtype=parameter.dtype, device=parameter.device))
-    made.grad = torch.ones_like(made)
-    return made
+    """Return a parameter of one number, with a gradient, in as many dimensions as ``parameter``."""
+    small = nn.Parameter(torch.ones([1] * parameter.dim(), dtype=parameter.dtype, device=parameter.device))
+    small.grad = torch.ones_like(small)
+    return small
 
 
 class ScheduledOptimizer:
     """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
 
-    ``factors``: on the learning rate of each parameter, None: all are 1. Those of one factor are a group of the optimizer.
+    ``factors`` on the learning rate of each parameter, None: all are 1. Parameters with one factor are one optimizer group.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ScheduledOptimizer:
         self._rates = [float(group["lr"]) * factor for group, factor in zip(self._optimizer.param_groups, groups, strict=True)]
 
     def _try(self, factory: OptimizerFactory, groups: list[list[nn.Parameter]], key: str) -> None:
-        """Take a step of small parameters by gradients alone, which is all there will be. Raises ConfigError where that fails."""
+        """Try a step of small parameters with gradients alone, as all steps will be. Raises ConfigError where that fails."""
         try:
             with torch.no_grad():
                 self._step(_fused(factory)([{"params": group} for group in groups]))
@@ -97,20 +97,20 @@ class ScheduledOptimizer:
             ) from error
 
     def rate_at(self, generation: int) -> float:
-        """Learning rate of a generation, of parameters with factor 1."""
+        """Return a generation's learning rate of parameters with factor 1."""
         return self._rate * self._schedule.factor(generation)
 
     def step(self, generation: int, more: float = 1.0) -> None:
-        """One step along the parameters' gradients with the generation's learning rate times ``more``; gradients are dropped."""
+        """Step along the parameters' gradients with the generation's learning rate times ``more``, and drop the gradients."""
         factor = self._schedule.factor(generation) * more
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
-        with torch.no_grad():  # the step itself: what torch wraps around it imports the compiler, and counts for profilers
+        with torch.no_grad():  # the class's own step: torch's wrapper imports the compiler and counts for profilers
             self._step(self._optimizer)
         self._optimizer.zero_grad(set_to_none=True)
 
     def state(self, live: bool = False) -> State:
-        """Optimizer state of every parameter, under ``optimizer.<index>.<name>``; copies unless ``live``."""
+        """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``."""
         state = State()
         for index, values in self._optimizer.state_dict()["state"].items():
             for name, value in values.items():
@@ -121,7 +121,7 @@ class ScheduledOptimizer:
         return state
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`, of which no tensor is kept; other entries of ``state`` are ignored."""
+        """Restore a :meth:`state`, by copies; other entries of ``state`` are ignored."""
         slots: dict[int, dict[str, Any]] = {}
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
             if key.startswith("optimizer."):
@@ -130,17 +130,17 @@ class ScheduledOptimizer:
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": slots})
 
     def _laid_out(self, value: Any, index: int) -> Any:
-        """Copy a state tensor into the memory order of its parameter, since fused steps walk both side by side."""
+        """Copy a state tensor into the memory order of its parameter, since fused steps walk through both in step."""
         parameter = self._parameters[index]
         if isinstance(value, Tensor) and value.shape == parameter.shape:
             return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
-        return copy.deepcopy(value)  # a step count is a tensor too, which every step adds to
+        return copy.deepcopy(value)  # a step count is a tensor that every step changes
 
 
 class CentreOptimizer:
-    """Holds the centre (M,) and steps it along a gradient (M,); torch minimises, so it sees the negative.
+    """The centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
 
-    ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: there is none. After step t = 0, 1, ...
+    ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
     the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
     "Acceleration of stochastic approximation by averaging", 1992. Raises ConfigError.
     """
@@ -162,13 +162,13 @@ class CentreOptimizer:
         self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors)
 
     def rate_at(self, generation: int) -> float:
-        """Learning rate of a generation."""
+        """Return the learning rate of a generation."""
         return self._optimizer.rate_at(generation)
 
     def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
-        """One step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
+        """Step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
-        ``gradient`` (M,) is used up: at millions of parameters every copy shows in the peak memory.
+        ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
         """
         gradient.neg_()
         if decay:
@@ -176,7 +176,7 @@ class CentreOptimizer:
         for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
             parameter.grad = view
         self._optimizer.step(generation, more)
-        if self.average is not None:  # each operation is rounded once, so that any processor and thread count has the same bits
+        if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
             self.average.sub_(self.centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(self.centre)
 
     def state(self) -> State:

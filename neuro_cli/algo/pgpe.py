@@ -67,7 +67,7 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
             self._scale *= spread
 
     def sigma_at(self, generation: int) -> float:
-        return float(self._scale.mean(dtype=torch.float64).float())  # rounded: sums of other threads have other last bits
+        return float(self._scale.mean(dtype=torch.float64).float())  # rounded: the last bits depend on threads
 
     @property
     def needs_parameters(self) -> str | None:
@@ -75,7 +75,7 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         return learns if self.sigma_learning_rate else None
 
     def ask(self, generation: int) -> Proposal:
-        if not self.sigma_learning_rate:  # as the layers have it, which many members in one pass can take
+        if not self.sigma_learning_rate:  # sigma is still one number a layer, which one pass for many members can use
             return self._layers.around(self.centre, self.sigma)
         return Proposal.around(self.centre, self._scale)
 

@@ -29,11 +29,11 @@ class SeedSteps(CentreAlgorithm):
         return "passes members on as seeds, from which noise on activations cannot be made again without their examples"
 
     def proposal(self) -> Proposal:
-        """Proposal of the present iteration: every member is the centre plus sigma times its noise."""
+        """Propose the present iteration's members: the centre plus sigma times noise."""
         return Proposal.around(self._centre, self.sigma)
 
     def step(self, sums: list[Tensor], head: bytes) -> None:
-        """Add ``sums``, each (M,), in their order; ``head`` names the committed steps up to this one."""
+        """Add ``sums``, each (M,), in order; ``head`` is the hash of the committed steps up to this one."""
         for one in sums:
             self._centre += one
         self.iteration, self.head = self.iteration + 1, head

@@ -68,7 +68,7 @@ class SepCMAES(PopulationAlgorithm):
         faster = self.covariance_rate * (n + 2) / 3
         self._rank_one = min(1.0, faster * 2 / ((n + 1.3) ** 2 + mass))
         self._rank_many = min(1 - self._rank_one, faster * 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass))
-        self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected, of a normal vector
+        self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected length of a normal vector
 
     @property
     def centre(self) -> Tensor:
@@ -97,7 +97,7 @@ class SepCMAES(PopulationAlgorithm):
 
     def tell(self, generation: int, sums: Tensor) -> None:
         if self._flat:
-            return  # nothing was learnt; a weight for every member would still move the centre by their mean
+            return  # ties: weights for all members would still move the centre by the members' mean
         mean, deviations = sums[0], self._variance.sqrt()
         step = deviations * mean
         self._centre.add_(step, alpha=self.learning_rate * self._size)
@@ -105,7 +105,7 @@ class SepCMAES(PopulationAlgorithm):
         self._step_path.mul_(1 - rate).add_(mean, alpha=math.sqrt(rate * (2 - rate) * self._mass))
         length = float(self._step_path.double().square().sum().sqrt())
         settled = length / math.sqrt(1 - (1 - rate) ** (2 * (generation + 1)))
-        steady = settled < (1.4 + 2 / (len(mean) + 1)) * self._length  # else steps grow: their path would only add to that
+        steady = settled < (1.4 + 2 / (len(mean) + 1)) * self._length  # else steps grow by themselves
         self._path.mul_(1 - along)
         if steady:
             self._path.add_(step, alpha=math.sqrt(along * (2 - along) * self._mass))
@@ -113,7 +113,7 @@ class SepCMAES(PopulationAlgorithm):
         squares = (sums[1] + 1).clamp_(min=0.0)  # weighted squares of the noise; rounding may leave a negative one
         learnt = self._rank_one * self._path.square() + self._rank_many * squares * self._variance
         self._variance.mul_(kept).add_(learnt).clamp_(min=1e-30)
-        self._size *= math.exp(min(1.0, rate / self._damping * (length / self._length - 1)))  # by e at most, as pycma
+        self._size *= math.exp(min(1.0, rate / self._damping * (length / self._length - 1)))  # a factor of e at most, as in pycma
 
     def state(self) -> State:
         tensors = {"centre": self._centre, "variance": self._variance, "step_path": self._step_path, "path": self._path}

@@ -65,7 +65,7 @@ class SNES(PopulationAlgorithm):
         return self._centre
 
     def sigma_at(self, generation: int) -> float:
-        return float(self._scale.mean(dtype=torch.float64).float())  # rounded: sums of other threads have other last bits
+        return float(self._scale.mean(dtype=torch.float64).float())  # rounded: the last bits depend on threads
 
     def rate_at(self, generation: int) -> float:
         return self.learning_rate * self._schedule.factor(generation)

@@ -21,7 +21,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import nes_utilities
 
-MOST = 1024  # parameters: the exponential of their matrix takes seconds
+MOST = 1024  # most parameters: beyond it the exponential of their matrix takes seconds
 
 
 class XNES(PopulationAlgorithm):
@@ -77,7 +77,7 @@ class XNES(PopulationAlgorithm):
         return "learns a covariance from the noise of every member"
 
     def can_shape_parts(self) -> bool:
-        return False  # a member's noise is asked for, whatever its rank weighs
+        return False  # the algorithm asks for each member's noise, whatever its weight
 
     def ask(self, generation: int) -> Proposal:
         form, scale = self._form, torch.tensor([self._size], dtype=torch.float32, device=self._centre.device)

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.bench.checks import integers
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import number
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
 from neuro_cli.runner.options import Options
-from neuro_cli.sampler.activation import Activation
 
 ACTIVATION = "neuro_cli.sampler.activation.Activation"
 SGD: dict[str, Any] = {
@@ -77,7 +77,7 @@ def _passes(setting: dict[str, Any]) -> int:
     parts = build(Options(copy.deepcopy(setting)), SingleProcess())
     sampler = parts.distribution.job.sampler
     assert isinstance(sampler, Activation)
-    each = sampler.passes * sampler.groups
+    each = sampler.passes_a_draw
     parts.threads.close()
     draws = max(1, passes // each)
     setting["sampler"] |= {"draws": draws}

@@ -20,13 +20,13 @@ from neuro_cli.factory.made import Made
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.sampler.base import BaseSampler
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.task.base import Task
 
 CONTRACTS: dict[str, type] = {
     "task": Task,
     "model": nn.Module,
-    "sampler": BaseSampler,
+    "sampler": Estimator,
     "distribution": Method,
     "algo": Algorithm,
     "fabric": Network,

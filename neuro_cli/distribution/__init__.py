@@ -1,4 +1,4 @@
-"""Distribution methods: who scores whom, and what crosses the wire."""
+"""Distribution methods: which rank scores which members, and what ranks send each other."""
 
 from neuro_cli.core.lazy import lazily
 

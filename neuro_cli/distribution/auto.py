@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, State
+from neuro_cli.algo.base import Combination, State
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
 from neuro_cli.distribution.data_parallel import DataParallel
@@ -25,8 +25,8 @@ from neuro_cli.fabric.simulated import SimulatedWorld
 
 log = logging.getLogger(__name__)
 
-REPEATS, ENOUGH = 3, 0.02  # repetitions, of which the fastest counts; fewer once they took so many seconds: all ranks start later
-SAMPLE = 32  # members that are summed for the estimate; the work grows with their number
+REPEATS, ENOUGH = 3, 0.02  # most repetitions, whose fastest counts, and seconds after which no other begins
+SAMPLE = 32  # members that an estimate sums; the work is proportional to their number
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Estimate:
 
 
 class Auto(Distribution):
-    """Method chosen on the ranks at hand: the one of ``candidates``, methods by name, with the shortest expected update.
+    """Method with the shortest expected update on these ranks, of ``candidates`` by name.
 
     One rank needs no choice, and algo=sgd has data_parallel only. Raises ConfigError for a candidate that rounds what it sends.
     """
@@ -67,6 +67,12 @@ class Auto(Distribution):
     def name(self) -> str:  # type: ignore[override]
         return self._chosen.name if self._chosen is not None else "auto"
 
+    @property
+    def chosen(self) -> Distribution:
+        """The chosen method, once this one is bound."""
+        assert self._chosen is not None
+        return self._chosen
+
     def bind(self, job: PopulationContext) -> None:
         self.job = job
         self._chosen = self._choose(job)
@@ -76,52 +82,45 @@ class Auto(Distribution):
     def _choose(self, job: PopulationContext) -> Distribution:
         if job.world.size == 1:
             return Local()
-        if not isinstance(job.algo, PopulationAlgorithm):
+        if job.algo.uses_gradient:
             log.info("distribution=auto: data_parallel, the only one for an algorithm without a population")
             return DataParallel()
         cost = job.world.cost or measured_cost(job.world)
         estimates = {name: estimate(candidate, job, cost) for name, candidate in self._candidates.items()}
         best = min(estimates, key=lambda name: estimates[name].seconds)
-        told = ", ".join(f"{name} {e.seconds * 1e3:.1f} ms ({e.wire * 1e3:.1f} on the wire)" for name, e in estimates.items())
-        log.info("distribution=auto: %s; expected a generation beside scoring: %s", best, told)
+        times = ", ".join(f"{name} {e.seconds * 1e3:.1f} ms ({e.wire * 1e3:.1f} on the wire)" for name, e in estimates.items())
+        log.info("distribution=auto: %s; expected time of a generation apart from scoring: %s", best, times)
         return self._candidates[best]
 
     def watch(self) -> EfficiencyMeter | None:
-        assert self._chosen is not None
-        return self._chosen.watch()
+        return self.chosen.watch()
 
     def step(self, generation: int) -> StepReport:
-        assert self._chosen is not None
-        return self._chosen.step(generation)
+        return self.chosen.step(generation)
 
     def tell(self, generation: int, own: np.ndarray) -> StepReport:
-        assert self._chosen is not None
-        return self._chosen.tell(generation, own)
+        return self.chosen.tell(generation, own)
 
     def state(self) -> State:
-        assert self._chosen is not None
-        return self._chosen.state()
+        return self.chosen.state()
 
     def restore(self, state: State) -> None:
-        assert self._chosen is not None
-        self._chosen.restore(state)
+        self.chosen.restore(state)
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        assert self._chosen is not None
-        return self._chosen.combine(generation, combination)
+        return self.chosen.combine(generation, combination)
 
 
 def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -> Estimate:
     """Estimate the seconds of ``candidate`` for the sums of a generation. A collective call; the same on every rank."""
-    sampled = min(job.population, max(SAMPLE, job.world.size + job.world.size % 2))  # pairs stay whole
+    sampled = min(job.population, max(SAMPLE, job.world.size + job.world.size % 2))  # even: no pair is split
     pretend = SimulatedWorld(job.world.size, job.world.rank)
     candidate.bind(replace(job, world=pretend, population=sampled))
-    algo = job.algo
-    assert isinstance(algo, PopulationAlgorithm)
+    algo = candidate.algo
     algo.ask(0)
-    # of all members, for an algorithm may know their number; the first ones are the best, which have weights
-    whole = algo.combination(0, np.linspace(0.0, -1.0, job.population))
-    combination = Combination(whole.weights[:, :sampled], whole.moments)
+    # an algorithm may rely on the number of members, so that all get a weight; the sampled first ones are the fittest
+    everyone = algo.combination(0, np.linspace(0.0, -1.0, job.population))
+    combination = Combination(everyone.weights[:, :sampled], everyone.moments)
     seconds: list[float] = []
     while len(seconds) <= REPEATS and sum(seconds[1:]) < ENOUGH:  # the first call compiles and warms up
         pretend.noted.clear()

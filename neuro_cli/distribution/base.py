@@ -1,8 +1,8 @@
-"""Contract of a distribution method, which assigns scoring and summation to ranks and sends the results.
+"""Interface of distribution methods, which assign scoring and summation to ranks and send the results.
 
 A generation is the same for every method: the algorithm proposes, members are scored, fitnesses become weights, the
 perturbations are summed by weight, the algorithm moves the centre. Methods differ in the ranks that do each part; with
-global ranking they give the same centre. Every rank holds the algorithm's whole state and ends a generation with the same centre.
+global ranking they give the same centre. Every rank has the algorithm's complete state, and the same centre after a generation.
 
 Legend: N ranks, P members, M columns, K rows of weights, C score columns, B examples.
 """
@@ -14,46 +14,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import CentreAlgorithm, Combination, GradientAlgorithm, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import CentreAlgorithm, Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.finite import finite_members, ranked_last
 from neuro_cli.distribution.method import Method
-from neuro_cli.distribution.rewards import gathered_int8
 from neuro_cli.fabric.base import World, shares
-from neuro_cli.sampler.activation import Activation
-from neuro_cli.sampler.base import BaseSampler, Sampler
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.scoring.base import Scorer
 
 
 @dataclass(frozen=True)
 class PopulationContext:
-    """Parts of a run, as every rank holds them. ``layout``: shared_batch | per_example."""
+    """Parts of a run on one rank."""
 
     world: World
     algo: CentreAlgorithm
-    sampler: BaseSampler
+    sampler: Estimator
     scorer: Scorer
     clock: Clock
     population: int
     batch_size: int
-    layout: str
     columns: int
-
-    @property
-    def parameter_sampler(self) -> Sampler:
-        """The sampler where members are networks of their own."""
-        assert isinstance(self.sampler, Sampler)
-        return self.sampler
 
 
 @dataclass(frozen=True)
 class StepReport:
     """Report of a generation: means over the members and their examples, the same on every rank; ``loss`` None without one.
 
-    ``means`` (C,): of every score column, None for an algorithm without a population. ``non_finite``: number of members without
-    finite scores, which count in no mean.
+    ``means`` (C,) of the score columns, None for an algorithm without a population. ``non_finite``: number of members without
+    finite scores, which no mean includes.
     """
 
     fitness_mean: float
@@ -63,36 +54,30 @@ class StepReport:
     non_finite: int = 0
 
 
-UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
-
-
 class Distribution(Method):
     """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation.
 
-    ``shares_members``: each rank scores its own members.
+    ``shares_members``: each rank scores its own members. ``gathers``: ranks send each other fitnesses.
     """
 
     shares_members = True
+    gathers = True
     meter: EfficiencyMeter | None = None
 
     def bind(self, job: PopulationContext) -> None:
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
-        needs = job.algo.needs_parameters
-        if job.sampler.perturbs != "parameters" and needs is not None:
-            name = type(job.algo).__name__
-            allowed = f"it perturbs no parameters, and algo={name} {needs}; openai_es, ars and pgpe do without"
-            raise ConfigError("sampler", type(job.sampler).__name__.lower(), allowed)
-        if job.sampler.perturbs == "activations":
-            proportional = isinstance(job.algo, PopulationAlgorithm) and job.algo.proportional
-            job.sampler.choose_control_variates(None if proportional else UNEVEN)
-        if isinstance(job.algo, PopulationAlgorithm):
-            if job.algo.needs_pairs and not job.sampler.antithetic:
-                raise ConfigError("sampler.antithetic", False, "the algorithm compares the members of pairs: true is needed")
-            job.algo.mirrored = job.sampler.antithetic
+        job.sampler.serve(job.algo, self.gathers)
+        job.algo.pair(job.sampler.antithetic)
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
+
+    @property
+    def algo(self) -> PopulationAlgorithm:
+        """The algorithm of a population."""
+        assert isinstance(self.job.algo, PopulationAlgorithm)
+        return self.job.algo
 
     def check(self) -> None:
         """Raise UserError where the method cannot serve this job."""
@@ -103,140 +88,115 @@ class Distribution(Method):
             raise ConfigError("ranks", job.world.size, f"must be <= population={job.population}")
 
     def watch(self) -> EfficiencyMeter | None:
-        """Time the parts of each generation from now on; None where efficiencies have no meaning. Every rank calls this."""
+        """Start to time the parts of each generation; None where efficiencies have no meaning. Every rank calls this."""
         job = self.job
-        if job.world.size > 1 and self.shares_members and isinstance(job.algo, PopulationAlgorithm):
+        if job.world.size > 1 and self.shares_members and not job.algo.uses_gradient:
             self.meter = EfficiencyMeter(job.world, job.clock, self.sums_alone)
         return self.meter
 
     @property
     def sums_alone(self) -> float:
-        """Share of this rank's sums that one rank with its members would make: below 1 where ranks make the same ones."""
+        """Share of this rank's sums that a single rank with its members would compute: below 1 where ranks repeat sums."""
         return 1.0
 
     def step(self, generation: int) -> StepReport:
-        """Run one generation. Raises CandidateError (on every rank) for a fitness that is not a finite number.
+        """Run one generation. Raises CandidateError on every rank for a fitness that is not a finite number.
 
-        With ``algo.non_finite=worst`` only where no member has one.
+        With ``algo.non_finite=worst`` it is raised only if no member has a finite one.
         """
-        algo = self.job.algo
-        if isinstance(algo, GradientAlgorithm):
-            return self.gradient_step(generation, algo)
-        assert isinstance(algo, PopulationAlgorithm)
-        return self.learn(generation, self.scores(generation, algo.ask(generation)))
+        if self.job.algo.uses_gradient:
+            return self.gradient_step(generation)
+        return self.learn(generation, self.scores(generation, self.algo.ask(generation)))
 
     def tell(self, generation: int, own: np.ndarray) -> StepReport:
         """Run the rest of a generation from the mean scores ``own`` (n, C) of this rank's ``members``.
 
         Every rank calls this, after ``algo.ask(generation)``. Raises CandidateError as :meth:`step` does.
         """
-        return self.learn(generation, self.gathered(own))
+        return self.learn(generation, self.gathered(generation, own))
 
     def learn(self, generation: int, scores: np.ndarray) -> StepReport:
         """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
-        algo = self.job.algo
-        assert isinstance(algo, PopulationAlgorithm)
+        algo = self.algo
         finite = finite_members(scores, generation, algo.non_finite, self.job.scorer.task)
-        known = scores if finite.all() else scores[finite]
-        fitness = ranked_last(scores[:, 0], finite, known[:, 0].min())
+        scored = scores if finite.all() else scores[finite]
+        # weights have a column for each member, also for one without finite scores
+        fitness = ranked_last(scores[:, 0], finite, scored[:, 0].min())
         with self.job.clock.phase("update"):
             combination = self.combination(generation, fitness)
         sums = self.combine(generation, combination)
         with self.job.clock.phase("update"):
             algo.tell(generation, sums)
-        return self.report(generation, known[:, 0].max(), known.mean(axis=0), len(known))
+        return self.report(generation, scored[:, 0].max(), scored.mean(axis=0), len(scored))
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        """Weights of the algorithm for the fitnesses (P,), after what it asks about the noise of all members."""
-        algo = self.job.algo
-        assert isinstance(algo, PopulationAlgorithm)
+        """Return the algorithm's weights for the fitnesses (P,), after it got the projections of the noise it asks for."""
+        algo = self.algo
         if algo.probe is not None:
-            algo.probed(*self._probed(generation, algo.probe))
+            own = self.job.sampler.projections(generation, self.members, algo.probe)
+            table = self.job.world.all_gather(own.ravel(), [2 * count for count in self._counts]).reshape(-1, 2)
+            algo.probed(table[:, 0].copy(), table[:, 1].copy())
         return algo.combination(generation, fitness)
 
-    def _probed(self, generation: int, probe: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Lengths (P,) of all members' noise and products with ``probe`` (M,); each rank makes those of its own members."""
-        sampler, rows = self.job.parameter_sampler, np.empty((len(self.members), 2))
-        for unit in sampler.units(self.members):
-            noise = sampler.explicit(generation, unit.direction).double()
-            length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
-            for member, sign in ((unit.plus, 1), (unit.minus, -1)):
-                if member is not None:
-                    rows[member - self.members.start] = length, sign * product
-        counts = [2 * (b - a) for a, b in shares(self.job.population, self.job.world.size)]
-        table = self.job.world.all_gather(rows.ravel(), counts).reshape(-1, 2)
-        return table[:, 0].copy(), table[:, 1].copy()
+    @property
+    def _counts(self) -> list[int]:
+        """Members of each rank."""
+        return [high - low for low, high in shares(self.job.population, self.job.world.size)]
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (P, C) float64 of all members, the same bits on every rank, by an all-gather of each rank's own members."""
-        own = self.own_scores(generation, proposal)
-        sampler = self.job.sampler
-        if sampler.wire == "float32":
-            return self.gathered(own)
-        assert isinstance(sampler, Activation)
-        counts = [b - a for a, b in shares(self.job.population, self.job.world.size)]
-        with self.job.clock.phase("communicate"):
-            # the fitness alone: means of other scores are those of the clean pass
-            return gathered_int8(self.job.world, sampler, generation, own[:, 0], counts)[:, None]
+        """Score this rank's members and gather the mean scores (P, C) float64 of all, the same bits on every rank."""
+        return self.gathered(generation, self.own_scores(generation, proposal))
 
-    def gathered(self, own: np.ndarray) -> np.ndarray:
-        """Scores (P, C) float64 of all members from each rank's ``own`` (n, C)."""
-        counts = [(b - a) * own.shape[1] for a, b in shares(self.job.population, self.job.world.size)]
+    def gathered(self, generation: int, own: np.ndarray) -> np.ndarray:
+        """Gather the scores (P, C) float64 of all members from each rank's ``own`` (n, C)."""
+        world = self.job.world
         with self.job.clock.phase("communicate"):
-            gathered = self.job.world.all_gather(own.ravel(), counts)
-        return gathered.reshape(-1, own.shape[1]).astype(np.float64)
+            return self.job.sampler.gathered(world.all_gather, generation, own, self._counts, self.members.start)
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
-        """Mean scores (n, C) of this rank's members, as they cross the wire.
-
-        In float64, for members far from 0 differ by little; differences to a clean pass in float32, as the sampler's wire says.
-        """
+        """Score this rank's members: mean scores (n, C) in the float type that ranks send."""
         scorer = self.job.scorer
 
         def score() -> np.ndarray:
             return scorer.scores(proposal, generation, self.members)
 
-        sums = score() if self.meter is None else self.meter.scores(score)
-        if self.job.sampler.perturbs == "parameters":
-            return scorer.task.means(sums, scorer.examples)
-        return (sums / scorer.examples).astype(np.float32)
+        return scorer.means(score() if self.meter is None else self.meter.scores(score))
 
     @abstractmethod
     def combine(self, generation: int, combination: Combination) -> Tensor:
-        """Sums (K, M) float32 over all members, the same bits on every rank."""
+        """Return the sums (K, M) float32 over all members, the same bits on every rank."""
 
     def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
-        """Sums (K, stop - start) over ``members``, computed on this rank."""
-        if start == stop:
+        """Compute the sums (K, stop - start) over ``members`` on this rank."""
+        if start == stop:  # more ranks than blocks of columns
             return torch.empty(len(combination.weights), 0, device=self.job.algo.centre.device, dtype=torch.float32)
         with self.job.clock.phase("update"):
             weights = combination.weights[:, members.start : members.stop]
-            # what a control variate adds is added once: with the first member
-            self.job.sampler.unit = None if members.start else combination.unit
+            unit = None if members.start else combination.unit  # a control variate is added once: with the first member
 
             def combine() -> Tensor:
-                return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop)
+                return self.job.sampler.combine(weights, combination.moments, generation, members, start, stop, unit)
 
             return combine() if self.meter is None else self.meter.sums(combine)
 
     def state(self) -> State:
-        """State of the method that the next generation depends on, for a checkpoint, on rank 0.
+        """Return the state that the next generation depends on, for a checkpoint, on rank 0.
 
-        Every rank calls this, since the ranks may have to gather it; other ranks get an empty state.
+        Every rank calls this, since ranks may have to gather it; other ranks get an empty state.
         """
         return State()
 
     def restore(self, state: State) -> None:
         """Restore the :meth:`state` of rank 0, perhaps of another method or another number of ranks."""
 
-    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
+    def gradient_step(self, generation: int) -> StepReport:
         """Run one generation of an algorithm without a population; a method that serves one overrides this."""
         raise AssertionError(f"{self.name} serves no gradient algorithm")  # check() refuses it
 
     def report(self, generation: int, best: float, means: np.ndarray, members: int) -> StepReport:
-        """Report of a generation with the mean scores ``means`` (C,) of ``members`` with finite ones.
+        """Report a generation by the mean scores ``means`` (C,) of ``members`` with finite ones; the task may learn from them.
 
-        Or with those of the centre that they are differences to. The task may learn from them.
+        Where scores are differences to the centre's, the report has the centre's.
         """
         reference = self.job.scorer.reference(generation)
         if reference is not None:
@@ -245,7 +205,7 @@ class Distribution(Method):
         return StepReport(float(means[0]), float(best), self.loss_of(means), means, self.job.population - members)
 
     def loss_of(self, means: np.ndarray) -> float | None:
-        """Loss among the mean scores (C,): a column of its own, or the negated fitness."""
+        """Return the loss among the mean scores (C,): its column, or else the negated fitness."""
         task = self.job.scorer.task
         if not task.has_loss:
             return None

@@ -1,11 +1,11 @@
-"""Chromosome updates (CU): every rank computes the whole sum for its slice of the columns; slices are gathered.
+"""Chromosome updates (CU): every rank computes the complete sum for its slice of the columns; slices are gathered.
 
 DarwiNN (Malik, Petrica, Kapre, Blott, GECCO '20 Companion), Algorithm 1: P fitnesses and M sums cross the wire, half
-of what semi-updates need. A rank makes P * M / N numbers of noise, whatever N is. The optimizer steps on the gathered gradient on
-every rank, so any optimizer works, also one that needs whole tensors.
+as many as semi-updates need. A rank draws P * M / N numbers of noise. The optimizer steps on the gathered gradient on every
+rank, so that any optimizer works, also one that needs complete tensors.
 
-``wire``: float32 | bfloat16 | int8, with error feedback; the rounding belongs to columns, so a run has the same bits on
-any number of ranks. ``overlap``: a slice is sent in pieces, each while the sums of the next are made; no bit changes.
+``wire``: float32 | bfloat16 | int8, with error feedback. Rounding is by column, so that a run has the same bits on any number
+of ranks. ``overlap``: a slice is sent in pieces, each while the next one is summed; no bit changes.
 """
 
 import logging
@@ -23,7 +23,7 @@ from neuro_cli.fabric.base import Arrived, shares
 
 log = logging.getLogger(__name__)
 
-PIECE = 1 << 19  # bytes of a slice that travel at once where exchange and sums overlap
+PIECE = 1 << 19  # bytes of a slice in one message where exchange and sums overlap
 
 
 class ChromosomeUpdates(Distribution):
@@ -62,7 +62,7 @@ class ChromosomeUpdates(Distribution):
                 message = self._feedback.encode(own, low - self._start)
                 under_way.append(begin(message, [codec.size(rows, b - a) for a, b in piece]))
                 for exchange in under_way:
-                    exchange.test()
+                    exchange.test()  # MPI moves data only while it is called
         with job.clock.phase("communicate"):
             sums = torch.empty(rows, job.columns, device=own.device, dtype=torch.float32)
             for piece, exchange in zip(self._pieces, under_way, strict=True):
@@ -79,7 +79,7 @@ class ChromosomeUpdates(Distribution):
         if "unsent" not in state.tensors:
             return
         if by_rank(state):
-            message = "what the rounding of %d ranks kept back goes on as one sum: the run's numbers depend on this change"
+            message = "the rounding errors of %d ranks continue as one sum: the run's numbers depend on this change"
             log.warning(message, by_rank(state))
         self._feedback.kept = unsent(state)[:, self._start : self._stop].clone().to(self.job.algo.centre.device)
 

@@ -18,7 +18,7 @@ from neuro_cli.fabric.base import shares
 
 WIRES = ("float32", "bfloat16", "int8")
 LEVELS = 127  # int8 values on either side of zero; -128 is left out for symmetry
-CHUNK = 1 << 16  # columns at once, so that intermediate values stay in the cache
+CHUNK = 1 << 16  # columns encoded at once: intermediate values stay in the cache
 
 
 class Codec(ABC):
@@ -29,7 +29,7 @@ class Codec(ABC):
 
     @abstractmethod
     def size(self, rows: int, columns: int) -> int:
-        """Bytes of the message for (rows, columns)."""
+        """Return the bytes of the message for (rows, columns)."""
 
     @abstractmethod
     def encode(self, values: Tensor) -> Tensor:
@@ -60,8 +60,8 @@ class Cast(Codec):
 class Int8(Codec):
     """value = scale * q, q an integer from -127 to 127, scale = largest |value| of the block / 127.
 
-    The message holds the scales (K, b) float32, then all q (K, n). A block with a number that is not finite comes back
-    with such numbers: nothing hides them.
+    The message has the scales (K, b) float32, then all q (K, n). A block with a number that is not finite is decoded to numbers
+    that are not finite, so that nothing hides them.
     """
 
     block = 256
@@ -85,7 +85,7 @@ class Int8(Codec):
         return torch.cat(parts)
 
     def decode(self, message: Tensor, rows: int, columns: int) -> Tensor:
-        if not columns:  # a rank without a block, of few parameters
+        if not columns:  # few parameters leave some ranks without a block
             return torch.empty(rows, 0, dtype=torch.float32, device=message.device)
         blocks = -(-columns // self.block)
         scales = aligned(message[: 4 * rows * blocks]).view(torch.float32).view(rows, blocks, 1)
@@ -95,23 +95,23 @@ class Int8(Codec):
 
 
 def codec_of(key: str, name: str) -> Codec:
-    """The codec of a config value. Raises ConfigError that names ``key``."""
+    """Return the codec of a config value. Raises ConfigError that names ``key``."""
     one_of(key, name, WIRES)
     return Int8() if name == "int8" else Cast(getattr(torch, name))
 
 
 def aligned(message: Tensor) -> Tensor:
-    """Copy ``message`` to an aligned address if it is at none: messages of other ranks end at any byte."""
+    """Return ``message`` at an aligned address, as a copy if need be: other ranks' messages before it may end at any byte."""
     return message.clone() if message.data_ptr() % 8 else message
 
 
 def slices(columns: int, parts: int, block: int) -> list[tuple[int, int]]:
-    """Columns [start, stop) of every part: even shares, cut at multiples of ``block``; some may be empty."""
+    """Return columns [start, stop) of every part: even shares, cut at multiples of ``block``; some may be empty."""
     return [(min(low * block, columns), min(high * block, columns)) for low, high in shares(-(-columns // block), parts)]
 
 
 def unpack(codec: Codec, message: np.ndarray, columns: list[tuple[int, int]], into: Tensor) -> None:
-    """Decode the messages of all ranks, one after the other in ``message``, into their columns of ``into`` (K, M)."""
+    """Decode the messages of all ranks, in order in ``message``, into their columns of ``into`` (K, M)."""
     rest, rows = torch.from_numpy(message).to(into.device), len(into)
     for low, high in columns:
         size = codec.size(rows, high - low)

@@ -1,7 +1,7 @@
 """Data parallelism: every rank scores all members on its share of the batch and sends P partial scores.
 
-For few members and large batches; with algo=sgd it is the usual data parallelism. Batch norm sees a rank's share only,
-so a model with batch norm gets other scores than by the other methods (a log line says so).
+It serves few members and large batches; with algo=sgd it is the usual data parallelism. Batch norm sees a rank's share only, so a
+model with batch norm gets other scores than by the other methods (a log line reports it).
 """
 
 import logging
@@ -9,7 +9,7 @@ import logging
 import numpy as np
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from neuro_cli.algo.base import GradientAlgorithm, Proposal
+from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import StepReport
 from neuro_cli.distribution.gradient import gradient_step
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class DataParallel(Replicated):
     """Method where each rank scores all members on B / N examples; the partial scores (N, P, C) are gathered.
 
-    Raises ConfigError for more ranks than examples, ``layout=per_example``, and tasks with examples of each member's own.
+    Raises ConfigError for more ranks than examples, ``layout=per_example``, and tasks whose members have their own examples.
     """
 
     name = "data_parallel"
@@ -37,8 +37,8 @@ class DataParallel(Replicated):
             raise ConfigError("ranks", job.world.size, f"must be <= {job.scorer.task.batch_key}={job.batch_size}")
         if job.scorer.task.own_examples:
             raise ConfigError("task.common_episodes", False, "distribution=data_parallel splits what all members share")
-        if job.layout == "per_example":
-            raise ConfigError("layout", job.layout, "distribution=data_parallel splits a shared_batch only")
+        if job.scorer.own_examples:
+            raise ConfigError("layout", "per_example", "distribution=data_parallel splits a shared_batch only")
         if job.world.size > 1 and any(isinstance(part, _BatchNorm) for part in job.scorer.module.modules()):
             log.warning("batch norm sees each rank's share of the batch only: fitnesses differ from distribution=local")
 
@@ -51,5 +51,5 @@ class DataParallel(Replicated):
         total = gathered.reshape(job.world.size, *sums.shape).sum(axis=0)
         return job.scorer.task.means(total, job.batch_size)
 
-    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
-        return gradient_step(self.job, generation, algo)
+    def gradient_step(self, generation: int) -> StepReport:
+        return gradient_step(self.job, generation)

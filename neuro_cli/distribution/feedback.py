@@ -1,7 +1,7 @@
 """Error feedback: the rounding error of one message is added to the next.
 
-message = Q(g + r), r = g + r - value(message): the sum of all that was sent falls short of the sum of all that was to be
-sent by the last r only. Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent", Interspeech 2014, section 3;
+message = Q(g + r), r = g + r - value(message): the sum of the sent values differs from the sum of the exact ones by the last r
+only. Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent", Interspeech 2014, section 3;
 Karimireddy, Rebjock, Stich, Jaggi, "Error feedback fixes SignSGD and other gradient compression schemes", ICML 2019,
 algorithm 2.
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import PopulationAlgorithm, State
+from neuro_cli.algo.base import State
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import PopulationContext
 from neuro_cli.distribution.codec import Codec
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 
 class Feedback:
-    """Encodes sums for ``columns`` columns; ``kept`` (K, columns) float32 is the error still to be sent, None at first."""
+    """Encodes sums for ``columns`` columns; ``kept`` (K, columns) float32: errors to be sent with the next, None at first."""
 
     def __init__(self, codec: Codec, columns: int) -> None:
         self.codec, self.columns = codec, columns
         self.kept: Tensor | None = None
 
     def encode(self, values: Tensor, start: int) -> np.ndarray:
-        """Encode ``values`` (K, w), which are used up, at columns [start, start + w) as a message (bytes,) uint8."""
+        """Encode ``values`` (K, w) of columns [start, start + w) as a message (bytes,) uint8. ``values`` are overwritten."""
         if self.codec.exact:
             return self.codec.encode(values).cpu().numpy()
         rows, width = values.shape
@@ -45,13 +45,13 @@ class Feedback:
 
 def check_wire(job: PopulationContext, wire: str) -> None:
     """Raise ConfigError where rounded sums do not serve the algorithm."""
-    if wire != "float32" and isinstance(job.algo, PopulationAlgorithm) and not job.algo.sums_add_up:
+    if wire != "float32" and not job.algo.sums_add_up:
         name = type(job.algo).__name__.lower()
         raise ConfigError("distribution.wire", wire, f"algo={name} takes its members as they were scored; use float32")
 
 
 def gather_columns(world: World, kept: Tensor, slices: list[tuple[int, int]]) -> Tensor | None:
-    """Every rank's ``kept`` (K, n) side by side, (K, M), on rank 0; None elsewhere."""
+    """Gather every rank's ``kept`` (K, n) as (K, M) on rank 0; None elsewhere."""
     rows = len(kept)
     gathered = world.gather(kept.cpu().numpy().ravel(), [rows * (high - low) for low, high in slices])
     if gathered is None:
@@ -61,10 +61,10 @@ def gather_columns(world: World, kept: Tensor, slices: list[tuple[int, int]]) ->
 
 
 def unsent(state: State) -> Tensor:
-    """Sum of the errors that the ranks of a state had kept, (K, M)."""
+    """Return the sum (K, M) of the errors that the ranks of a state kept."""
     return sum(state.tensors["unsent_by_rank"], start=state.tensors["unsent"]) if by_rank(state) else state.tensors["unsent"]
 
 
 def by_rank(state: State) -> int:
-    """Number of ranks with errors of their own in ``state`` (semi-updates), 0 for none."""
+    """Return the number of ranks with their own errors in ``state`` (semi-updates), 0 for none."""
     return len(state.tensors.get("unsent_by_rank", ()))

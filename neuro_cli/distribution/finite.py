@@ -1,4 +1,4 @@
-"""Scores that are no finite numbers: refused, or the fitnesses of members that come last.
+"""Scores that are not finite: an error, or members that are ranked last.
 
 Legend: n members, C score columns.
 """
@@ -17,20 +17,20 @@ MORE = {
 
 
 def refuse_nan(scores: np.ndarray, generation: int, task: Task) -> None:
-    """Raise CandidateError naming the first member of ``scores`` (n, C) with one that is not finite."""
+    """Raise CandidateError that names the first member of ``scores`` (n, C) with a score that is not finite."""
     bad = first_bad(scores)
     if bad is not None:
         raise candidate_error(task, f"member {bad[0]}", generation, *bad[1:])
 
 
 def first_bad(scores: np.ndarray) -> tuple[int, int, float] | None:
-    """(row, column, value) of the first score in (n, C) that is not finite: accuracy stays finite where the loss does not."""
+    """Return (row, column, value) of the first score in (n, C) that is not finite: a loss may be NaN where accuracy is not."""
     rows, columns = np.nonzero(~np.isfinite(scores))
     return (int(rows[0]), int(columns[0]), float(scores[rows[0], columns[0]])) if len(rows) else None
 
 
 def candidate_error(task: Task, whose: str, generation: int, column: int, value: float) -> CandidateError:
-    """Error that names a score as what it is: of most tasks the fitness is a negative loss."""
+    """Return an error that names the score: for most tasks the fitness is a negative loss."""
     name = task.score_names[column]
     if name == "fitness":
         is_loss = task.has_loss and "loss" not in task.score_names
@@ -40,9 +40,9 @@ def candidate_error(task: Task, whose: str, generation: int, column: int, value:
 
 
 def finite_members(scores: np.ndarray, generation: int, non_finite: str, task: Task) -> np.ndarray:
-    """Mask (n,) of the members with finite scores (n, C). ``non_finite``: raise | worst.
+    """Return a mask (n,) of the members with finite scores (n, C). ``non_finite``: raise | worst.
 
-    Raises CandidateError for a member without where that is asked for, and where no member has any.
+    Raises CandidateError for a member without (raise), and where no member has any.
     """
     finite: np.ndarray = np.isfinite(scores).all(axis=1)
     if non_finite != WORST or not finite.any():
@@ -51,8 +51,8 @@ def finite_members(scores: np.ndarray, generation: int, non_finite: str, task: T
 
 
 def ranked_last(fitness: np.ndarray, finite: np.ndarray, least: float) -> np.ndarray:
-    """Fitnesses (n,) float64, all others than the ``finite`` ones just below ``least``, the lowest of those.
+    """Return fitnesses (n,) float64 with those that are not ``finite`` set just below ``least``, the lowest finite one.
 
-    Ranks put them last; shapings by value see no number that a finite member could not have had.
+    Shapings by rank put them last; shapings by value see a number that a finite member could have.
     """
     return np.where(finite, fitness, np.nextafter(least, -np.inf))

@@ -9,13 +9,16 @@ from neuro_cli.distribution.finite import candidate_error
 from neuro_cli.fabric.base import shares
 
 
-def gradient_step(job: PopulationContext, generation: int, algo: GradientAlgorithm) -> StepReport:
-    """One step on the mean gradient over the whole batch: shares are weighted by what they are of it and all-reduced."""
+def gradient_step(job: PopulationContext, generation: int) -> StepReport:
+    """Take one step on the mean gradient over the batch: ranks' gradients are all-reduced, weighted by their shares of it."""
+    algo = job.algo
+    assert isinstance(algo, GradientAlgorithm)
     low, high = shares(job.batch_size, job.world.size)[job.world.rank]
     batch = job.scorer.task.batch(generation, low, high)
     weight = job.scorer.task.share(generation, low, high)
     with job.clock.phase("forward"):
         loss, gradient = job.scorer.gradient(algo.centre, batch)
+    # the loss travels with the gradient: one collective instead of two
     message = np.append(gradient.cpu().numpy() * np.float32(weight), np.float32(loss * weight))
     with job.clock.phase("communicate"):
         job.world.all_reduce(message)

@@ -1,6 +1,5 @@
 """Single-process method: one process does everything, without MPI."""
 
-from neuro_cli.algo.base import GradientAlgorithm
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import StepReport
 from neuro_cli.distribution.gradient import gradient_step
@@ -21,5 +20,5 @@ class Local(Replicated):
             allowed = "needs 1 rank; with more choose auto, chromosome_updates, semi_updates, replicated or data_parallel"
             raise ConfigError("distribution", f"local (on {self.job.world.size} ranks)", allowed)
 
-    def gradient_step(self, generation: int, algo: GradientAlgorithm) -> StepReport:
-        return gradient_step(self.job, generation, algo)
+    def gradient_step(self, generation: int) -> StepReport:
+        return gradient_step(self.job, generation)

@@ -1,10 +1,10 @@
-"""Replicated updates: every rank scores its share and computes the whole sum, so only P fitnesses cross the wire.
+"""Replicated updates: every rank scores its share and computes the complete sum, so that only P fitnesses cross the wire.
 
-Salimans et al. 2017, algorithm 2 (shared seeds). Every rank generates the noise of all P members, so the time of an update
-grows with P and not with 1/N; structured samplers make it cheap, with one noise for all and only factors per direction.
+Salimans et al. 2017, algorithm 2 (shared seeds). Every rank generates the noise of all P members, so that the time of an update
+grows with P and does not shrink with N. Structured samplers make it cheap: members share noise and differ by a few factors.
 
 ``share_node`` (ours): a machine is one of Salimans' workers. Its ranks share out the columns and gather the slices in its
-memory, as chromosome updates do among all ranks; no bit changes, and still only fitnesses go from machine to machine.
+memory, as chromosome updates do among all ranks. No bit changes, and machines still send each other fitnesses only.
 """
 
 import torch

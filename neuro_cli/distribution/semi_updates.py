@@ -7,7 +7,7 @@ Lenc, Elsen, Schaul, Simonyan 2019 (arXiv 1906.03139); DarwiNN measures chromoso
   members, and no fitness is gathered; the result depends on N.
 
 ``wire``: float32 | bfloat16 | int8. Rounded sums are reduced in two steps, each with error feedback: every rank sends each
-slice of its sums to the slice's owner, who adds them up in the order of the ranks; the slices of the result are gathered.
+slice of its sums to the slice's owner, which adds them up in the order of the ranks; the slices of the result are gathered.
 """
 
 import logging
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import WORST, Combination, PopulationAlgorithm, State
+from neuro_cli.algo.base import WORST, Combination, State
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
@@ -39,6 +39,7 @@ class SemiUpdates(Distribution):
 
     def __init__(self, ranks_shaping: str = "global", wire: str = "float32") -> None:
         self.ranks_shaping = one_of("distribution.ranks_shaping", ranks_shaping, ("global", "local"))
+        self.gathers = self.ranks_shaping == "global"
         self.wire, self._codec = wire, codec_of("distribution.wire", wire)
 
     def bind(self, job: PopulationContext) -> None:
@@ -51,13 +52,12 @@ class SemiUpdates(Distribution):
     def check(self) -> None:
         super().check()
         check_wire(self.job, self.wire)
-        algo = self.job.algo
-        if self.ranks_shaping == "local" and self.job.sampler.wire != "float32":
-            raise ConfigError("sampler.wire", self.job.sampler.wire, "distribution.ranks_shaping=local sends no fitnesses")
-        if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and not algo.can_shape_parts():
+        if self.gathers:
+            return
+        if not self.algo.can_shape_parts():
             raise ConfigError("distribution.ranks_shaping", "local", "the algorithm selects among all members; use global")
         cut = any(low % 2 for low, _ in shares(self.job.population, self.job.world.size))
-        if self.ranks_shaping == "local" and isinstance(algo, PopulationAlgorithm) and algo.needs_pairs and cut:
+        if self.algo.needs_pairs and cut:
             allowed = f"the algorithm compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
             raise ConfigError("population", self.job.population, allowed)
 
@@ -73,12 +73,14 @@ class SemiUpdates(Distribution):
         return torch.from_numpy(values).to(own.device)
 
     def _reduced_rounded(self, own: Tensor) -> Tensor:
-        """Sums (K, M) of all ranks; ``own`` (K, M) is used up."""
+        """Reduce the sums (K, M) of all ranks; ``own`` (K, M) is overwritten."""
         world, codec, width = self.job.world, self._codec, self._stop - self._start
+        # first step: each rank gets everyone's rounded sums of its own slice, and adds them up in float32
         received = world.all_to_all([self._own.encode(own[:, low:high], low) for low, high in self._slices])
         total = torch.zeros(len(own), width, device=own.device, dtype=torch.float32)
         for message in received:
             total += codec.decode(torch.from_numpy(message).to(own.device), len(own), width)
+        # second step: the slices' totals are rounded again, with another error feedback, and gathered
         message = self._total.encode(total, 0)
         gathered = world.all_gather(message, [codec.size(len(own), high - low) for low, high in self._slices])
         unpack(codec, gathered, self._slices, own)
@@ -100,39 +102,38 @@ class SemiUpdates(Distribution):
         same = by_rank(state) == self.job.world.size
         if not same:
             where = f"{by_rank(state)} ranks" if by_rank(state) else "chromosome_updates"
-            message = "what the rounding of %s kept back goes on as one sum: the run's numbers depend on this change"
+            message = "the rounding errors of %s continue as one sum: the run's numbers depend on this change"
             log.warning(message, where)
         device = self.job.algo.centre.device
         total = state.tensors["unsent"] if same else unsent(state)
         self._total.kept = total[:, self._start : self._stop].clone().to(device)
+        # with other ranks the errors of all are one sum in the slices' feedback, and ranks begin without their own
         own = state.tensors["unsent_by_rank"][self.job.world.rank] if same else torch.zeros_like(total)
         self._own.kept = own.clone().to(device)
 
     def step(self, generation: int) -> StepReport:
-        if self.ranks_shaping == "global" or self.job.algo.uses_gradient:
+        if self.gathers:
             return super().step(generation)
-        algo = self.job.algo
-        assert isinstance(algo, PopulationAlgorithm)
-        return self._learn_locally(generation, self.own_scores(generation, algo.ask(generation)).astype(np.float64))
+        return self._learn_locally(generation, self.own_scores(generation, self.algo.ask(generation)).astype(np.float64))
 
     def tell(self, generation: int, own: np.ndarray) -> StepReport:
-        if self.ranks_shaping == "global":
+        if self.gathers:
             return super().tell(generation, own)
         return self._learn_locally(generation, own.astype(np.float64))
 
     def _learn_locally(self, generation: int, scores: np.ndarray) -> StepReport:
         """Move the centre by the mean scores (n, C) of this rank's members, shaped on each rank by itself."""
-        job, algo, members = self.job, self.job.algo, self.members
-        assert isinstance(algo, PopulationAlgorithm)
+        job, algo, members = self.job, self.algo, self.members
         agreed = self._agree(generation, scores, algo.non_finite)
         fitness = ranked_last(scores[:, 0], np.isfinite(scores).all(axis=1), agreed.least)
         with job.clock.phase("update"):
             part = algo.combination(generation, fitness)
+            # partial_sums takes weights of all members; each rank's estimate counts by its share of them
             weights = np.zeros((len(part.weights), job.population))
             share = len(members) / job.population
             weights[:, members.start : members.stop] = part.weights * share
-            whole = Combination(weights, part.moments, None if part.unit is None else part.unit * share)
-        sums = self._reduced(self.partial_sums(generation, whole, members, 0, job.columns))
+            everyone = Combination(weights, part.moments, None if part.unit is None else part.unit * share)
+        sums = self._reduced(self.partial_sums(generation, everyone, members, 0, job.columns))
         with job.clock.phase("update"):
             algo.tell(generation, sums)
         return self.report(generation, agreed.best, agreed.means, agreed.members)
@@ -140,10 +141,10 @@ class SemiUpdates(Distribution):
     def _agree(self, generation: int, scores: np.ndarray, non_finite: str) -> "_Agreed":
         """Agree on the scores over all ranks; all of them raise for a fitness that is not finite, or where none is."""
         job = self.job
-        bad, known = first_bad(scores), scores[np.isfinite(scores).all(axis=1)]
-        first = (self.members.start + bad[0] + 1, *bad[1:]) if bad else (0, 0, 0.0)  # 0: none, as of a simulated rank
-        best, least = (known[:, 0].max(), known[:, 0].min()) if len(known) else (-np.inf, np.inf)
-        own = np.concatenate([known.sum(axis=0), [best, least, len(scores) - len(known), *first]])
+        bad, finite = first_bad(scores), scores[np.isfinite(scores).all(axis=1)]
+        first = (self.members.start + bad[0] + 1, *bad[1:]) if bad else (0, 0, 0.0)  # 0: none; a simulated world gives zeros
+        best, least = (finite[:, 0].max(), finite[:, 0].min()) if len(finite) else (-np.inf, np.inf)
+        own = np.concatenate([finite.sum(axis=0), [best, least, len(scores) - len(finite), *first]])
         with job.clock.phase("communicate"):
             table = job.world.all_gather(own, [len(own)] * job.world.size).reshape(job.world.size, -1)
         members = job.population - int(table[:, -4].sum())

@@ -12,7 +12,14 @@ OPTIONS = tuple(
     f"neuro_cli.{part}."
     for part in ("task", "model", "sampler", "algo", "distribution", "fabric", "logger", "election", "selection")
 )
-OURS = (*OPTIONS, "neuro_cli.core.schedule.", "torch.optim.", "torch.nn.", "torchvision.models.")
+OURS = (
+    *OPTIONS,
+    "neuro_cli.activation_noise.estimator.",
+    "neuro_cli.core.schedule.",
+    "torch.optim.",
+    "torch.nn.",
+    "torchvision.models.",
+)
 # arguments of our classes that are objects
 _OBJECTS = ("optimizer", "_schedule")
 

@@ -20,7 +20,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
 from neuro_cli.core.noise import Noise
 from neuro_cli.library.named import option
-from neuro_cli.sampler.base import BaseSampler, Sampler
+from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.answers import Answers, Given
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.forward import answered_by
@@ -127,7 +127,7 @@ class perturbed:
 
 def _on_parameters(sampler: str | Sampler) -> Sampler:
     """Return the sampler. Raises ConfigError for noise on activations, whose members have no parameters of their own."""
-    result: BaseSampler = option("sampler", sampler, BaseSampler, None)
+    result: Estimator = option("sampler", sampler, Estimator, None)
     if not isinstance(result, Sampler):
         name = sampler if isinstance(sampler, str) else type(sampler).__name__
         raise ConfigError("sampler", name, "its noise is on activations; perturbed needs one whose members have parameters")

@@ -14,7 +14,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import World
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import Candidate, brief
 from neuro_cli.scoring.choice import scorer_of
@@ -37,7 +37,7 @@ def agreed(world: World) -> Iterator[None]:
             raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-class FitnessScorer(Scorer):
+class FitnessScorer(PopulationScorer):
     """Scores by the present fitness of a :class:`FitnessTask`; an error on one rank is raised on all."""
 
     def __init__(self, settings: ScoringSettings, centre: Tensor, world: World, shared_pass: bool) -> None:
@@ -47,7 +47,7 @@ class FitnessScorer(Scorer):
         self._shared_pass = shared_pass
         self._candidate: Candidate | None = None  # holds the centre's parameters, for closures that share a pass
         # one for each kind of fitness and length of the batch
-        self._scorers: dict[tuple[str, int], Scorer] = {}
+        self._scorers: dict[tuple[str, int], PopulationScorer] = {}
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         task = self.task
@@ -86,7 +86,7 @@ class FitnessScorer(Scorer):
         self._candidate.flat.copy_(proposal.bases[0])
         return self._candidate.ready()
 
-    def _scorer(self, form: str, length: int, make: Callable[[ScoringSettings, Tensor], Scorer]) -> Scorer:
+    def _scorer(self, form: str, length: int, make: Callable[[ScoringSettings, Tensor], PopulationScorer]) -> PopulationScorer:
         """Return the scorer for a kind of fitness and a length of the batch."""
         key = (form, 1 if form == "closure" else length)
         if key not in self._scorers:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.base import RAISE, WORST, CentreAlgorithm, State
+from neuro_cli.activation_noise.estimator import Activation
+from neuro_cli.algo.base import WORST, CentreAlgorithm, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.kernels.graphs import Graphs
@@ -15,8 +17,8 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.fabric.base import World
-from neuro_cli.sampler.base import BaseSampler
-from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.sampler.base import Estimator, Sampler
+from neuro_cli.scoring.base import PassSettings, Scorer, ScoringSettings
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.scoring.training_state import say_training_state
 from neuro_cli.task.base import Task
@@ -87,7 +89,7 @@ def bind(
     model: nn.Module,
     task: Task,
     algo: CentreAlgorithm,
-    sampler: BaseSampler,
+    sampler: Estimator,
     distribution: Distribution,
     world: World,
     threads: Threads,
@@ -103,21 +105,20 @@ def bind(
     initial = layout.flatten(model)
     device, population = initial.device, numbers.population
     sampler.bind(Noise(numbers.seed, layout.size, device, threads), population, layout)
-    own = sampler.perturbs != "parameters"  # noise of each example's own, whatever the layout
-    if numbers.per_example and not own and task.batch_size % sampler.directions:
-        allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
-        raise ConfigError("batch_size", task.batch_size, allowed)
-    layout.release_storage(model)
-    settings = ScoringSettings(
-        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example or own,
-        numbers.graphs, tolerant=getattr(algo, "non_finite", RAISE) == WORST,
+    settings = PassSettings(
+        module=model, layout=layout, task=task, device=device, precision=numbers.precision, threads=threads, clock=clock,
+        batch_size=task.batch_size,
     )  # fmt: skip
-    if numbers.graphs and device.type == "cuda":
-        sampler.graphs = Graphs("sums over directions")
-    elif numbers.graphs:
+    if isinstance(sampler, Activation):
+        make: Callable[[Tensor], Scorer] = partial(sampler.scorer, settings)
+    else:
+        assert isinstance(sampler, Sampler)
+        make = partial(make_scorer, _with_sampler(settings, sampler, numbers, algo.non_finite == WORST))
+    layout.release_storage(model)
+    if numbers.graphs and device.type != "cuda":
         settings.warn(f"cuda_graphs=true changes nothing on device={device.type}")
     say_training_state(settings, initial)
-    scorer = make_scorer(settings, initial)
+    scorer = make(initial)
     population = scorer.population
     algo.start(initial, layout, population, numbers.seed)
     distribution.bind(
@@ -129,8 +130,19 @@ def bind(
             clock=clock,
             population=population,
             batch_size=task.batch_size,
-            layout="per_example" if task.own_examples or numbers.per_example or own else "shared_batch",
             columns=layout.size,
         )
     )
     return Population(world, device, threads, model, layout, task, algo, distribution, clock, population)
+
+
+def _with_sampler(settings: PassSettings, sampler: Sampler, numbers: Numbers, tolerant: bool) -> ScoringSettings:
+    """The settings of members that are networks. Raises ConfigError for examples that the directions cannot share out."""
+    if numbers.per_example and settings.batch_size % sampler.directions:
+        allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
+        raise ConfigError("batch_size", settings.batch_size, allowed)
+    if numbers.graphs and settings.device.type == "cuda":
+        sampler.graphs = Graphs("sums over directions")
+    return ScoringSettings(
+        **vars(settings), sampler=sampler, per_example=numbers.per_example, graphs=numbers.graphs, tolerant=tolerant
+    )

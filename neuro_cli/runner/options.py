@@ -13,7 +13,7 @@ from neuro_cli.fabric.network import Network
 from neuro_cli.factory.instantiate import expect, make
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.config import RunConfig
-from neuro_cli.sampler.base import BaseSampler
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.task.base import Task
 
 MethodKind = TypeVar("MethodKind", bound=Method)
@@ -56,8 +56,8 @@ class Options:
         return made
 
     @cached_property
-    def sampler(self) -> BaseSampler:
-        made: BaseSampler = make(self.plain, "sampler", BaseSampler)
+    def sampler(self) -> Estimator:
+        made: Estimator = make(self.plain, "sampler", Estimator)
         return made
 
     @cached_property

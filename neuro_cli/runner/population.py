@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from neuro_cli.algo.base import WORST, PopulationAlgorithm, State
+from neuro_cli.algo.base import WORST, State
 from neuro_cli.core.metric import Metric
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.logger.base import RANK_COLUMNS
@@ -60,7 +60,7 @@ class PopulationTraining(Trainable):
         row: Row = {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
         if report.means is not None:
             row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)
-        if isinstance(algo, PopulationAlgorithm) and algo.non_finite == WORST:
+        if algo.non_finite == WORST:
             row["non_finite"] = report.non_finite
         return row | sizes
 

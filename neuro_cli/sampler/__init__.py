@@ -1,4 +1,4 @@
-"""Samplers: how a candidate is made from the centre."""
+"""Samplers draw the noise that makes a member of the centre."""
 
 from neuro_cli.core.lazy import lazily
 

@@ -1,8 +1,8 @@
-"""The contract of a sampler: how a candidate is made from the centre.
+"""Interfaces of a sampler, and of what it has in common with noise on activations.
 
-A sampler is a law of three operations: which perturbation a member has, how it is applied (written into a flat vector,
-or inside the forward pass of many members at once), and the weighted sum of all perturbations over a slice of columns. It
-knows nothing of fitness, ranks or models.
+A sampler defines three operations: the perturbation of a member, its application (written into a flat vector, or inside the
+forward pass of many members at once), and the weighted sum of all perturbations over a slice of columns. It knows nothing of
+fitness, ranks or models.
 
 Legend: P members, D directions of noise, M columns, K rows of weights. Member ``i`` has perturbation
 eps_i = sign_i * noise[direction_i]; with ``antithetic`` members 2j and 2j + 1 are the two sides of direction j
@@ -29,7 +29,7 @@ from neuro_cli.core.rows import Geometry, MemberBatch
 
 @dataclass(frozen=True)
 class Unit:
-    """Members that share one direction, so that one draw of its noise serves them. None: no member on that side."""
+    """Members on the two sides of one direction, None for no member. One draw of the noise serves both."""
 
     direction: int
     plus: int | None
@@ -43,28 +43,28 @@ class Operator(Protocol):
     """
 
     geometry: Geometry | None
-    channel: int  # the dimension of the activations' channels
+    channel: int  # dimension of the activations that holds the channels
     transposed: bool
 
     def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
-        """The layer with another weight, and with other groups when they are given."""
+        """Apply the layer with another weight, and with other groups when they are given."""
 
 
 class Perturbation(ABC):
-    """Noise of some directions, in the form in which a forward pass over all of them applies it."""
+    """Noise of some directions in the form that a forward pass over all of them applies."""
 
     rows: MemberBatch
 
     def drawn(self) -> "tuple[Tensor, Callable[[Tensor], Perturbation]] | None":
-        """The tensor that all noise is made of, and the same with another one.
+        """Return the tensor that all noise is computed from, and a function that replaces it in a copy.
 
-        None where some noise is drawn, or chosen by the host, within the pass.
+        None where the pass draws noise, or lets the host choose some.
         """
         return None
 
     @contextmanager
     def of(self, rows: MemberBatch) -> Iterator[None]:
-        """Context that applies the noise to other rows of the same directions."""
+        """Apply the noise to other rows of the same directions within the context."""
         mine, self.rows = self.rows, rows
         try:
             yield
@@ -74,7 +74,7 @@ class Perturbation(ABC):
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
-        """Outputs (n, ..) of a layer of ``weight`` and ``bias`` for all sides, where a device has a faster way; else None.
+        """Return the outputs (n, ..) of a layer for all sides where a device has a faster way, else None.
 
         ``shift``: the place of the bias, None where it has no noise. ``x``: n rows, or those of one side for all of them.
         """
@@ -82,81 +82,93 @@ class Perturbation(ABC):
 
     @abstractmethod
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
-        """``y`` plus what the noise of the weight at ``place`` adds to ``operator`` on ``x``; may write to ``y``."""
+        """Return ``y`` plus what the noise of the weight at ``place`` adds to ``operator`` on ``x``; may write to ``y``."""
 
     @abstractmethod
     def vectors(self, place: Place) -> Tensor:
-        """The noise of a small parameter (bias, scale of a norm) itself, in the order of the flat vector: (D, values)."""
+        """Return the noise (D, values) of a small parameter (bias, scale of a norm), in the order of the flat vector."""
 
     @abstractmethod
     def values(self, place: Place) -> Tensor:
-        """The noise of a parameter itself, ``(D, *shape)``."""
+        """Return the noise of a parameter, ``(D, *shape)``."""
 
     @abstractmethod
     def lines(self, place: Place, index: Tensor) -> Tensor:
-        """The noise of the parameter's rows ``index[direction]`` (D, k), ``(D, k, *shape[1:])``."""
+        """Return the noise ``(D, k, *shape[1:])`` of the parameter's rows ``index[direction]`` (D, k)."""
 
     def add_lines(self, place: Place, index: Tensor, y: Tensor) -> Tensor:
-        """``y`` ``(n, k, *shape[1:])`` plus scale times the noise of a parameter's rows ``index`` (n, k); may write to ``y``."""
+        """Add scale times the noise of rows ``index`` (n, k) of a parameter to ``y`` ``(n, k, *shape[1:])``, perhaps in place."""
         scales = self.rows.scales
         split = index.unflatten(0, (len(scales), self.rows.directions, -1)).transpose(0, 1)  # (D, S, e, k)
         noise = self.lines(place, split.flatten(1)).unflatten(1, split.shape[1:]).transpose(0, 1)
         return self.rows.add(y, noise.flatten(0, 2).to(y.dtype))
 
 
-class BaseSampler(ABC):
-    """Base of all samplers. ``antithetic``: members in mirrored pairs.
+Gather = Callable[[np.ndarray, list[int]], np.ndarray]  # an all-gather: the numbers of a rank, the counts of all ranks
 
-    ``perturbs``: parameters, so that a member is a network of its own (:class:`Sampler`), or activations: then a member is a
-    forward pass of the centre's network with noise in it, and its scores are differences to the pass without.
+
+class Learner(Protocol):
+    """Properties of an algorithm that an :class:`Estimator` asks for, see ``CentreAlgorithm``."""
+
+    proportional: bool
+
+    @property
+    def needs_parameters(self) -> str | None:
+        """Use of noise that only noise of parameters allows, as a message says it; None for none."""
+
+
+class Estimator(ABC):
+    """Noise of a run, as algorithms and distribution methods use it: directions, and weighted sums over them.
+
+    There are two kinds. With noise of parameters (:class:`Sampler`) a member is a network of its own; with noise on activations
+    a member is a pass of the centre's network. ``antithetic``: members in mirrored pairs.
     """
-
-    perturbs = "parameters"
-    wire = "float32"  # what fitnesses cross it as; int8: rounded without bias
-    control_variates = False  # fitnesses are differences to predictions, which learn from sums over all members and columns
-    graphs: Graphs | None = None  # of sums on a GPU, where they are wanted
-    unit: float | None = None  # weight of a fitness of 1 in the sums that are made, where weights are proportional to fitnesses
 
     def __init__(self, antithetic: bool = False) -> None:
         self.antithetic = boolean("sampler.antithetic", antithetic)
 
-    def choose_control_variates(self, reason: str | None) -> None:
-        """Have control variates, unless there is a ``reason`` why not. Raises ConfigError where they were asked for."""
-        self.control_variates = False
-
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
-        """Take the noise of the run. Raises ConfigError when the population does not fit the sampler."""
+        """Take the noise of the run. Raises ConfigError when the population does not fit."""
         self.noise, self.population, self.layout = noise, population, layout
         self.check(population)
 
+    @abstractmethod
     def check(self, population: int) -> None:
         """Raise ConfigError when ``population`` does not fit."""
-        if self.antithetic and population % 2:
-            raise ConfigError("population", population, "antithetic pairs need an even population")
+
+    def serve(self, algo: Learner, gathers: bool) -> None:  # noqa: B027 (noise of parameters serves all)
+        """Prepare for an algorithm. ``gathers``: ranks send each other fitnesses. Raises ConfigError where they do not fit."""
 
     def side(self, member: int) -> tuple[int, int]:
-        """Direction and sign of a member; the sign is +1 or -1."""
+        """Return a member's direction, and its sign +1 or -1."""
         return (member // 2, 1 - 2 * (member % 2)) if self.antithetic else (member, 1)
 
     @property
     def directions(self) -> int:
-        """Directions of noise in the whole population."""
+        """Number of directions in the population."""
         return self.side(self.population - 1)[0] + 1
 
-    def combine(
-        self,
-        weights: np.ndarray,
-        moments: Sequence[int],
-        generation: int,
-        members: range,
-        start: int,
-        stop: int,
-    ) -> Tensor:
-        """Sums (K, stop - start): row k is the sum over ``members`` of weights[k, i] * moment_k(eps_i).
+    def gathered(self, gather: Gather, generation: int, own: np.ndarray, counts: list[int], first: int) -> np.ndarray:
+        """Gather the scores (P, C) float64 of all members from a rank's ``own`` (n, C).
 
-        ``weights`` (K, len(members)) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Members of one
-        direction are merged before any noise is made. The bits of a column do not depend on the slice.
+        ``counts`` (N,): members of each rank; ``first``: this rank's first member.
         """
+        columns = own.shape[1]
+        return gather(own.ravel(), [count * columns for count in counts]).reshape(-1, columns).astype(np.float64)
+
+    @abstractmethod
+    def combine(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
+        unit: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Return sums (K, stop - start): row k is the sum over ``members`` of weights[k, i] * moment_k(eps_i).
+
+        ``weights`` (K, len(members)) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. ``unit``: weight of a fitness of 1
+        where weights are proportional to fitnesses, in one of the sums that ranks share. A column has the same bits in any slice.
+        """
+
+    def merged(self, weights: np.ndarray, moments: Sequence[int], members: range) -> tuple[np.ndarray, range]:
+        """Merge the weights of ``members`` by direction: weights (K, D), and the directions."""
         first, last = self.side(members[0])[0], self.side(members[-1])[0]
         merged = np.zeros((len(weights), last - first + 1))
         for start_member, step, sign in ((0, 2, 1), (1, 2, -1)) if self.antithetic else ((0, 1, 1),):
@@ -164,37 +176,63 @@ class BaseSampler(ABC):
             place, count = (column + members.start) // step - first, len(range(column, len(members), step))
             for row, moment in enumerate(moments):
                 merged[row, place : place + count] += weights[row, column::step] * (sign if moment == 1 else 1)
-        return self.sums(merged, moments, generation, range(first, last + 1), start, stop)
+        return merged, range(first, last + 1)
+
+    @property
+    def noise_period(self) -> int | None:
+        """Number n of directions, [k n, (k + 1) n), that share noise. None: all of a generation do."""
+        return None
+
+    def projections(self, generation: int, members: range, probe: Tensor) -> np.ndarray:
+        """Return the length of each member's noise and its product with ``probe`` (M,), as (n, 2)."""
+        raise AssertionError("serve() refuses algorithms that ask for them")
+
+
+class Sampler(Estimator):
+    """Base of all samplers: noise of parameters.
+
+    ``reuses_noise``: a forward pass over many directions costs far less than one for each. ``graphs``: recorded sums on a GPU.
+    """
+
+    reuses_noise = False
+    graphs: Graphs | None = None
+
+    def check(self, population: int) -> None:
+        if self.antithetic and population % 2:
+            raise ConfigError("population", population, "antithetic pairs need an even population")
+
+    def combine(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
+        unit: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        merged, directions = self.merged(weights, moments, members)
+        return self.sums(merged, moments, generation, directions, start, stop)
 
     @abstractmethod
     def sums(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
-        """:meth:`combine` with a weight for each direction: ``weights`` (K, D), row k of moment moments[k]."""
+        """Return :meth:`combine` from the ``weights`` (K, D) of directions; row k has moment moments[k]."""
 
-
-class Sampler(BaseSampler):
-    """Base of the samplers of parameters.
-
-    ``reuses_noise``: a forward pass over many directions costs far less than one for each.
-    """
-
-    reuses_noise = False
-
-    @property
-    def noise_period(self) -> int | None:
-        """Number n of directions, [k n, (k + 1) n), that share what a :class:`Perturbation` is made of; None: all do."""
-        return None
+    def projections(self, generation: int, members: range, probe: Tensor) -> np.ndarray:
+        rows = np.empty((len(members), 2))
+        for unit in self.units(members):
+            noise = self.explicit(generation, unit.direction).double()
+            length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
+            for member, sign in ((unit.plus, 1), (unit.minus, -1)):
+                if member is not None:
+                    rows[member - members.start] = length, sign * product
+        return rows
 
     def period_of(self, direction: int) -> int:
-        """Number of the period that a direction lies in."""
+        """Return the number of a direction's period."""
         return direction // self.noise_period if self.noise_period else 0
 
     def prepare(self, generation: int, directions: range) -> None:
-        """Draw the noise that the directions share with all threads, before tasks of the pool need it one by one."""
+        """Draw the noise that the directions share, by all threads, before tasks of the pool ask for it one by one."""
 
     def units(self, members: range) -> list[Unit]:
-        """The members grouped by direction, in order."""
+        """Group the members by direction, in order."""
         sides: dict[int, dict[int, int]] = {}
         for member in members:
             direction, sign = self.side(member)
@@ -203,7 +241,7 @@ class Sampler(BaseSampler):
 
     @abstractmethod
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The noise (M,) of one direction, from the sampler's definition and in plain torch operations."""
+        """Return the noise (M,) of one direction by the sampler's definition, in plain torch operations: the reference."""
 
     @abstractmethod
     def perturb(
@@ -221,7 +259,7 @@ class Sampler(BaseSampler):
         plus: Tensor | None,
         minus: Tensor | None,
     ) -> None:
-        """:meth:`perturb` with a linear ``transform`` of the noise (M,), None: the noise itself."""
+        """Write as :meth:`perturb` does, after a linear ``transform`` of the noise (M,), None for none."""
         if transform is None:
             self.perturb(base, scale, generation, direction, plus, minus)
             return
@@ -233,4 +271,4 @@ class Sampler(BaseSampler):
 
     @abstractmethod
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
-        """The noise of directions [first, first + rows.directions) for a forward pass in ``dtype``."""
+        """Return the noise of directions [first, first + rows.directions) for a forward pass in ``dtype``."""

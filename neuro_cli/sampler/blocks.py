@@ -1,7 +1,7 @@
-"""Parameters as structured samplers see them, and the values that their hooks take.
+"""Blocks: parameters as structured samplers see them, and the arguments of the samplers' hooks.
 
-A parameter is a *block*: a matrix of (rows, inner, spatial) for the weight of a layer (rows: outputs; inner: inputs of
-one group; spatial: taps of the kernel), or a vector of rows.
+A block is a matrix of (rows, inner, spatial) for the weight of a layer (rows: outputs; inner: inputs of one group; spatial: taps
+of the kernel), or a vector of rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from neuro_cli.core.layout import ParameterLayout, Place
 
-PIECE = 256  # rows of a block that are summed at once; pieces start at multiples of it, so slices share their bits
+PIECE = 256  # rows of a block summed at once; pieces start at its multiples, so that every slice has the same bits
 
 
 @dataclass(frozen=True)
 class Block:
-    """One parameter. ``first``: where its factors begin in the columns of a direction."""
+    """One parameter. ``first``: column of a direction at which its factors begin."""
 
     place: Place
     rows: int
@@ -37,17 +37,17 @@ class Block:
         return slice(self.place.start, self.place.stop)
 
     def cube(self, piece: Tensor) -> Tensor:
-        """A flat ``piece`` (.., n * width) of whole rows as (.., n, inner, spatial)."""
+        """Return a flat ``piece`` (.., n * width) of complete rows as (.., n, inner, spatial)."""
         if self.inner_last:
             return piece.unflatten(-1, (-1, self.spatial, self.inner)).transpose(-1, -2)
         return piece.unflatten(-1, (-1, self.inner, self.spatial))
 
     def flat(self, cube: Tensor) -> Tensor:
-        """The inverse of :meth:`cube`."""
+        """Return the inverse of :meth:`cube`."""
         return (cube.transpose(-1, -2) if self.inner_last else cube).flatten(-3)
 
     def line(self, inner: np.ndarray) -> np.ndarray:
-        """Positions or factors of the inputs (.., inner), repeated for every tap in the order of a flat row: (.., width)."""
+        """Repeat positions or factors of the inputs (.., inner) for every tap, in the order of a flat row: (.., width)."""
         return np.tile(inner, self.spatial) if self.inner_last else np.repeat(inner, self.spatial, axis=-1)
 
     @property
@@ -63,8 +63,8 @@ class Address:
     period: int
 
 
-class Sides(NamedTuple):  # a tuple, for one is made for every block of every member
-    """Values of both sides of a direction, float32 and written in place; an empty side is left out."""
+class Sides(NamedTuple):  # a tuple is cheap, and every block of every member needs one
+    """Values of both sides of a direction, float32, to be written in place; an empty side is left out."""
 
     plus: np.ndarray
     minus: np.ndarray
@@ -85,7 +85,7 @@ class BlockSum:
 
 
 def blocks_of(layout: ParameterLayout, factors: Callable[[Block], int]) -> tuple[dict[str, Block], int]:
-    """The blocks of a layout by name, and the columns that the factors of all of them take."""
+    """Return the blocks of a layout by name, and the number of columns that their factors take."""
     blocks, first = {}, 0
     for place in layout.places:
         vector = len(place.shape) < 2
@@ -99,7 +99,7 @@ def blocks_of(layout: ParameterLayout, factors: Callable[[Block], int]) -> tuple
 
 
 def row_spans(blocks: Iterable[Block], start: int, stop: int, piece: int = PIECE) -> Iterator[tuple[Block, int, int]]:
-    """Rows [low, high) of blocks that cover columns [start, stop): whole rows, ``low`` a multiple of ``piece``."""
+    """Return rows [low, high) of blocks that cover columns [start, stop): complete rows, ``low`` a multiple of ``piece``."""
     for block in blocks:
         low, high = max(start, block.place.start), min(stop, block.place.stop)
         if low >= high:

@@ -1,4 +1,4 @@
-"""Directions of noise with a number of their own for every parameter."""
+"""Dense directions: one number of noise for every parameter."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from neuro_cli.core.layout import Place
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
 
-# outputs of a member, beyond which a product with its own weights costs less than the centre's product and the noise's
+# outputs of a member above which one product with its own weights costs less than two, with the centre's and with the noise
 MANY_POINTS = 32
 
 
 class DensePerturbation(Perturbation):
-    """``noise`` (D, M): every direction has its own weights, one batched product a layer."""
+    """Noise (D, M): every direction has its own weights, one batched product for each layer."""
 
     def __init__(self, noise: Tensor, rows: MemberBatch) -> None:
         self._noise, self.rows = noise, rows
@@ -36,13 +36,15 @@ class DensePerturbation(Perturbation):
             return None
         noise = self._noise[:, place.start : place.stop]
         centre = (weight.permute(0, 2, 3, 1) if _taps_first(place) else weight).reshape(-1)
-        made = torch.empty(len(rows.scales), *noise.shape, dtype=weight.dtype, device=weight.device)
-        for side, scale in zip(made, rows.scales, strict=True):
+        result = torch.empty(len(rows.scales), *noise.shape, dtype=weight.dtype, device=weight.device)
+        for side, scale in zip(result, rows.scales, strict=True):
             torch.add(centre, noise, alpha=scale, out=side)
         vectors = None if shift is None else self.vectors(shift)
         shape = rows.directions, rows.examples
-        whole: Tensor = kernels.layer(x, _shaped(made.flatten(0, 1), place), None, bias, vectors, rows.scales, shape, geometry)
-        return whole
+        outputs: Tensor = kernels.layer(
+            x, _shaped(result.flatten(0, 1), place), None, bias, vectors, rows.scales, shape, geometry
+        )
+        return outputs
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         rows, weights = self.rows, self.values(place)
@@ -50,15 +52,15 @@ class DensePerturbation(Perturbation):
         if operator.geometry is None:
             split = x.reshape(sides, directions, -1, x.shape[-1]).transpose(0, 1).reshape(directions, -1, x.shape[-1])
             weights = weights.flatten(2)
-            made = torch.bmm(split, weights if operator.transposed else weights.transpose(1, 2))
-            made = made.view(directions, sides, -1, made.shape[-1]).transpose(0, 1).reshape(*x.shape[:-1], -1)
-            return rows.add(y, made)
-        # one grouped convolution for all directions: a direction is a group of channels
+            result = torch.bmm(split, weights if operator.transposed else weights.transpose(1, 2))
+            result = result.view(directions, sides, -1, result.shape[-1]).transpose(0, 1).reshape(*x.shape[:-1], -1)
+            return rows.add(y, result)
+        # a direction is a group of channels in one grouped convolution
         split = x.reshape(sides, directions, examples, *x.shape[1:]).transpose(1, 2)
         merged = split.reshape(sides * examples, -1, *x.shape[2:])
-        made = operator(merged, weights.flatten(0, 1), directions * operator.geometry.groups)
-        made = made.view(sides, examples, directions, -1, *made.shape[2:]).transpose(1, 2)
-        return rows.add(y, made.reshape(y.shape))
+        result = operator(merged, weights.flatten(0, 1), directions * operator.geometry.groups)
+        result = result.view(sides, examples, directions, -1, *result.shape[2:]).transpose(1, 2)
+        return rows.add(y, result.reshape(y.shape))
 
     def vectors(self, place: Place) -> Tensor:
         return self._noise[:, place.start : place.stop]
@@ -67,18 +69,18 @@ class DensePerturbation(Perturbation):
         return self.values(place)[torch.arange(len(index), device=index.device)[:, None], index]
 
     def values(self, place: Place) -> Tensor:
-        if self._noise.device.type != "cpu":  # views, where a stack would launch a copy for thousands of directions
+        if self._noise.device.type != "cpu":  # views: a stack would launch a copy for each of thousands of directions
             return _shaped(self._noise[:, place.start : place.stop], place)
         return torch.stack([place.view(row) for row in self._noise])
 
 
 def _taps_first(place: Place) -> bool:
-    """Tell whether the inputs of a tap lie side by side in the flat vector."""
+    """Return whether the inputs of a tap are neighbours in the flat vector."""
     return len(place.shape) == 4 and place.channels_last
 
 
 def _shaped(piece: Tensor, place: Place) -> Tensor:
-    """Rows (B, values) of a flat vector as parameters, (B, *shape), without a copy."""
+    """Return rows (B, values) of a flat vector as parameters ``(B, *shape)``, without a copy."""
     if not _taps_first(place):
         return piece.unflatten(1, place.shape)
     out, inner, height, width = place.shape
@@ -86,14 +88,14 @@ def _shaped(piece: Tensor, place: Place) -> Tensor:
 
 
 class Dense(Sampler):
-    """Sampler of directions that are drawn whole: :meth:`draw` is all that a subclass must have.
+    """Sampler of dense directions: a subclass needs :meth:`draw` alone.
 
-    What is made of the noise here is made one direction at a time; a subclass with compiled loops for it overrides that.
+    The other methods take one direction at a time; a subclass with compiled loops overrides them.
     """
 
     @abstractmethod
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
-        """Noise (count, M) of directions [first, first + count)."""
+        """Draw the noise (count, M) of directions [first, first + count)."""
 
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return self.draw(generation, direction, 1, dtype)[0]
@@ -110,7 +112,7 @@ class Dense(Sampler):
     def sums(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
-        # in float64 and in the order of the directions: a column has the same bits whatever slice it is asked for with
+        # float64 and the order of the directions give a column the same bits in every slice
         total = torch.zeros(len(weights), stop - start, dtype=torch.float64, device=self.noise.device)
         for column, direction in enumerate(directions):
             noise = self.explicit(generation, direction)[start:stop].double()

@@ -1,4 +1,4 @@
-"""Independent perturbations: noise ~ N(0, I) for every direction; a member a direction, or an antithetic pair."""
+"""Independent perturbations: noise ~ N(0, I) for every direction, which is a member or an antithetic pair."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from neuro_cli.sampler.dense import Dense
 
 
 class Iid(Dense):
-    """Perturbations N(0, I), one draw of M numbers a direction: option ``iid``, and ``antithetic`` with members in pairs."""
+    """Perturbations N(0, I), M numbers for each direction: option ``iid``, and ``antithetic`` with members in mirrored pairs."""
 
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
         return self.noise.draw(generation, range(first, first + count), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Noise of which each parameter has a multiple of its own, for a forward pass over many members."""
+"""Noise scaled by one factor for each parameter, for a forward pass over many members."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -10,20 +10,20 @@ from neuro_cli.sampler.base import Operator, Perturbation
 
 
 class LayerScaled(Perturbation):
-    """``noise`` with the noise of every parameter times its factor in ``factors``, by its name."""
+    """Perturbation ``noise`` with every parameter's noise times its factor in ``factors``, by name."""
 
     def __init__(self, noise: Perturbation, factors: Mapping[str, float]) -> None:
         self._noise, self._factors, self.rows = noise, factors, noise.rows
 
     def _scaled(self, place: Place) -> AbstractContextManager[None]:
-        """Context in which the noise goes as far as that of ``place``."""
+        """Scale the rows by the factor of ``place`` within the context."""
         return self._noise.of(self.rows.scaled(self._factors[place.name]))
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
         if shift is not None and self._factors[shift.name] != self._factors[place.name]:
-            return None  # weight and bias in one step have one scale
+            return None  # the fused step has one scale for weight and bias
         with self._scaled(place):
             return self._noise.layer(place, shift, x, weight, bias, operator)
 

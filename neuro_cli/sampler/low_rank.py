@@ -1,7 +1,7 @@
 """Low rank: E_i = 1/sqrt(R) sum over r of a_r b_r^T with normal vectors a over the outputs and b over the inputs.
 
 EGGROLL (Sarkar et al., "Evolution strategies at the hyperscale", 2025); a convolution counts as the matrix
-(outputs, inputs x taps). What holds exactly: every weight has mean 0 and variance 1, and two weights are uncorrelated.
+(outputs, inputs x taps). Every weight has exactly mean 0 and variance 1, and two weights are uncorrelated.
 A weight is a sum of R products of two normals, not a normal: its kurtosis is 3 + 6 / R, and it tends to N(0, 1) with R.
 Vectors (biases, scales of norms) are N(0, I).
 """
@@ -57,13 +57,13 @@ class LowRank(Structured):
             return False
         rows, columns = self.vectors_of(target.block, factors, torch.float32)
         weighted = rows[:, :, target.low : target.high] * weights.float()[:, None, None]
-        # small sums of many directions are split among programs by the library's own product
+        # the GPU library's own product splits small sums over many directions among programs
         product = gpu.product if out.numel() >= LARGE_SUM else torch.mm
         product(weighted.flatten(0, 1).T, columns.flatten(0, 1), out=out.view(-1, target.block.width))
         return True
 
     def vectors_of(self, block: Block, factors: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
+        """Return a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
         part = factors[:, block.first : block.first + self.factor_columns(block)].to(dtype)
         middle = self.rank * block.rows
         rows, columns = part[:, :middle], part[:, middle:]
@@ -79,7 +79,7 @@ class LowRank(Structured):
         rows, columns = self.vectors_of(block, factors, dtype)
         if lines is not None:
             rows = rows.gather(2, lines[:, None].expand(-1, self.rank, -1))
-        # one direction by a plain product, as ever: a batch of one may round otherwise
+        # a plain product: a batch of one may round otherwise, and would change the bits of saved runs
         product = (rows[0].T @ columns[0])[None] if len(rows) == 1 else rows.transpose(1, 2) @ columns
         return block.cube(product.flatten(1))
 
@@ -94,11 +94,11 @@ class LowRank(Structured):
         a, b = rows.contiguous().numpy(), columns.contiguous().numpy()
         block_kernels.perturb_outer(base, scale, a, b, out.plus, out.minus)
 
-    def partial_zeros(self, target: BlockSum, there: Tensor | None = None) -> Tensor:
-        """Zeros for the sum itself: no noise is shared."""
+    def partial_zeros(self, target: BlockSum, out: Tensor | None = None) -> Tensor:
+        """Return zeros for the sum itself: no noise is shared."""
         return (
-            there.zero_()
-            if there is not None
+            out.zero_()
+            if out is not None
             else torch.zeros(target.high - target.low, target.block.width, device=self.noise.device, dtype=torch.float32)
         )
 
@@ -119,7 +119,7 @@ class LowRank(Structured):
             return
         rows, columns = self.vectors_of(block, factors, torch.float32)
         rows = rows[:, :, low : low + len(lines)]
-        if target.moment == 2:  # the square of a sum over ranks: a sum over pairs of ranks
+        if target.moment == 2:  # the square of a sum over R products is a sum over pairs of them
             rows = (rows[:, :, None] * rows[:, None]).flatten(1, 2)
             columns = (columns[:, :, None] * columns[:, None]).flatten(1, 2)
         weighted = rows * weights[:, None, None]
@@ -138,12 +138,12 @@ class LowRank(Structured):
 
 
 LARGE_SUM = 2**18
-# of a convolution that is done with the members' own weights: outer products that are made again for each block of outputs
+# a convolution with the members' own weights computes its outer products again for each block of outputs
 SMALL_RANK, SMALL_CHANNELS, MANY_POINTS = 4, 64, 32
 
 
 class LowRankPerturbation(StructuredPerturbation):
-    """x (a b^T)^T = (x b) a^T: every row meets its own b, the result spreads over the outputs; a first if transposed."""
+    """x (a b^T)^T = (x b) a^T: each row is multiplied by its own b, then by a over the outputs; transposed: first by a."""
 
     sampler: LowRank
 
@@ -151,9 +151,9 @@ class LowRankPerturbation(StructuredPerturbation):
         return self.factors, self._with
 
     def _with(self, factors: Tensor) -> Perturbation:
-        made = copy.copy(self)
-        made.factors = factors
-        return made
+        result = copy.copy(self)
+        result.factors = factors
+        return result
 
     def full_product(self, block: Block) -> bool:
         return False
@@ -179,19 +179,19 @@ class LowRankPerturbation(StructuredPerturbation):
             return None
         rows, block = (self.rows.directions, self.rows.examples), self.block(place)
         order = (1, block.inner) if block.inner_last else (block.spatial, 1)
-        made: Tensor = kernels.layer(x, weight, factors, bias, vectors, self.rows.scales, rows, operator.geometry, order)
-        return made
+        result: Tensor = kernels.layer(x, weight, factors, bias, vectors, self.rows.scales, rows, operator.geometry, order)
+        return result
 
     def _linear(
         self, kernels: Any, x: Tensor, weight: Tensor, bias: Tensor | None, vectors: Tensor | None, factors: tuple[Tensor, Tensor]
     ) -> Tensor:
-        """The noise's share first, then the centre's product on top of it: it is read where the product is written anyway."""
+        """Return a linear layer's outputs: the noise's share, to which the centre's product is added as it is written."""
         rows, columns = factors
         maps = self.rows.projected(x, columns).view(len(x), -1, rows.shape[1])
-        made = kernels.spread(maps, rows, bias, vectors, self.rows.scales, (self.rows.directions, self.rows.examples))
-        made.flatten(0, 1).addmm_(x.reshape(-1, x.shape[-1]), weight.flatten(1).T)
-        whole: Tensor = made.view(*x.shape[:-1], -1)
-        return whole
+        result = kernels.spread(maps, rows, bias, vectors, self.rows.scales, (self.rows.directions, self.rows.examples))
+        result.flatten(0, 1).addmm_(x.reshape(-1, x.shape[-1]), weight.flatten(1).T)
+        outputs: Tensor = result.view(*x.shape[:-1], -1)
+        return outputs
 
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         rank, shifts = self.sampler.rank, None if shift is None else self.vectors(shift)
@@ -210,7 +210,7 @@ class LowRankPerturbation(StructuredPerturbation):
         if operator.geometry is None:
             by, to = (rows, columns) if operator.transposed else (columns, rows)
             return self.rows.add_outer(y, self.rows.projected(x, by), to, operator.channel)
-        # a convolution over one dimension is done as one over two
+        # the kernels convolve over two dimensions: the second one has length 1 here
         kernel = (1, *place.shape[2:]) if len(place.shape) == 3 else place.shape[2:]
         filters = block.cube(columns)[..., 0, :, :].reshape(*columns.shape[:2], -1, *kernel)
         if operator.transposed:
@@ -227,13 +227,13 @@ class LowRankPerturbation(StructuredPerturbation):
         return self.rows.add_outer(y, maps.transpose(1, 2).contiguous(), columns, -1)
 
     def _spread(self, x: Tensor, y: Tensor, operator: Operator, rows: Tensor, filters: Tensor, groups: int) -> Tensor:
-        """A transposed convolution: the sum of each group's channels by a, spread by b; rows (D, R, C), filters (D, R, ..)."""
+        """Sum each group's channels by a, and spread them by b: a transposed convolution. Rows (D, R, C), filters (D, R, ..)."""
         count, by_row = self.rows.count, self.rows.repeated(rows).unflatten(2, (groups, -1)).transpose(1, 2)
         maps = by_row @ x.reshape(count, groups, by_row.shape[-1], -1)
-        # every row of the batch, and every group of it, is a group with filters of its own
+        # each row of the batch and each of its groups is one group, with its own filters
         bank = self.rows.repeated(filters).repeat_interleave(groups, 0).flatten(0, 1)
-        made = operator(maps.reshape(1, -1, *x.shape[2:]), bank, count * groups)
-        return self.rows.add(y, made.reshape(y.shape))
+        result = operator(maps.reshape(1, -1, *x.shape[2:]), bank, count * groups)
+        return self.rows.add(y, result.reshape(y.shape))
 
     def vector_noise(self, block: Block) -> Tensor:
         return self.factors[:, block.first : block.first + block.rows].to(self.dtype)

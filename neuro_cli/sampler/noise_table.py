@@ -1,8 +1,8 @@
-"""A shared table of normals: the noise of a direction is M of them from a random place on.
+"""A shared table of normals: the noise of a direction is M consecutive ones from a random place.
 
-Salimans et al. 2017, section 2.1 and its code. The table is a file that is mapped into memory: the ranks of a node share
-one copy. It depends on ``size`` only, not on the run's seed, which draws the places; a file with other numbers in it is
-refused. Directions that overlap in the table are correlated, so make it much longer than the number of parameters.
+Salimans et al. 2017, section 2.1 and its code. The table is a file mapped into memory, so that the ranks of a node share one
+copy. It depends on ``size`` only; the run's seed draws the places. A file with other numbers is refused. Directions that overlap
+in the table are correlated, so make it much longer than the number of parameters.
 """
 
 import os
@@ -25,14 +25,14 @@ from neuro_cli.sampler.dense import Dense
 
 TABLE_SEED = 0
 PIECE = 1 << 20
-PROBES = 16  # pieces of 1,024 numbers that are made again to verify a table that was there
+PROBES = 16  # pieces of 1,024 numbers that are drawn again to verify an existing table
 
 
 class NoiseTable(Dense):
     """Noise from a table of ``size`` normals, float32, more than the module has parameters.
 
-    ``folder``: that of the table's file, None for a private one of the user's in TMPDIR. ``antithetic``: members in mirrored
-    pairs. Raises ConfigError, also for a file with other numbers in it.
+    ``folder`` of the table's file, None for a private one of the user's in TMPDIR. ``antithetic``: members in mirrored pairs.
+    Raises ConfigError, also for a file with other numbers.
     """
 
     def __init__(self, size: int = 1 << 25, folder: str | None = None, antithetic: bool = True) -> None:
@@ -49,7 +49,7 @@ class NoiseTable(Dense):
         self._on_device = None if noise.device.type == "cpu" else torch.from_numpy(self._table.copy()).to(noise.device)
 
     def offsets(self, generation: int, directions: Sequence[int]) -> np.ndarray:
-        """First place in the table of each direction's noise, (D,) int64 in [0, size - M]."""
+        """Return the first place in the table of each direction's noise, (D,) int64 in [0, size - M]."""
         words = self.noise.words(generation, directions, 2, OFFSET_STREAM).cpu().numpy().astype(np.uint64)
         wide = (words[:, 0] << np.uint64(32)) | words[:, 1]
         return (wide % np.uint64(self.size - self.noise.size + 1)).astype(np.int64)
@@ -87,9 +87,9 @@ class NoiseTable(Dense):
 
 
 def table_file(size: int, folder: Path | None) -> Path:
-    """The table of ``size`` normals as a file, written if it is not there. Raises ConfigError for one that is wrong.
+    """Return the file with the table of ``size`` normals, written if it does not exist. Raises ConfigError for a wrong one.
 
-    It appears whole or not at all: whoever is first, among any number of ranks, moves a finished file into place.
+    No rank sees a part of it: the first rank to finish a file moves it into place.
     """
     noise = Noise(TABLE_SEED, size, torch.device("cpu"), Threads(1))
     folder = folder or private_folder()
@@ -102,7 +102,7 @@ def table_file(size: int, folder: Path | None) -> Path:
 
 
 def private_folder() -> Path:
-    """Folder of the user's that no other user can write to: what they put into a table would be trained on."""
+    """Return a folder that only the user can write to: others could put numbers into a table, and so into a run."""
     folder = Path(tempfile.gettempdir()) / f"neuro-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()

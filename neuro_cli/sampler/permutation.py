@@ -1,15 +1,14 @@
 """Permutations: E_i = P_i E Q_i, one matrix of noise E for all directions, its rows and columns placed at random.
 
 "An efficient GPU implementation of natural evolution strategies for deep learning" (noise reuse). With ``sparsity`` s
-below 1, E has only that share of the rows (or columns, or both) and lands on a random part of the weight, the rest of
-which is left alone in that direction: a weight is then N(0, 1/s) with probability s, else 0. Mean 0, variance 1 and no
-correlation hold for every s; N(0, 1) holds for s = 1.
+below 1, E has only that share of the rows (or columns, or both) and lands on a random part of the weight; a direction leaves the
+rest unperturbed. A weight is then N(0, 1/s) with probability s, else 0. Mean 0, variance 1 and no correlation hold for every s;
+N(0, 1) holds for s = 1.
 
-Which sides: where one is placed, a sum over directions is one matrix product; ``both`` sums direction by direction. But
-placing n outputs gives a row of the estimate n rows of E to be a sum of, so with many directions it stays in a small
-space: ``auto`` places outputs where there are twice as many as directions (of one E) or as many as a row is wide, else
-inputs where there are that many, else both. In a grouped convolution whole groups move with their inputs, and outputs
-inside groups.
+Sides: with one side placed, a sum over directions is one matrix product; ``both`` sums direction by direction. But where n
+outputs are placed, a row of the estimate is a sum of the n rows of E, so that many directions span a small space only. ``auto``
+places outputs where there are twice as many as directions (of one E) or as many as a row is wide, else inputs where there are
+that many, else both. In a grouped convolution groups move together with their inputs, and outputs move inside groups.
 """
 
 import math
@@ -31,8 +30,8 @@ from neuro_cli.sampler.placement import Placement, PlacementPlan, add_placed_tap
 from neuro_cli.sampler.shared_noise import NoiseReusing
 from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
-MANY_TAPS = 5  # of a convolution: with fewer, its numbers are placed one by one
-Factors = dict[str, Placement]  # by block
+MANY_TAPS = 5  # least taps of a convolution that are placed together; fewer are placed value by value
+Factors = dict[str, Placement]  # placements by name of the block
 
 
 def _kept(share: float, count: int) -> int:
@@ -43,8 +42,8 @@ class Permutation(NoiseReusing):
     """Noise reuse by placement: one matrix of noise E, with its rows or columns placed at random for each direction.
 
     ``sides`` that are placed: auto | outputs | inputs | both. ``sparsity`` in (0, 1]: share of a weight that a direction
-    perturbs. ``directions_per_noise`` >= 1: a new E for so many directions, None: one a generation. ``antithetic``: members in
-    mirrored pairs. Random words (D, W): for each block those that order its groups, its outputs, its inputs. Raises ConfigError.
+    perturbs. ``directions_per_noise`` >= 1: directions for each E, None: one E a generation. ``antithetic``: members in mirrored
+    pairs. Random words (D, W) order, for each block, its groups, its outputs and its inputs. Raises ConfigError.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Permutation(NoiseReusing):
         super().bind(noise, population, layout)
 
     def plan(self, block: Block) -> PlacementPlan:
-        """Counts of what is placed in a block."""
+        """Return how many groups, outputs and inputs of a block are placed."""
         if block.place.name not in self._plans:
             self._plans[block.place.name] = self._plan(block)
         return self._plans[block.place.name]
@@ -71,7 +70,7 @@ class Permutation(NoiseReusing):
     def _plan(self, block: Block) -> PlacementPlan:
         groups, each = block.place.groups, block.rows // block.place.groups
         if groups > 1:
-            # groups of one output (depthwise) have no order inside, so there the groups themselves are thinned out
+            # depthwise groups have one output each and no order inside, so that sparsity removes groups instead
             inside = each > 1
             return PlacementPlan(
                 _kept(1.0 if inside else self.sparsity, groups), groups, _kept(self.sparsity, each) if inside else 0, 0
@@ -86,7 +85,7 @@ class Permutation(NoiseReusing):
         return PlacementPlan(0, 1, outputs * (sides != "inputs"), inputs * (sides != "outputs"))
 
     def _enough(self, block: Block) -> str:
-        """The side, or sides, that do not hold the estimate in a small space."""
+        """Return the side or sides whose placement does not confine the estimate to a small space."""
         directions = min(self.directions, self.noise_period or self.directions)
         if block.rows >= min(2 * directions, block.width):
             return "outputs"
@@ -100,14 +99,14 @@ class Permutation(NoiseReusing):
         return {name: self.plan(block).draw(block, words) for name, block in self.blocks.items()}
 
     def shape(self, block: Block) -> tuple[int, int, float]:
-        """Rows and columns (of inputs) of E, and the factor that gives its entries variance 1 on the whole weight."""
+        """Return E's rows and columns (of inputs), and the factor for variance 1 over the weight."""
         plan = self.plan(block)
         rows = (plan.groups or 1) * (plan.outputs or block.rows // plan.all_groups)
         inner = plan.inputs or block.inner
         return rows, inner, math.sqrt(block.rows * block.inner / (rows * inner))
 
     def shared_cube(self, block: Block, address: Address) -> Tensor:
-        """E (rows, inner, spatial) float32: a corner of the whole weight's noise."""
+        """Return E (rows, inner, spatial) float32, a corner of the weight's noise."""
         rows, inner, _ = self.shape(block)
         return block.cube(self.shared.flat(address)[block.columns])[:rows, :inner]
 
@@ -117,9 +116,9 @@ class Permutation(NoiseReusing):
         cube = self.shared_cube(block, address).to(dtype) * self.shape(block)[2]
         rows, inputs, _ = factors[block.place.name]
         if rows is not None or lines is not None:
-            found = self._sources(block, rows, len(cube))
-            found = found if lines is None else found.expand(len(lines), -1).gather(1, lines)
-            cube = cube[found.clamp(min=0)].masked_fill(found[:, :, None, None] < 0, 0.0)
+            sources = self._sources(block, rows, len(cube))
+            sources = sources if lines is None else sources.expand(len(lines), -1).gather(1, lines)
+            cube = cube[sources.clamp(min=0)].masked_fill(sources[:, :, None, None] < 0, 0.0)
         else:
             cube = cube[None]
         if inputs is None:
@@ -129,19 +128,19 @@ class Permutation(NoiseReusing):
         return noise.scatter_(2, inputs.long()[:, None, :, None].expand(cube.shape), cube)
 
     def _sources(self, block: Block, rows: Tensor | None, count: int) -> Tensor:
-        """E's row that lies in each row of the weight, -1 where none does: (D or 1, rows) int64."""
+        """Return the row of E in each row of the weight, -1 for none: (D or 1, rows) int64."""
         order = torch.arange(count, device=self.noise.device)
         if rows is None:
             return order[None]
-        found = torch.full((len(rows), block.rows), -1, dtype=torch.int64, device=rows.device)
-        return found.scatter_(1, rows.long(), order.expand(len(rows), -1))
+        sources = torch.full((len(rows), block.rows), -1, dtype=torch.int64, device=rows.device)
+        return sources.scatter_(1, rows.long(), order.expand(len(rows), -1))
 
     def perturb_block(
         self, block: Block, factors: Factors, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
     ) -> None:
         rows, inputs, _ = factors[block.place.name]
         count, _, factor = self.shape(block)
-        # the kernel writes row after row of the weight, so it asks where each comes from, not where E's rows go
+        # the kernel writes the weight row by row, so it needs the source of each row instead of the target of E's rows
         from_row = np.full(block.rows, -1, np.int32)
         from_row[np.arange(count) if rows is None else rows[0].numpy()] = np.arange(count, dtype=np.int32)
         placed = (
@@ -153,24 +152,24 @@ class Permutation(NoiseReusing):
         block_kernels.perturb_placed(base, scale, *placed, block.width, out.plus, out.minus)
 
     def _flat_rows(self, block: Block, address: Address) -> Tensor:
-        """E as (rows, width) in the order of a flat row, contiguous."""
+        """Return E as (rows, width) in the order of a flat row, contiguous."""
         make = lambda _: block.flat(self.shared_cube(block, address)[:, None]).contiguous()  # noqa: E731
         return self.shared.weight(address, (block.place.name, "rows"), make)
 
     def _columns_of(self, block: Block, inputs: Tensor | None) -> Tensor:
-        """Columns of the weight for those of E's flat rows, (D, width of E); (1, width) if in order."""
+        """Return the weight's column for each column of E's flat rows, (D, width of E); (1, width) if in order."""
         target = torch.arange(block.width, dtype=torch.int32, device=self.noise.device)
         if inputs is None:
             return target[None]
         return block.flat(block.cube(target)[0][inputs.long()][:, None])
 
     def _sides(self, block: Block) -> tuple[bool, bool]:
-        """Tell whether rows and whether inputs are placed."""
+        """Return whether rows and whether inputs are placed."""
         plan = self.plan(block)
         return bool(plan.outputs or plan.groups), bool(plan.inputs)
 
-    def partial_zeros(self, target: BlockSum, there: Tensor | None = None) -> Tensor:
-        """Zeros for how often (by weight) each of E's rows, or inputs, lands where; with both placed for the sum itself."""
+    def partial_zeros(self, target: BlockSum, out: Tensor | None = None) -> Tensor:
+        """Return zeros for the weights with which E's rows or inputs land at each place; with both placed for the sum itself."""
         block, (rows, inner, _) = target.block, self.shape(target.block)
         placed_rows, placed_inputs = self._sides(block)
         if placed_rows and placed_inputs:
@@ -211,16 +210,18 @@ class Permutation(NoiseReusing):
         placed_rows, placed_inputs = self._sides(block)
         if (placed_rows and placed_inputs) or (placed_inputs and block.spatial > 1):
             super().write(partial, target, low, high, out)
-        else:  # a product in the order of the flat vector
+        else:  # the product is in the order of the flat vector
             torch.mm(*self._factors_of(partial, target, low, high), out=out.view(high - low, block.width))
 
     def _factors_of(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, Tensor]:
-        """Matrices whose product is the sum of rows [low, high): (rows, width); (rows spatial, inner) where inputs are placed."""
+        """Return matrices with the sum of rows [low, high) as product, (rows, width); placed inputs: (rows spatial, inner)."""
         block, factor, square = target.block, self.shape(target.block)[2], target.moment == 2
         counts = partial if factor == 1.0 else partial * factor**target.moment
         if self._sides(block)[0]:
             noise = self._flat_rows(block, target.address)
-            return counts[:, low:high].T.contiguous(), noise * noise if square else noise  # aligned alike whatever the slice
+            return counts[
+                :, low:high
+            ].T.contiguous(), noise * noise if square else noise  # a copy has the same alignment in every slice
         noise = self.shared_cube(block, target.address)[low:high].transpose(1, 2).contiguous().flatten(0, 1)
         return noise * noise if square else noise, counts
 
@@ -229,7 +230,7 @@ class Permutation(NoiseReusing):
 
 
 class PlacedPerturbation(StructuredPerturbation):
-    """x (P E Q)^T: inputs picked in Q's order, the layer with E, outputs put in P's; the other way round if transposed."""
+    """x (P E Q)^T: select inputs in Q's order, apply the layer with E, place outputs in P's order; transposed: in reverse."""
 
     sampler: Permutation
 
@@ -257,12 +258,12 @@ class PlacedPerturbation(StructuredPerturbation):
         picked = inputs if channels is None else channels
         read, written = (rows, picked) if operator.transposed else (picked, rows)
         x = x if read is None else self.rows.gather(x, read, operator.channel)
-        made = operator(x, self._weight(block), plan.groups or None)
+        outputs = operator(x, self._weight(block), plan.groups or None)
         scaled = self.rows.scaled(factor)
-        return scaled.add(y, made) if written is None else scaled.add_scattered(y, made, written, operator.channel)
+        return scaled.add(y, outputs) if written is None else scaled.add_scattered(y, outputs, written, operator.channel)
 
     def _weight(self, block: Block) -> Tensor:
-        """E in the shape of a weight with fewer outputs or inputs, in the memory format of the layer's own."""
+        """Return E in the shape of a weight with fewer outputs or inputs, in the memory format of the layer's weight."""
 
         def make(_: Tensor) -> Tensor:
             cube = self.sampler.shared_cube(block, self.address)

@@ -1,4 +1,4 @@
-"""Random places of the rows, inputs and groups of a block, and sums of what lands there.
+"""Random places of the rows, inputs and groups of a block, and weighted sums of placed noise.
 
 Legend: D directions; E the shared noise, (r, c) of a block's (n, width).
 """
@@ -17,7 +17,7 @@ from neuro_cli.sampler.blocks import Block
 
 @dataclass(frozen=True)
 class PlacementPlan:
-    """Counts of what a block places; 0: that side stays in order.
+    """Numbers of groups, outputs and inputs that a block places; 0: that side stays in order.
 
     ``groups`` of ``all_groups``, ``outputs`` and ``inputs`` inside a group.
     """
@@ -28,12 +28,12 @@ class PlacementPlan:
     inputs: int
 
     def columns(self, block: Block) -> int:
-        """Random words that a direction needs for it."""
+        """Number of random words that a direction needs for the block."""
         outputs = block.rows // self.all_groups if self.outputs else 0
         return (self.all_groups if self.groups else 0) + outputs + (block.inner if self.inputs else 0)
 
     def draw(self, block: Block, words: Tensor) -> "Placement":
-        """Places from ``words`` (D, W), which hold those of all blocks."""
+        """Draw places from ``words`` (D, W), which serve all blocks."""
         first, each = block.first, block.rows // self.all_groups
         rows, inputs, channels = None, None, None
         if self.groups:
@@ -51,20 +51,20 @@ class PlacementPlan:
 
 
 class Placement(NamedTuple):
-    """Places in the weight; None: E's stay in order (of ``channels``: every group reads its own)."""
+    """Places in the weight. None: E's order stays; for ``channels``: every group reads its own."""
 
-    rows: Tensor | None  # of E's rows, (D, r)
-    inputs: Tensor | None  # of its columns, (D, c)
-    channels: Tensor | None  # of the inputs that its groups read, (D, g inner)
+    rows: Tensor | None  # place of each of E's rows, (D, r)
+    inputs: Tensor | None  # place of each of E's columns, (D, c)
+    channels: Tensor | None  # inputs that E's groups read, (D, g inner)
 
 
 def _inside(outer: Tensor, inner: Tensor, each: int) -> Tensor:
-    """Positions of things of groups: outer (D, g) groups of ``each``, inner (D or 1, k) inside a group: (D, g k)."""
+    """Return positions (D, g k) from groups ``outer`` (D, g) of ``each`` positions and ``inner`` (D or 1, k) inside a group."""
     return (outer[:, :, None].to(torch.int32) * each + inner[:, None]).flatten(1)
 
 
 def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
-    """``into``[m, index[d, m]] += weights[d]; index (D, r), into (r, n)."""
+    """Add ``into``[m, index[d, m]] += weights[d]; index (D, r), into (r, n)."""
     if index.device.type == "cpu":
         row_kernels.counts(index.numpy(), weights.numpy(), into.numpy())
         return
@@ -79,7 +79,7 @@ def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
 def placed_sum(
     shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int, int], square: bool
 ) -> Tensor:
-    """The weighted sum (high - low, width) float64 of E (r, c) with its rows and columns placed.
+    """Return the weighted sum (high - low, width) float64 of E (r, c) with its rows and columns placed.
 
     ``target``: (low, high, all rows, width).
     """
@@ -101,9 +101,9 @@ def placed_sum(
 def add_placed_taps(
     shared: Tensor, places: tuple[Tensor, Tensor], form: tuple[int, bool], weights: Tensor, low: int, square: bool, out: Tensor
 ) -> None:
-    """Add :func:`placed_sum` of a convolution to ``out`` (rows from ``low`` on, width) float64, on a CPU, where taps go together.
+    """Add :func:`placed_sum` of a convolution to ``out`` (rows from ``low``, width) float64, tap by tap on a CPU.
 
-    ``places`` of E's rows (D, r) and inputs (D, c); ``form``: taps, and whether a flat row has the inputs of a tap side by side.
+    ``places`` of E's rows (D, r) and inputs (D, c); ``form``: taps, and whether the inputs of a tap are neighbours in a flat row.
     """
     rows, inputs = (part.contiguous().numpy() for part in places)
     given = (weights.numpy(), low, low + len(out), square, out.numpy())

@@ -1,4 +1,4 @@
-"""Noise reuse: directions that share one draw of noise, which each of them changes by factors of its own."""
+"""Noise reuse: directions share one draw of noise, and each changes it by its own factors."""
 
 import threading
 from collections import OrderedDict
@@ -15,46 +15,46 @@ from neuro_cli.sampler.structured import Structured
 
 
 class SharedNoise:
-    """Noise of one address for all its directions: drawn once, kept while in use. Thread-safe."""
+    """Noise of one address for all its directions: drawn once and cached while in use. Thread-safe."""
 
     def __init__(self, noise: Noise) -> None:
         self._noise, self._lock = noise, threading.Lock()
         self._kept: OrderedDict[Address, tuple[Tensor, dict[Any, Tensor]]] = OrderedDict()
 
     def prepare(self, address: Address) -> None:
-        """Draw the noise with all threads. Not for a task of the pool, which would wait for itself."""
+        """Draw the noise by all threads. A task of the pool must not call this, or it would wait for itself."""
         if address not in self._kept:
             self._keep(address, self._noise.draw_whole(address.generation, address.period, SHARED_STREAM))
 
     def flat(self, address: Address) -> Tensor:
-        """The noise (M,) float32."""
+        """Return the noise (M,) float32."""
         return self._entry(address)[0]
 
     def weight(self, address: Address, name: Any, make: Callable[[Tensor], Tensor]) -> Tensor:
-        """The outcome of ``make`` on the noise (M,), worked out once for each ``name``."""
-        flat, made = self._entry(address)
-        if name not in made:
-            made[name] = make(flat)  # two threads may both make it: the same numbers
-        return made[name]
+        """Return ``make`` of the noise (M,), computed once for each ``name``."""
+        flat, results = self._entry(address)
+        if name not in results:
+            results[name] = make(flat)  # two threads may both compute it, with the same numbers
+        return results[name]
 
     def _entry(self, address: Address) -> tuple[Tensor, dict[Any, Tensor]]:
         with self._lock:
-            found = self._kept.get(address)
-        if found is not None:
-            return found
-        # drawn outside of the lock, which would let other threads wait for noise that is not theirs
+            entry = self._kept.get(address)
+        if entry is not None:
+            return entry
+        # outside the lock, so that other threads do not wait for noise that they do not use
         return self._keep(address, self._noise.draw(address.generation, [address.period], stream=SHARED_STREAM)[0])
 
     def _keep(self, address: Address, flat: Tensor) -> tuple[Tensor, dict[Any, Tensor]]:
         with self._lock:
             kept = self._kept.setdefault(address, (flat, {}))
-            while len(self._kept) > self._noise.threads.count:  # a period for each thread at most
+            while len(self._kept) > self._noise.threads.count:  # at most one period for each thread
                 self._kept.popitem(last=False)
             return kept
 
 
 class NoiseReusing(Structured):
-    """Structured sampler with shared noise: one for all directions of a generation, or for each ``directions_per_noise``."""
+    """Structured sampler with shared noise, for all directions of a generation or for each ``directions_per_noise`` of them."""
 
     def __init__(self, directions_per_noise: int | None, antithetic: bool) -> None:
         super().__init__(antithetic)
@@ -72,6 +72,6 @@ class NoiseReusing(Structured):
 
     def prepare(self, generation: int, directions: range) -> None:
         period = self.period_of(directions[0])
-        # over several periods each thread draws what it meets: all of them at once might be more than is kept
+        # with several periods each thread draws the noise it needs: the cache might not have room for all periods at once
         if period == self.period_of(directions[-1]):
             self.shared.prepare(Address(generation, period))

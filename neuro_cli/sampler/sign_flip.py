@@ -1,8 +1,8 @@
 """Sign flips: E_i = A_i E B_i, one matrix of noise E for all directions and random signs of outputs and inputs for each.
 
 "An efficient GPU implementation of natural evolution strategies for deep learning" (noise reuse). Every weight is
-N(0, 1) and weights are uncorrelated; given E, their sizes are those of E for all directions of a generation (or of a
-run of ``directions_per_noise``). A sum over directions is E times, number by number, one product of two sign matrices.
+N(0, 1) and weights are uncorrelated; given E, their sizes are E's for all directions of a generation (or of
+``directions_per_noise``). A sum over directions is E times one product of two sign matrices, value by value.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
 
 def _words(count: int) -> int:
-    """Words that hold ``count`` signs."""
+    """Return the number of words with ``count`` signs."""
     return -(-count // 32)
 
 
 def _summed(outputs: Tensor | None, inputs: Tensor | None, weights: Tensor, lines: Tensor) -> bool:
-    """Add the sum of weighted signs, of lines by columns, by compiled loops; False where there are none for it."""
+    """Add the sum of weighted signs, lines by columns, by compiled loops; return False where there is no loop for it."""
     if outputs is None or inputs is None:
         alone = inputs if outputs is None else outputs
         assert alone is not None
@@ -47,9 +47,9 @@ def _summed(outputs: Tensor | None, inputs: Tensor | None, weights: Tensor, line
 class SignFlip(NoiseReusing):
     """Noise reuse by random signs: one matrix of noise E, with its rows and columns negated at random for each direction.
 
-    ``sides`` that have signs: both | outputs | inputs. ``directions_per_noise`` >= 1: a new E for so many directions, None: one a
-    generation. ``antithetic``: members in mirrored pairs. Factors: words (D, W), for each block the signs of its outputs and then
-    of its inputs. Raises ConfigError.
+    ``sides`` that have signs: both | outputs | inputs. ``directions_per_noise`` >= 1: directions for each E, None: one E a
+    generation. ``antithetic``: members in mirrored pairs. Factors: words (D, W), for each block the signs of its outputs, then of
+    its inputs. Raises ConfigError.
     """
 
     def __init__(self, sides: str = "both", directions_per_noise: int | None = None, antithetic: bool = True) -> None:
@@ -57,8 +57,8 @@ class SignFlip(NoiseReusing):
         self.sides = one_of("sampler.sides", sides, ("both", "outputs", "inputs"))
 
     def flips(self, block: Block) -> tuple[bool, bool]:
-        """Tell whether the outputs and the inputs of a block have signs. Something always has: members must differ."""
-        # a lone input's sign would only repeat those of the outputs
+        """Return whether the outputs and whether the inputs of a block have signs. One side always has: members must differ."""
+        # the sign of a single input would only repeat the outputs' signs
         inputs = not block.vector and block.inner > 1 and self.sides != "outputs"
         return self.sides != "inputs" or not inputs, inputs
 
@@ -70,12 +70,12 @@ class SignFlip(NoiseReusing):
         return self.noise.words(generation, directions, self._columns, FACTOR_STREAM)
 
     def columns_of(self, block: Block) -> tuple[int, int]:
-        """Columns of the factors where the words of a block's signs begin: of outputs, of inputs; -1: it has none."""
+        """Return the first columns of the words with a block's signs, of outputs and of inputs; -1: it has none."""
         outputs, inputs = self.flips(block)
         return block.first if outputs else -1, block.first + outputs * _words(block.rows) if inputs else -1
 
     def words_of(self, block: Block, factors: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """The words of a block's signs: of outputs (D, W), of inputs (D, W')."""
+        """Return the words with a block's signs, of outputs (D, W) and of inputs (D, W')."""
         outputs, inputs = (
             None if first < 0 else factors[:, first : first + _words(count)]
             for first, count in zip(self.columns_of(block), (block.rows, block.inner), strict=True)
@@ -101,7 +101,7 @@ class SignFlip(NoiseReusing):
         self.writer(block, factors, address)(0, base, scale, out)
 
     def signs_of(self, block: Block, factors: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Signs of a block's rows (D, rows) and of its inputs (D, inner)."""
+        """Return the signs of a block's rows (D, rows) and of its inputs (D, inner)."""
         ones = torch.ones(len(factors), dtype=torch.float32)
         rows, inner = (
             np.ones((len(factors), count), np.float32) if words is None else weighted_signs(words, count, ones).numpy()
@@ -110,7 +110,7 @@ class SignFlip(NoiseReusing):
         return rows, inner
 
     def writer(self, block: Block, factors: Tensor, address: Address) -> Writer:
-        """Function that does :meth:`perturb_block` for one of the directions of ``factors``, by its place there."""
+        """Return :meth:`perturb_block` as a function of a direction's position in ``factors``."""
         rows, inner = self.signs_of(block, factors)
         columns = block.line(inner)
         noise = self.shared.flat(address)[block.columns].numpy()
@@ -118,17 +118,17 @@ class SignFlip(NoiseReusing):
             base, scale, noise, rows[place], columns[place], *out
         )
 
-    def partial_zeros(self, target: BlockSum, there: Tensor | None = None) -> Tensor:
-        """Zeros for the sum of w a b^T, one line or column where a side has no signs; of squares for that of w alone."""
+    def partial_zeros(self, target: BlockSum, out: Tensor | None = None) -> Tensor:
+        """Return zeros for the sum of w a b^T, with one line or column for a side without signs; of w alone for squares."""
         outputs, inputs = self.flips(target.block)
         if (
-            there is not None
+            out is not None
             and outputs
             and target.moment == 1
             and (inputs or target.block.inner == 1)
             and target.block.spatial == 1
         ):
-            return there.zero_()
+            return out.zero_()
         lines = target.high - target.low if outputs and target.moment == 1 else 1
         return torch.zeros(
             lines, target.block.inner if inputs and target.moment == 1 else 1, device=self.noise.device, dtype=torch.float32
@@ -140,7 +140,7 @@ class SignFlip(NoiseReusing):
             return
         block = target.block
         outputs, inputs = self.words_of(block, factors)
-        # ``low`` and ``first`` are multiples of PIECE, so the rows' signs begin with a whole word
+        # ``low`` and ``first`` are multiples of PIECE, so that the rows' signs begin at the first bit of a word
         word = (target.low + first) // 32
         if outputs is not None:
             outputs = outputs[:, word : word + _words(len(lines))]
@@ -170,7 +170,7 @@ class SignFlip(NoiseReusing):
             torch.mul(noise, lines, out=cube)
 
     def _parts(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, Tensor]:
-        """The noise (rows, inner, spatial) of some rows, squared for moment 2, and what it is multiplied by."""
+        """Return the noise (rows, inner, spatial) of some rows, squared for moment 2, and its multiplier."""
         noise = target.block.cube(self.shared.flat(target.address)[target.block.columns])[low:high]
         lines = partial[low - target.low : high - target.low] if len(partial) > 1 else partial
         return noise if target.moment == 1 else noise * noise, lines[:, :, None]
@@ -180,7 +180,7 @@ class SignFlip(NoiseReusing):
 
 
 class FlippedPerturbation(StructuredPerturbation):
-    """x (A E B)^T = ((x B) E^T) A: the layer with E, between two changes of sign; x A E B if transposed."""
+    """x (A E B)^T = ((x B) E^T) A: the layer with E between two changes of sign; transposed: x A E B."""
 
     sampler: SignFlip
 
@@ -192,12 +192,12 @@ class FlippedPerturbation(StructuredPerturbation):
             return super().own_weights(block, weight, scale)
         rows, inner = self.sampler.signs_of(block, self.factors)
         noise = block.cube(self.sampler.shared.flat(self.address)[block.columns]).flatten(1).contiguous()
-        made = torch.empty(len(rows), *weight.shape, dtype=torch.float32)
+        result = torch.empty(len(rows), *weight.shape, dtype=torch.float32)
         columns = np.repeat(inner, block.spatial, axis=1)
         convolution_kernels.own_weights(
-            weight.contiguous().numpy(), noise.numpy(), rows, columns, np.float32(scale), made.numpy()
+            weight.contiguous().numpy(), noise.numpy(), rows, columns, np.float32(scale), result.numpy()
         )
-        return made
+        return result
 
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         (written, read), shifted, noise = self.sampler.columns_of(block), -1, None
@@ -211,18 +211,18 @@ class FlippedPerturbation(StructuredPerturbation):
         channel = operator.channel
         if operator.transposed:
             flipped = x if outputs is None else self.rows.flip(x, outputs, channel)
-            made = operator(flipped, self._shared(place))
-            return self.rows.add(y, made if inputs is None else self._flipped(made, inputs, block, channel))
+            result = operator(flipped, self._shared(place))
+            return self.rows.add(y, result if inputs is None else self._flipped(result, inputs, block, channel))
         flipped = x if inputs is None else self._flipped(x, inputs, block, channel)
-        made = operator(flipped, self._shared(place))
-        return self.rows.add(y, made) if outputs is None else self.rows.add_flipped(y, made, outputs, channel)
+        result = operator(flipped, self._shared(place))
+        return self.rows.add(y, result) if outputs is None else self.rows.add_flipped(y, result, outputs, channel)
 
     def _shared(self, place: Place) -> Tensor:
         make = lambda flat: place.view(flat).to(self.dtype)  # noqa: E731
         return self.sampler.shared.weight(self.address, (place.name, self.dtype), make)
 
     def _matrix(self, place: Place, dtype: torch.dtype) -> Tensor:
-        """E of a linear layer's weight (rows, inner), of its bias (rows,)."""
+        """Return E of a linear layer's weight (rows, inner), or of its bias (rows,)."""
         make = lambda flat: place.view(flat).flatten(min(1, len(place.shape) - 1)).to(dtype).contiguous()  # noqa: E731
         return self.sampler.shared.weight(self.address, (place.name, "matrix", dtype), make)
 

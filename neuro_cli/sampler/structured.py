@@ -1,7 +1,7 @@
 """Base of the samplers with structured noise: a member is a few random factors, not M numbers.
 
-The factors of all blocks of a direction lie one after the other in its columns of FACTOR_STREAM, so that one draw serves a
-whole network. Sums over directions: :mod:`neuro_cli.sampler.block_sums`.
+The factors of all blocks are consecutive columns of a direction in FACTOR_STREAM, so that one draw serves the network. Sums over
+directions: :mod:`neuro_cli.sampler.block_sums`.
 
 Legend: D directions, M columns.
 """
@@ -23,18 +23,18 @@ from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.sampler.blocks import Address, Block, Sides
 
-# a convolution on a CPU is done with the members' own weights where each of them serves so many pixels: then noise is written out
-# for less than a second product costs. With few columns all members are one product; others are called one by one, for which a
-# member must have many products
+# On a CPU a convolution uses the members' own weights where each serves at least MANY_PIXELS: to write noise costs less than a
+# second product. With at most FEW_COLUMNS (inputs x taps) all members share one loop; others are called one by one, which
+# pays off from MANY_PRODUCTS
 MANY_PIXELS, FEW_COLUMNS, MANY_PRODUCTS = 256, 64, 2**23
-CACHED = 2**20  # values that pixels read, at once
-LINES = 2**15  # values that pixels read, and of their outcomes, at once where compiled loops call a BLAS
+CACHED = 2**20  # most input values of pixels in one product: they stay in the cache
+LINES = 2**15  # most input and output values of pixels in one product of a compiled loop that calls a BLAS
 
 Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a direction, base, scale, out
 
 
 class Structured(BlockSums):
-    """Base of the structured samplers: two more hooks apply the noise of one direction to a block."""
+    """Base of the structured samplers, with two more hooks that apply the noise of one direction to a block."""
 
     reuses_noise = True
 
@@ -42,23 +42,23 @@ class Structured(BlockSums):
     def block_noise(
         self, block: Block, factors: Any, address: Address, dtype: torch.dtype, lines: Tensor | None = None
     ) -> Tensor:
-        """The noise (D, rows, inner, spatial) of the directions of ``factors``, in plain torch operations.
+        """Return the noise (D, rows, inner, spatial) of the directions of ``factors``, in plain torch operations.
 
-        ``lines`` (D, k): rows that are asked for, None for all.
+        ``lines`` (D, k): rows to return, None for all.
         """
 
     @abstractmethod
     def perturb_block(
         self, block: Block, factors: Any, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
     ) -> None:
-        """Write ``base`` plus and minus ``scale`` times the block's noise on a CPU, by compiled loops; scale as long or (1,)."""
+        """Write ``base`` plus and minus ``scale``, (1,) or as long, times the block's noise on a CPU, by compiled loops."""
 
     def rounded_factors(self, generation: int, directions: range, dtype: torch.dtype) -> Any:
-        """The factors as a forward pass in ``dtype`` needs them."""
+        """Return the factors in the form that a forward pass in ``dtype`` needs."""
         return self.factors(generation, directions)
 
     def address_of(self, generation: int, direction: int) -> Address:
-        """Address of the noise that a direction shares with others."""
+        """Return the address of the noise that a direction shares with others."""
         return Address(generation, self.period_of(direction))
 
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -75,7 +75,7 @@ class Structured(BlockSums):
                     operation(base, step, out=side)
             return
         factors, address = self.factors(generation, [direction]), self.address_of(generation, direction)
-        empty = np.empty(0, np.float32)  # for compiled loops, which take no None
+        empty = np.empty(0, np.float32)  # compiled loops take no None
         for block in self.blocks.values():
             part = block.columns
             spread = scale.numpy() if scale.numel() == 1 else scale[part].numpy()
@@ -84,7 +84,7 @@ class Structured(BlockSums):
 
 
 class StructuredPerturbation(Perturbation):
-    """The factors of directions [first, first + D) and the sampler they belong to."""
+    """Noise of directions [first, first + D) as the factors of their sampler."""
 
     def __init__(self, sampler: Any, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> None:
         self.sampler, self.rows, self.dtype = sampler, rows, dtype
@@ -93,16 +93,16 @@ class StructuredPerturbation(Perturbation):
         self.factors = sampler.rounded_factors(generation, range(first, first + rows.directions), dtype)
 
     def block(self, place: Place) -> Block:
-        found: Block = self.sampler.blocks[place.name]
-        return found
+        block: Block = self.sampler.blocks[place.name]
+        return block
 
     def full_product(self, block: Block) -> bool:
-        """Tell whether the noise of a layer costs a product as large as the centre's."""
+        """Return whether the noise of a layer costs a product as large as the centre's."""
         return True
 
     @abstractmethod
     def writer(self, block: Block) -> Writer:
-        """Function that writes the weights of a direction, by its place among these, as :meth:`Structured.perturb_block` does."""
+        """Return :meth:`Structured.perturb_block` as a function of a direction's position among these."""
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
@@ -114,7 +114,9 @@ class StructuredPerturbation(Perturbation):
             linear = LinearLayer(rows, x, weight if weight.dim() == 2 else weight.flatten(1), bias)
             served = len(x) in (rows.count, rows.count // len(rows.scales)) and linear.served
             return self.linear(block, None if bias is None else shift, linear) if served else None
-        if geometry.groups > 1 or x.dim() != 4 or x.dtype not in COMPILED:  # own weights in bfloat16 would round the noise away
+        if (
+            geometry.groups > 1 or x.dim() != 4 or x.dtype not in COMPILED
+        ):  # members' weights in bfloat16 would round small noise away
             return None
         sizes = out_sizes(x.shape[2:], place.shape[2:], geometry)
         pixels = sizes[0] * sizes[1] * rows.examples
@@ -122,31 +124,31 @@ class StructuredPerturbation(Perturbation):
         many = x.dtype == torch.float32 and pixels * block.rows * block.width >= MANY_PRODUCTS and self.full_product(block)
         if pixels < MANY_PIXELS or not (few or many):
             return None
-        made = x.new_empty(rows.count, *sizes, block.rows)
+        result = x.new_empty(rows.count, *sizes, block.rows)
         shifts = self.vectors(shift) if bias is not None and shift is not None else None
         count = rows.directions * rows.examples
         for side, scale in enumerate(rows.scales):
             mine = x if len(x) == count else x[side * count : (side + 1) * count]
             shifted = bias if bias is None or shifts is None else torch.add(bias, shifts, alpha=scale)
-            out = made[side * count : (side + 1) * count]
+            out = result[side * count : (side + 1) * count]
             if few:
                 self._products(block, mine, weight, shifted, scale, geometry, out)
             else:
                 self._convolved(block, mine, weight, shifted, scale, operator, out.permute(0, 3, 1, 2))
-        return made.permute(0, 3, 1, 2)
+        return result.permute(0, 3, 1, 2)
 
     @abstractmethod
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
-        """Outcomes of a linear layer with the noise of its weight and of its bias, by compiled loops."""
+        """Return the outputs of a linear layer with the noise of its weight and bias, by compiled loops."""
 
     def own_weights(self, block: Block, weight: Tensor, scale: float) -> Tensor:
-        """Weights (D, rows, inputs and taps) of the directions, on a side of ``scale``; the centre's (rows, inputs and taps)."""
+        """Return the weights (D, rows, inputs and taps) of the directions at a signed ``scale`` from the centre's."""
         return torch.add(weight, self._cubes(block).flatten(-2), alpha=scale)
 
     def _products(
         self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, geometry: Geometry, out: Tensor
     ) -> None:
-        """Convolutions of images (D e, ..) by products of what each pixel reads, into ``out`` (D e, H', W', rows)."""
+        """Write convolutions of images (D e, ..) to ``out`` (D e, H', W', rows), as products of each pixel's patch."""
         weights = self.own_weights(block, weight.flatten(1), scale)
         if x.dtype == torch.float32 and blas_kernels.SERVES:
             own_convolutions(x, weights, bias, self.rows.examples, block.place.shape[2:], geometry, out)
@@ -163,21 +165,21 @@ class StructuredPerturbation(Perturbation):
     def _convolved(
         self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, operator: Operator, out: Tensor
     ) -> None:
-        """Convolutions of each direction's images (D e, ..), into ``out`` (D e, rows, ..)."""
+        """Write convolutions of each direction's images (D e, ..) to ``out`` (D e, rows, ..)."""
         base = (weight.permute(0, 2, 3, 1) if block.inner_last else weight).reshape(-1)
         own, spread, write = torch.empty_like(base), np.array([scale], np.float32), self.writer(block)
         own_view, sides, centre = block.place.view_of(own), Sides(own.numpy(), np.empty(0, np.float32)), base.numpy()
         examples = self.rows.examples
         for direction, images in enumerate(x.split(examples)):
             write(direction, centre, spread, sides)
-            made = operator(images, own_view)
+            result = operator(images, own_view)
             if bias is not None:
-                made += (bias if bias.dim() == 1 else bias[direction])[:, None, None]
-            out[direction * examples : (direction + 1) * examples] = made
+                result += (bias if bias.dim() == 1 else bias[direction])[:, None, None]
+            out[direction * examples : (direction + 1) * examples] = result
 
     @abstractmethod
     def vector_noise(self, block: Block) -> Tensor:
-        """The noise of a vector block itself, (D, rows)."""
+        """Return the noise (D, rows) of a vector block."""
 
     def vectors(self, place: Place) -> Tensor:
         block = self.block(place)
@@ -190,8 +192,8 @@ class StructuredPerturbation(Perturbation):
         return self._cubes(self.block(place), index).reshape(*index.shape, *place.shape[1:])
 
     def _cubes(self, block: Block, lines: Tensor | None = None) -> Tensor:
-        made: Tensor = self.sampler.block_noise(block, self.factors, self.address, self.dtype, lines)
-        return made
+        result: Tensor = self.sampler.block_noise(block, self.factors, self.address, self.dtype, lines)
+        return result
 
 
 def own_convolutions(
@@ -205,14 +207,14 @@ def own_convolutions(
     places = out.shape[2] * (weights.shape[1] + weights.shape[2])
     options = geometry.stride, geometry.padding, geometry.dilation, tuple(kernel)
     lines = max(1, min(out.shape[1], LINES // places))
-    weights = weights.contiguous()  # what other operations gave keeps their order of memory
+    weights = weights.contiguous()  # the result of other operations may have another order of memory
     convolution_kernels.own_convolutions(x.numpy(), weights.numpy(), shifts, examples, *options, lines, out.numpy())
 
 
 def _patches(x: Tensor, kernel: Sequence[int], sizes: Sequence[int], geometry: Geometry) -> Tensor:
-    """Patches of images (n, C, H, W), one for each pixel of an outcome of height and width ``sizes``: (n, C taps, pixels).
+    """Return the patches (n, C taps, pixels) of images (n, C, H, W), for outputs of height and width ``sizes``.
 
-    Those of F.unfold, by a copy of whole lines: with the loops of F.unfold a pass of 3 to 64 channels takes 1.7 times as long
+    F.unfold gives the same, but copies lines piece by piece: a pass of 3 to 64 channels takes 1.7 times as long with it
     (neuro bench layer).
     """
     (down, right), gaps, steps = geometry.padding, geometry.dilation, geometry.stride

@@ -18,7 +18,7 @@ from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
-from neuro_cli.sampler.base import BaseSampler, Sampler
+from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.isolation import Isolation
 from neuro_cli.task.base import Batch, Task
@@ -26,38 +26,23 @@ from neuro_cli.task.base import Batch, Task
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class ScoringSettings:
-    """Parts of a run that a scorer works with. ``module``: a form without parameters of its own, to be copied.
+@dataclass(frozen=True, kw_only=True)
+class PassSettings:
+    """Parts of a run that passes of its network need. ``module``: a form without parameters of its own, to be copied.
 
-    ``batch_size``: examples of a generation; ``per_example``: each direction has its own share of them.
+    ``batch_size``: examples of a generation.
     """
 
     module: nn.Module
     layout: ParameterLayout
     task: Task
-    sampler: BaseSampler
     device: torch.device
     precision: torch.dtype
     threads: Threads
     clock: Clock
     batch_size: int
-    per_example: bool
-    graphs: bool = False  # passes of small members on a GPU are recorded
     isolation: Isolation = field(default_factory=Isolation)  # what a run's members were seen to change
-    tolerant: bool = False  # a member without finite scores is ranked last
     said: set[str] = field(default_factory=set)  # warnings, each given once
-
-    @property
-    def parameter_sampler(self) -> Sampler:
-        """The sampler where members are networks of their own."""
-        assert isinstance(self.sampler, Sampler)
-        return self.sampler
-
-    @property
-    def examples(self) -> int:
-        """Examples that one member is scored on."""
-        return self.batch_size // self.sampler.directions if self.per_example else self.batch_size
 
     def warn(self, message: str) -> None:
         """Log a warning, the first time."""
@@ -71,10 +56,28 @@ class ScoringSettings:
         return Candidate(self.module, self.layout, self.precision, self.device, warn, shared)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoringSettings(PassSettings):
+    """The same where members are networks of their own, with their sampler.
+
+    ``per_example``: each direction has its own share of the examples.
+    """
+
+    sampler: Sampler
+    per_example: bool
+    graphs: bool = False  # passes of small members on a GPU are recorded
+    tolerant: bool = False  # a member without finite scores is ranked last
+
+    @property
+    def examples(self) -> int:
+        """Examples that one member is scored on."""
+        return self.batch_size // self.sampler.directions if self.per_example else self.batch_size
+
+
 class Scorer(ABC):
     """Scores members. A subclass takes ``settings`` and the initial centre (M,), which it tries but does not keep."""
 
-    def __init__(self, settings: ScoringSettings) -> None:
+    def __init__(self, settings: PassSettings) -> None:
         self.settings = settings
 
     @property
@@ -86,9 +89,18 @@ class Scorer(ABC):
         return self.settings.module
 
     @property
-    def examples(self) -> int:
-        """Examples (or episodes) that one member is scored on."""
-        return self.settings.examples
+    @abstractmethod
+    def population(self) -> int:
+        """Members of a generation."""
+
+    @property
+    @abstractmethod
+    def own_examples(self) -> bool:
+        """Whether members have examples of their own, so that no rank can score all of them on its share."""
+
+    @abstractmethod
+    def means(self, sums: np.ndarray) -> np.ndarray:
+        """Mean scores (n, C) from :meth:`scores`, in the float type in which ranks send them."""
 
     @abstractmethod
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
@@ -96,11 +108,6 @@ class Scorer(ABC):
 
         A row has the same bits whatever the other members are.
         """
-
-    @property
-    def population(self) -> int:
-        """Members of a generation."""
-        return self.settings.sampler.population
 
     @property
     def scored(self) -> int:
@@ -142,3 +149,28 @@ class Scorer(ABC):
             # a layer that took no part in the loss has no gradient, which counts as zero
             view.zero_() if grad is None else view.copy_(grad)
         return loss.item(), gradient
+
+
+class PopulationScorer(Scorer):
+    """Scores members that are networks of their own."""
+
+    settings: ScoringSettings
+
+    def __init__(self, settings: ScoringSettings) -> None:
+        super().__init__(settings)
+
+    @property
+    def examples(self) -> int:
+        """Examples (or episodes) that one member is scored on."""
+        return self.settings.examples
+
+    @property
+    def population(self) -> int:
+        return self.settings.sampler.population
+
+    @property
+    def own_examples(self) -> bool:
+        return self.task.own_examples or self.settings.per_example
+
+    def means(self, sums: np.ndarray) -> np.ndarray:
+        return self.task.means(sums, self.examples)  # in float64, for members far from 0 differ by little

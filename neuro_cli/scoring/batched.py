@@ -21,12 +21,12 @@ from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
-from neuro_cli.scoring.activation.marks import with_mark
-from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import DrawWatch, Watched
 from neuro_cli.scoring.kept import has_caches
+from neuro_cli.scoring.marks import with_mark
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.traces import traces
@@ -45,7 +45,7 @@ CHUNKS = {"cpu": 2, "cuda": 1}  # least number, so that two threads can share th
 NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
 
 
-class BatchedScorer(Scorer):
+class BatchedScorer(PopulationScorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
 
     So is a chunk whose pass raises an error, whatever it is: a function of the chunk alone, which all ranks work out whole.
@@ -55,14 +55,11 @@ class BatchedScorer(Scorer):
 
     def __init__(self, settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> None:
         super().__init__(settings)
-        self._sides = 2 if settings.parameter_sampler.antithetic else 1
+        self._sides = 2 if settings.sampler.antithetic else 1
         self._centre = settings.candidate()
         self._single: MemberScorer | None = None
-        self._draws, self._looked, self._leaves = (
-            DrawWatch(),
-            False,
-            "",
-        )  # what passes were seen to change in spite of their trial
+        self._draws, self._looked = DrawWatch(), False
+        self._leaves = ""  # what passes were seen to change in spite of their trial
         seen = traces(settings, centre)
         if seen.draws:
             raise Unsupported(_drawing(settings.module, seen.draws))
@@ -87,7 +84,7 @@ class BatchedScorer(Scorer):
 
     def _chunk_length(self, largest: int) -> int:
         """Directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
-        settings, sampler = self.settings, self.settings.parameter_sampler
+        settings, sampler = self.settings, self.settings.sampler
         rows = chunk_rows(largest, settings.device, sampler.directions * self._sides * self.examples)
         length = max(1, min(rows // (self._sides * self.examples), sampler.directions))
         if not sampler.reuses_noise:
@@ -142,7 +139,7 @@ class BatchedScorer(Scorer):
         return next(filter(None, (watched.difference() for watched in self._watched)), None)
 
     def _in_chunks(self, proposal: Proposal, generation: int, members: range) -> np.ndarray:
-        settings, sampler = self.settings, self.settings.parameter_sampler
+        settings, sampler = self.settings, self.settings.sampler
         out = np.empty((len(members), len(self.task.score_names)))
         first, last = (sampler.side(member)[0] for member in (members[0], members[-1]))
         with settings.clock.phase("sample"):
@@ -233,7 +230,7 @@ class BatchedScorer(Scorer):
         start = time.perf_counter()
         settings, sigma = self.settings, proposal.sigma
         rows = MemberBatch([sigma, -sigma][: self._sides], high - low, self.examples)
-        perturbation: Perturbation = settings.parameter_sampler.perturbation(generation, low, rows, settings.precision)
+        perturbation: Perturbation = settings.sampler.perturbation(generation, low, rows, settings.precision)
         if proposal.layers is not None:
             perturbation = LayerScaled(perturbation, proposal.layers.factors)
         drawn = time.perf_counter()

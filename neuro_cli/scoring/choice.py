@@ -12,8 +12,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.scoring.activation.scorer import activation_scorer
-from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.episodes import EpisodeScorer
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 FEW_EXAMPLES = 8
 
 
-def example_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
+def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
     """The faster of two: many members in one forward pass where the module can be scored so, else one by one.
 
     Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples. A function of the
@@ -34,7 +33,7 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> Scorer:
     if any(isinstance(part, _DropoutNd) for part in settings.module.modules()):
         log.info("the model's dropout is off while candidates are scored")
     _refuse_lone_values(settings, centre)
-    few = settings.parameter_sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
+    few = settings.sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
     if settings.device.type == "cpu" and not few:
         return MemberScorer(settings, centre)
     try:
@@ -71,12 +70,13 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
 
 
 # keyed by ``Task.scored_by``: tasks lie below this package and cannot name its classes
-SCORERS: dict[str, Callable[[ScoringSettings, Tensor], Scorer]] = {"examples": example_scorer, "episodes": EpisodeScorer}
+SCORERS: dict[str, Callable[[ScoringSettings, Tensor], PopulationScorer]] = {
+    "examples": example_scorer,
+    "episodes": EpisodeScorer,
+}
 
 
-def scorer_of(settings: ScoringSettings, centre: Tensor) -> Scorer:
-    """The scorer of a run. Raises ConfigError for a task of an unknown kind."""
+def scorer_of(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
+    """The scorer of members that are networks. Raises ConfigError for a task of an unknown kind."""
     task = settings.task
-    if settings.sampler.perturbs == "activations":
-        return activation_scorer(settings, centre)
     return SCORERS[one_of(f"{type(task).__name__}.scored_by", task.scored_by, tuple(SCORERS))](settings, centre)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
@@ -28,7 +28,7 @@ HELD = 1 << 28  # bytes of members that are held at once
 TRIED = 16  # observations on which compiled policies are compared with the module
 
 
-class EpisodeScorer(Scorer):
+class EpisodeScorer(PopulationScorer):
     """All members of this rank at once. Legend: n members, e episodes, C columns, M parameters."""
 
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
@@ -119,7 +119,7 @@ class EpisodeScorer(Scorer):
         count = stop - start
         places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:
-            directions = [self.settings.parameter_sampler.side(member)[0] for member in members]
+            directions = [self.settings.sampler.side(member)[0] for member in members]
             all_seeds = self.task.batch(generation, 0, (directions[-1] + 1) * self.examples).targets.numpy()
             seeds = np.concatenate([all_seeds[d * self.examples + start : d * self.examples + stop] for d in directions])
         else:
@@ -135,8 +135,8 @@ class EpisodeScorer(Scorer):
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """The members' parameters (n, M)."""
         flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device, dtype=torch.float32)
-        units = self.settings.parameter_sampler.units(members)
-        self.settings.parameter_sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
+        units = self.settings.sampler.units(members)
+        self.settings.sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
 
         def row(member: int | None) -> Tensor | None:
             return None if member is None else flats[member - members.start]
@@ -147,9 +147,7 @@ class EpisodeScorer(Scorer):
                 flats[job.frozen - members.start].copy_(base)
                 return
             sides: dict[str, Any] = {"plus": row(job.unit.plus), "minus": row(job.unit.minus)}
-            self.settings.parameter_sampler.place(
-                base, proposal.scale, proposal.transform, generation, job.unit.direction, **sides
-            )
+            self.settings.sampler.place(base, proposal.scale, proposal.transform, generation, job.unit.direction, **sides)
 
         self.settings.threads.map(write, jobs_of(units, proposal))
         return flats

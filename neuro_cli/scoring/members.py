@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
 from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import DrawWatch, InputCopies, Watched
@@ -44,7 +44,7 @@ class _Slot:
 Score = Callable[[range, list[_Slot]], np.ndarray]  # scores members with candidates
 
 
-class MemberScorer(Scorer):
+class MemberScorer(PopulationScorer):
     """One forward pass per member."""
 
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
@@ -143,7 +143,7 @@ class MemberScorer(Scorer):
     def _scores(
         self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None, slots: list[_Slot]
     ) -> np.ndarray:
-        settings, sampler, isolation = self.settings, self.settings.parameter_sampler, self._isolation
+        settings, sampler, isolation = self.settings, self.settings.sampler, self._isolation
         settled = isolation.settled
         out = np.empty((len(members), len(self.task.score_names)))
         free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
@@ -191,7 +191,7 @@ class MemberScorer(Scorer):
         given = batch.clone() if copying else batch
         hooks = InputCopies(isolation, module) if copying and not self.task.hands_batch else None
         try:
-            with isolation.seeded(self.settings.parameter_sampler.noise.seed, generation, direction):
+            with isolation.seeded(self.settings.sampler.noise.seed, generation, direction):
                 made = self.task.score(module, given)
         finally:
             if hooks is not None:
@@ -208,7 +208,7 @@ class MemberScorer(Scorer):
     def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> list[tuple[int, Candidate]]:
         """The job's members with their parameters in candidates of the slot."""
         start = time.perf_counter()
-        sampler, plus, minus = self.settings.parameter_sampler, job.unit.plus, job.unit.minus
+        sampler, plus, minus = self.settings.sampler, job.unit.plus, job.unit.minus
         base, direction = proposal.bases[job.parent], job.unit.direction
         scale, transform = proposal.scale, proposal.transform
         if job.frozen is not None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.seeds import GENERATORS
-from neuro_cli.scoring.base import ScoringSettings
+from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.isolation import Generators, difference
 
 EXAMPLES = 4
@@ -28,7 +28,7 @@ class Traces(NamedTuple):
         return "changes its input in place" if self.writes else self.state and f"changes {self.state}"
 
 
-def traces(settings: ScoringSettings, centre: Tensor) -> Traces:
+def traces(settings: PassSettings, centre: Tensor) -> Traces:
     """Find the traces of a few forward passes of two members."""
     batch = settings.task.batch(0, 0, min(EXAMPLES, settings.batch_size)).to(settings.precision)
     fresh, used, writes = settings.candidate(), [settings.candidate() for _ in range(2)], False

@@ -9,13 +9,13 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from neuro_cli.scoring.base import ScoringSettings
+from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.isolation import differences, drawing
 
 TRIED = 2  # examples
 
 
-def say_training_state(settings: ScoringSettings, centre: Tensor) -> None:
+def say_training_state(settings: PassSettings, centre: Tensor) -> None:
     """Warn of state that would move in training mode and does not while members are scored.
 
     Known layers of torch are found as they are. A module with further buffers has one pass in training mode, in a copy.
@@ -39,7 +39,7 @@ def _known(module: nn.Module) -> Iterator[str]:
             yield f"the running statistics of {name or type(part).__name__}"
 
 
-def _found(settings: ScoringSettings, centre: Tensor) -> list[str]:
+def _found(settings: PassSettings, centre: Tensor) -> list[str]:
     """Names of what a pass moves in training mode and not in the mode in which members are scored."""
     batch = settings.task.batch(0, 0, min(TRIED, settings.batch_size)).to(settings.precision)
     moved = []

@@ -18,12 +18,12 @@ from neuro_cli.core.copies import copied
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
-from neuro_cli.scoring.activation.marks import with_mark
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import brief, scoring_mode
 from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.kept import kept
 from neuro_cli.scoring.mapped import MappedForward
+from neuro_cli.scoring.marks import with_mark
 from neuro_cli.scoring.operators import Unsupported
 from neuro_cli.scoring.outputs import alike, joined
 from neuro_cli.scoring.perturbed import PerturbedForward
@@ -159,7 +159,7 @@ def chosen_way(
 
 def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Members:
     """A few members of two directions with the examples of the first generation, of their own where they have such."""
-    sampler, task = settings.parameter_sampler, settings.task
+    sampler, task = settings.sampler, settings.task
     examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
     directions = min(2, sampler.directions, sampler.noise_period or 2)
     rows = MemberBatch([SCALE, -SCALE][: 1 + sampler.antithetic], directions, examples)

@@ -1,7 +1,7 @@
-"""Contract of a search strategy: which modules are trained next.
+"""Interface of search strategies, which choose the modules that are trained next.
 
-A strategy is a function of its settings, the seed, and the outcomes in the order in which it was told of them. It keeps nothing
-else, so a search that was killed goes on by telling it the saved outcomes again.
+A strategy is a function of its settings, the seed, and the outcomes in the order in which it receives them. It keeps nothing
+else, so that a search that was killed resumes by passing it the saved outcomes again.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from neuro_cli.strategy.space import Module, Space
 
 @dataclass
 class Brood:
-    """Candidates for one place: when all are trained, the fittest has it. ``number``: counted over the whole search."""
+    """Candidates for one place: when all are trained, the fittest takes it. ``number``: counted over the search."""
 
     number: int
     modules: list[Module]
@@ -27,7 +27,7 @@ class Brood:
 
 @dataclass
 class Archive:
-    """``started``: every module that is or was trained, with its number; ``outcomes``: of those that are done."""
+    """``started``: every module whose training began, with its number; ``outcomes`` of the finished ones."""
 
     started: dict[Module, int] = field(default_factory=dict)
     outcomes: dict[Module, TrainingOutcome] = field(default_factory=dict)
@@ -39,12 +39,12 @@ class Archive:
 
 
 class Strategy(ABC):
-    """``population``: candidates of a generation, >= 2. ``members``: the present population, the fittest first."""
+    """``population``: candidates of a generation, >= 2. ``members``: the present population, fittest first."""
 
     def __init__(self, population: int) -> None:
         self.population = integer("strategy.population", population, 2)
         self.members: list[TrainingOutcome] = []
-        self.generation = 0  # whole ones
+        self.generation = 0  # number of complete generations
 
     def begin(self, space: Space, seed: int, archive: Archive) -> None:
         """Bind to the space, and to the archive that the search keeps. Raises ConfigError."""
@@ -54,25 +54,25 @@ class Strategy(ABC):
         self.space, self.archive, self._seed = space, archive, seed
 
     def random_numbers(self, number: int, attempt: int = 0) -> np.random.Generator:
-        """Generator of a brood, by (seed, brood, attempt): no stream with a position that matters."""
+        """Return the random generator of (seed, brood, attempt): no stream whose position matters."""
         return numbers_of(self._seed, number, attempt)
 
     @abstractmethod
     def ready(self, under_way: int) -> bool:
-        """Decide if a brood can be bred now, while ``under_way`` candidates are being trained."""
+        """Return whether a brood can be bred now, while ``under_way`` candidates are being trained."""
 
     @abstractmethod
     def breed(self, number: int) -> Brood | None:
-        """Brood ``number``, with a module in it that was not started yet. None when there is no such module left."""
+        """Breed brood ``number`` with a module that was not started yet; return None when no such module is left."""
 
     @abstractmethod
     def hatched(self, brood: Brood) -> None:
-        """Take a brood with the outcomes of all its candidates in the archive."""
+        """Take a brood whose candidates all have their outcomes in the archive."""
 
     def conclude(self) -> None:  # noqa: B027 (only generations can be cut short)
-        """Note that the last brood has hatched: no other will be bred."""
+        """Finish after the last brood has hatched: no other will be bred."""
 
     def keep_fittest(self, outcomes: list[TrainingOutcome]) -> None:
-        """Let the fittest of ``outcomes`` be the population: different ones, none that failed."""
+        """Make the fittest of ``outcomes`` the population: different modules, none that failed."""
         different = {outcome.module: outcome for outcome in outcomes if outcome.fitness is not None}
         self.members = sorted(different.values(), key=lambda one: one.rank, reverse=True)[: self.population]

@@ -1,4 +1,4 @@
-"""Common part of the evolutionary strategies: how a brood is bred from the present population."""
+"""Base of the evolutionary strategies, which breed a brood from the present population."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.strategy.base import Archive, Brood, Strategy
 from neuro_cli.strategy.space import CROSSOVERS, UNIFORM, Module, Space
 
-ATTEMPTS = 20  # to breed what was not trained before, until a random module takes the place
+ATTEMPTS = 20  # attempts to breed a module that was not trained before; then a random one takes the place
 
 
 class EvolutionaryStrategy(Strategy):
-    """``mutation``: probability that a layer is appended. ``tournament``: members of whom the fittest becomes a parent.
+    """``mutation``: probability that a layer is appended. ``tournament``: members that compete to become a parent.
 
-    ``initial_layers``: the most that a module of the first broods has. ``crossover``: split, which is the published one,
-    or uniform; configs that were saved before there was a choice say nothing and mean uniform.
+    ``initial_layers``: most layers of a module of the first broods. ``crossover``: split (the published one) or uniform; saved
+    configs without the key mean uniform.
     """
 
     def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, crossover: str = UNIFORM) -> None:
@@ -45,12 +45,12 @@ class EvolutionaryStrategy(Strategy):
         return None if module is None else Brood(number, [module], "random")
 
     def _parents(self, rng: np.random.Generator) -> tuple[Module, Module]:
-        """Two different members, each the fittest of a tournament."""
+        """Draw two different members, each the fittest of a tournament."""
         places = range(len(self.members))
         first = self._winner(rng, list(places))
         second = self._winner(rng, [place for place in places if place != first])
         return self.members[first].module, self.members[second].module
 
     def _winner(self, rng: np.random.Generator, places: list[int]) -> int:
-        # members stand in the order of their fitness
+        # members are in the order of their fitness
         return int(min(rng.choice(places, size=min(self.tournament, len(places)), replace=False)))

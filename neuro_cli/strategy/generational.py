@@ -1,6 +1,6 @@
 """Evolution by generations: all broods of a generation come from one population, and the fittest of parents and offspring stay.
 
-The outcome is a function of config and seed alone: it does not matter who trains what, nor in which order results arrive.
+The outcome is a function of config and seed alone, whoever trains a candidate, and in whatever order results arrive.
 """
 
 from neuro_cli.strategy.base import Brood
@@ -13,7 +13,7 @@ class Generational(EvolutionaryStrategy):
     def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, crossover: str = UNIFORM) -> None:
         super().__init__(population, mutation, tournament, initial_layers, crossover)
         self._offspring: list[TrainingOutcome] = []
-        self._bred = self._hatched = 0  # broods of the present generation
+        self._bred = self._hatched = 0  # number of broods in the present generation
 
     def ready(self, under_way: int) -> bool:
         return self._bred < self.population

@@ -11,7 +11,7 @@ from neuro_cli.strategy.space import Module, text_of
 class TrainingOutcome:
     """Trained candidate, or one that failed: then ``error`` says why and ``fitness`` is None.
 
-    ``fitness``: validation accuracy, a fraction. ``test_accuracy``: nothing in a search looks at it before its end.
+    ``fitness``: validation accuracy, a fraction. ``test_accuracy``: a search does not use it before its end.
     """
 
     module: Module
@@ -27,7 +27,7 @@ class TrainingOutcome:
 
     @property
     def rank(self) -> tuple[float, float, str]:
-        """Sort key, higher is fitter: accuracy, then the lower validation loss; the text settles the rest."""
+        """Sort key, higher is fitter: accuracy, then the lower validation loss, then the module's text."""
         if self.fitness is None or self.loss is None:
             return (-math.inf, -math.inf, text_of(self.module))
         return (self.fitness, -self.loss, text_of(self.module))

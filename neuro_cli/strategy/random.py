@@ -1,11 +1,11 @@
-"""Random search, the baseline: every candidate is a random module. Generations are counted to compare, nothing else."""
+"""Random search, the baseline: every candidate is a random module. Generations are counted for comparison only."""
 
 from neuro_cli.core.checks import integer
 from neuro_cli.strategy.base import Brood, Strategy
 
 
 class RandomSearch(Strategy):
-    """``outstanding``: candidates that are trained or wait at once."""
+    """``outstanding``: candidates that are in training or waiting at a time."""
 
     def __init__(self, population: int, outstanding: int) -> None:
         super().__init__(population)

@@ -1,6 +1,6 @@
-"""Space of modules, and how modules come from others: append mutation and crossover.
+"""Space of modules, with append mutation and crossover.
 
-A module is a tuple of names of layers; every random choice comes from the generator that the caller hands in.
+A module is a tuple of names of layers; the caller passes the generator of every random choice.
 """
 
 from collections.abc import Container, Sequence
@@ -14,7 +14,7 @@ Module = tuple[str, ...]
 SPLIT, UNIFORM = "split", "uniform"
 CROSSOVERS = (SPLIT, UNIFORM)
 
-DRAWS = 1000  # random modules that are tried before the space is searched from its beginning
+DRAWS = 1000  # random modules to try before the space is searched from its beginning
 
 
 def text_of(module: Module) -> str:
@@ -37,7 +37,7 @@ class Space:
         return tuple(self._layer(rng) for _ in range(int(rng.integers(1, longest + 1))))
 
     def fresh(self, rng: np.random.Generator, known: Container[Module], longest: int) -> Module | None:
-        """Draw a module of up to ``longest`` layers that is not ``known``, or any that is not; None when all are."""
+        """Draw a module of up to ``longest`` layers that is not ``known``, or else any such module; None when all are known."""
         for _ in range(DRAWS):
             module = self.random(rng, longest)
             if module not in known:
@@ -54,10 +54,10 @@ class Space:
     def offspring(
         self, first: Module, second: Module, rng: np.random.Generator, probability: float, crossover: str = SPLIT
     ) -> list[Module]:
-        """Breed from two parents (Algorithm 1) the candidates for one offspring: the fitter of them, once trained, is it.
+        """Breed the candidates for one offspring from two parents (Algorithm 1). Once trained, the fitter becomes the offspring.
 
-        Parents of one length are crossed, and the first of the two new modules is mutated by ``probability``. Of parents of two
-        lengths both are mutated.
+        Parents of equal length are crossed, and the first of the two new modules is mutated by ``probability``. Parents of
+        different lengths are both mutated.
         """
         if len(first) != len(second):
             return [self.mutated(first, rng, probability), self.mutated(second, rng, probability)]
@@ -70,21 +70,21 @@ class Space:
 
 
 def crossed(first: Module, second: Module, rng: np.random.Generator, longest: int) -> tuple[Module, Module]:
-    """Split two modules of one length, each at a random position of its own, and recombine the parts into two new modules.
+    """Split two modules of equal length at one random position each, and recombine the parts into two new modules.
 
-    The first one begins as ``first`` does. No part is empty, and the second position is drawn from those with which neither
-    new module has more than ``longest`` layers. Modules of one layer cannot be split: they are returned as they are.
+    The first one begins as ``first`` does. No part is empty, and the second position is such that neither new module has more
+    than ``longest`` layers. Modules of one layer cannot be split and are returned unchanged.
     """
     length = len(first)
     if length < 2:
         return first, second
-    slack = longest - length  # layers by which a new module may be longer than its parents
+    slack = longest - length  # layers that a new module may have more than its parents
     cut = int(rng.integers(1, length))
     other = int(rng.integers(max(1, cut - slack), min(length - 1, cut + slack) + 1))
     return first[:cut] + second[other:], second[:other] + first[cut:]
 
 
 def crossed_uniformly(first: Module, second: Module, rng: np.random.Generator) -> Module:
-    """Module that takes each layer from the same place of either parent, by even chances."""
+    """Return a module with each layer from the same place of either parent, with equal probability."""
     from_first = rng.random(len(first)) < 0.5
     return tuple(a if chosen else b for a, b, chosen in zip(first, second, from_first, strict=True))

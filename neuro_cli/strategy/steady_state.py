@@ -1,6 +1,6 @@
-"""Evolution without generations: as soon as a brood has hatched its fittest may enter the population, and another is bred.
+"""Evolution without generations: when a brood has hatched, its fittest may enter the population, and the next is bred.
 
-No worker waits for the slowest of a generation. In return the outcome depends on the order in which results arrive.
+No worker waits for the slowest of a generation, but the outcome depends on the order in which results arrive.
 """
 
 from neuro_cli.core.checks import integer
@@ -10,7 +10,7 @@ from neuro_cli.strategy.space import UNIFORM
 
 
 class SteadyState(EvolutionaryStrategy):
-    """``outstanding``: candidates that are trained or wait at once; as many as there are workers keep all of them busy."""
+    """``outstanding``: candidates that are in training or waiting at a time; the number of workers keeps all of them busy."""
 
     def __init__(
         self,

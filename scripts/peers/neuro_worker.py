@@ -23,7 +23,7 @@ from neuro_cli.run_folder.summary import peak_memory_bytes
 from neuro_cli.runner.build import build, device_of, load_task, make_model
 from neuro_cli.runner.config import PRECISIONS
 from neuro_cli.runner.options import Options
-from neuro_cli.sampler.base import Unit
+from neuro_cli.sampler.base import Sampler, Unit
 
 PHASES = ("sample", "perturb", "forward", "communicate", "update")
 SIDE = 768  # side of the roof's matrices: three of them stay in a core's share of the cache
@@ -33,8 +33,9 @@ Generation = Callable[[int], dict[str, float]]
 def neuro(config: dict[str, Any]) -> Generation:
     """Time the runner's own generation; ``perturb`` is the time of sampling beyond drawing the same noise alone."""
     parts = build(Options(config), SingleProcess())
-    noise = parts.distribution.job.parameter_sampler.noise
-    units = parts.distribution.job.parameter_sampler.units(range(config["population"]))
+    sampler = parts.distribution.job.sampler
+    assert isinstance(sampler, Sampler)
+    noise, units = sampler.noise, sampler.units(range(config["population"]))
     piece = 64 * philox.TILE  # stays in the cache, so that drawing is timed and not writing
 
     def drawing(generation: int) -> float:

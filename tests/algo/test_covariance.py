@@ -194,6 +194,12 @@ def xnes(noise: np.ndarray, sigma: float) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.parametrize("parameters", [5, 2_019, 2_020, 10**6])
+def test_cr_fm_nes_has_its_constant_for_any_number_of_parameters(parameters):
+    a = inverse_of_h(parameters)
+    assert (1 + a * a) * math.exp(a * a / 2) / 0.24 - 10 == pytest.approx(parameters, rel=1e-9)
+
+
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_xnes_is_the_published_algorithm(mirrored):
     noise = noise_of(60, mirrored)

@@ -24,7 +24,7 @@ from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
-from neuro_cli.sampler.base import BaseSampler
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.search.command import OURS as SEARCH
 from neuro_cli.selection.base import Selection
 from neuro_cli.strategy.base import Strategy
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("options")
 EXPECTED = {
     "task": Task,
     "model": nn.Module,
-    "sampler": BaseSampler,
+    "sampler": Estimator,
     "algo": Algorithm,
     "distribution": Method,
     "fabric": Network,

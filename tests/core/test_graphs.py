@@ -104,7 +104,7 @@ def test_recorded_sums_read_the_factors_and_weights_of_their_generation(remember
     weights = [np.random.default_rng(generation).standard_normal((2, 24)) for generation in range(4)]
     made = []
     for recorded in (False, True):
-        sampler = parts_of("sampler=low_rank").distribution.job.parameter_sampler
+        sampler = parts_of("sampler=low_rank").distribution.job.sampler
         assert isinstance(sampler, BlockSums)
         sampler.graphs = graphs.Graphs("sums over directions") if recorded else None
         bounds = range(12), 5, sampler.layout.size - 3

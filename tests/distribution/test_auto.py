@@ -128,7 +128,7 @@ def test_the_reason_is_logged(caplog, monkeypatch):
     with caplog.at_level(logging.INFO):
         Auto(candidates()).bind(job(DEAR))
     line = next(record.message for record in caplog.records if "distribution=auto" in record.message)
-    assert line.startswith("distribution=auto: replicated; expected a generation beside scoring: replicated ")
+    assert line.startswith("distribution=auto: replicated; expected time of a generation apart from scoring: replicated ")
     assert "chromosome_updates" in line
 
 

@@ -41,7 +41,7 @@ from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.ensemble.members import kinds_of
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
-from neuro_cli.sampler.base import BaseSampler
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.scaling.plan import study_of
 from neuro_cli.search.settings import check as check_search
 from neuro_cli.task.base import Task
@@ -235,7 +235,7 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
         RunConfig.of(config)
     with torch.device("meta"):  # no numbers: some networks have 50 million
         make(config, "model", nn.Module)
-    for group, kind in (("sampler", BaseSampler), ("distribution", Method), ("fabric", Network), ("logger", Logger)):
+    for group, kind in (("sampler", Estimator), ("distribution", Method), ("fabric", Network), ("logger", Logger)):
         make(config, group, kind)
     make(config, "task", Task)
     if verb == "evolve":

@@ -102,7 +102,7 @@ def test_what_was_kept_back_matters(runs, resumed):
 @pytest.mark.parametrize("name", ["semi on fewer", "another method"])
 def test_semi_updates_on_other_ranks_go_on_and_say_so(resumed, name):
     folder, left = resumed
-    line = "what the rounding of 3 ranks kept back goes on as one sum: the run's numbers depend on this change"
+    line = "the rounding errors of 3 ranks continue as one sum: the run's numbers depend on this change"
     assert left[name].returncode == 0, left[name].stderr
     assert line in left[name].stderr
     assert line in (folder / name / "log.txt").read_text()

@@ -1,7 +1,7 @@
-"""Contract of a method that trains an ensemble: assigns members to ranks and exchanges logits or gradients.
+"""Interface of methods that train an ensemble: they assign members to ranks and exchange logits or gradients.
 
-Every rank sees the same minibatches. Methods of logits differ in the way the sum of all members' logits reaches every rank;
-each rank then back-propagates through its own members only (:mod:`neuro_cli.algo.ensemble`).
+Every rank sees the same minibatches. Methods that exchange logits differ in how the sum of all members' logits reaches every
+rank; each rank then back-propagates through its own members only (:mod:`neuro_cli.algo.ensemble`).
 
 Legend: N ranks, M members, B examples, K classes.
 """
@@ -41,7 +41,7 @@ class EnsembleContext:
     device: torch.device
 
     def batch(self, iteration: int, low: int = 0, high: int | None = None) -> Batch:
-        """Examples [low, high) of an iteration's minibatch, by default all."""
+        """Return examples [low, high) of an iteration's minibatch, by default all."""
         return self.task.batch(iteration, low, self.batch_size if high is None else high).to(self.dtype)
 
 
@@ -52,7 +52,7 @@ class EnsembleMethod(Method):
     replicates = False  # whether every rank has all members
 
     def held(self, size: int, world: World) -> range:
-        """Members of ``size`` that this rank trains. Raises ConfigError for more ranks than members."""
+        """Return the members that this rank trains. Raises ConfigError for more ranks than members."""
         if world.size > size:
             raise ConfigError("ranks", world.size, f"must be <= the {size} members of the ensemble (algo.size, algo.members)")
         return range(*shares(size, world.size)[world.rank])
@@ -69,16 +69,16 @@ class EnsembleMethod(Method):
         """Finish pending exchanges."""
 
     def logits(self, iteration: int, inputs: Tensor, members: Iterable[Member], piece: int = 0) -> list[Tensor]:
-        """Logits (B, K) of ``members``, one forward pass per thread."""
-        found: dict[int, Tensor] = {}
+        """Compute the logits (B, K) of ``members``, one forward pass per thread."""
+        logits: dict[int, Tensor] = {}
 
         def run(member: Member) -> None:
-            found[member.number] = member.forward(iteration, inputs, piece)
+            logits[member.number] = member.forward(iteration, inputs, piece)
 
         members = list(members)
         with self.job.clock.phase("forward"):
             self.job.threads.map(run, members)
-        return [found[member.number] for member in members]
+        return [logits[member.number] for member in members]
 
     def learn(self, iteration: int, gradient: Tensor) -> None:
         """Let every member of this rank learn from dL/df (B, K)."""
@@ -102,7 +102,7 @@ class EnsembleMethod(Method):
 
 
 class LogitMethod(EnsembleMethod):
-    """Base of the methods that exchange logits: each rank sends the sum of its own members' and receives the sum of all.
+    """Base of the methods that exchange logits: each rank sends the sum over its own members and receives the sum over all.
 
     ``encoding``: fixed | float32 | float64, see :mod:`neuro_cli.distribution.ensemble.wire`. Raises ConfigError.
     """
@@ -121,7 +121,7 @@ class LogitMethod(EnsembleMethod):
         return outcome
 
     def outcome(self, iteration: int, targets: Tensor, logits: Sequence[Tensor], total: np.ndarray) -> JointOutcome:
-        """Outcome of the sum of all members' logits for ``targets`` (B,), all of the minibatch's examples or some."""
+        """Return the outcome of the sum of all members' logits for ``targets`` (B,), of the minibatch or a part of it."""
         mean = self.wire.decode(total, tuple(logits[0].shape), self.job.dtype)
         if mean is None:
             self.refuse(iteration, logits)
@@ -142,4 +142,4 @@ class LogitExchange(LogitMethod):
 
     @abstractmethod
     def exchange(self, message: np.ndarray) -> np.ndarray:
-        """Sum of the messages (B K,) of all ranks, on every rank."""
+        """Return the sum of all ranks' messages (B K,) on every rank."""

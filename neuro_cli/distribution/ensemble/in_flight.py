@@ -11,7 +11,7 @@ from neuro_cli.fabric.base import Exchange
 
 @dataclass(frozen=True)
 class Pass:
-    """Pass of a minibatch, or of a piece: its ``number``, its ``targets``, a rank's members' ``logits``, the pending sum."""
+    """Pass of a minibatch or a piece of it: ``number``, ``targets``, ``logits`` of this rank's members, the pending sum."""
 
     number: int
     targets: Tensor
@@ -26,6 +26,6 @@ def push(flight: Iterable[Pass]) -> None:
 
 
 def finish(flight: deque[Pass]) -> None:
-    """Wait for all sums and drop them: MPI must not end with requests open."""
+    """Wait for all sums and drop them: MPI must not end with open requests."""
     while flight:
         flight.popleft().exchange.wait()

@@ -1,8 +1,8 @@
 """Logits of a minibatch in pieces: members compute the next piece while the sum of the last one is exchanged.
 
-All pieces' backward passes come before the update, so nothing is stale: the gradient is that of the whole minibatch, up to
-rounding (Huang et al. 2019, "GPipe", have the idea for layers). What is not hidden is the travel of the last piece, and that
-only where going back through the first is shorter.
+All pieces' backward passes come before the update, so that nothing is stale: up to rounding, the gradient is the minibatch's
+(Huang et al. 2019, "GPipe", do this for layers). Only the exchange of the last piece may be visible, where it takes longer than
+the backward pass of the first.
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class LogitsMicrobatches(LogitMethod):
-    """``pieces``: of every minibatch, at least 2. Batch norm normalises each piece by itself."""
+    """``pieces`` of every minibatch, at least 2. Batch norm normalises each piece by itself."""
 
     name = "logits_microbatches"
 

@@ -1,6 +1,6 @@
 """Logits by a non-blocking all-reduce: members compute the next minibatches while the sum of this one is exchanged.
 
-The price is staleness: a minibatch's logits, and so its gradient, are those of parameters ``staleness`` updates old.
+The price is staleness: a minibatch's logits, and so its gradient, belong to parameters that are ``staleness`` updates old.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from neuro_cli.distribution.ensemble.in_flight import Pass, finish, push
 
 
 class LogitsPipelined(LogitMethod):
-    """``staleness``: minibatches that go forward before the sum for the one before them is needed, 1 to 8."""
+    """``staleness``: minibatches that pass forward before the sum for an earlier one is needed, 1 to 8."""
 
     name = "logits_pipelined"
 

@@ -16,7 +16,7 @@ class LogitsTree(LogitExchange):
         world = self.job.world
         children = [child for child in (2 * world.rank + 1, 2 * world.rank + 2) if child < world.size]
         total = message
-        for child in children:  # in one order: floats add up to the same bits in every run
+        for child in children:  # a fixed order: floats add up to the same bits in every run
             total = total + world.receive(child, message.size, message.dtype)
         if world.rank:
             parent = (world.rank - 1) // 2

@@ -32,12 +32,12 @@ class Wire(ABC):
 
 
 class Fixed(Wire):
-    """Integers of 64 bits. Their lowest bits, enough to count the members, count the messages that could not be encoded."""
+    """Integers of 64 bits. The lowest bits count messages that could not be encoded; they suffice for the number of members."""
 
     def __init__(self, members: int) -> None:
         self._members = members
         self._marks = members.bit_length()
-        # |sum| <= members * 4096 must fit into 62 bits beside the marks
+        # |sum| <= members * 4096 must fit into 62 bits next to the count
         self.scale = 2.0 ** (62 - self._marks - math.ceil(math.log2(members * LARGEST)))
 
     def encode(self, logits: Sequence[Tensor]) -> np.ndarray:
@@ -58,7 +58,7 @@ class Fixed(Wire):
 
 
 class Floating(Wire):
-    """Floats of ``dtype``; a number that is not finite makes the sum such a one."""
+    """Floats of ``dtype``; a number that is not finite makes the sum not finite."""
 
     def __init__(self, members: int, dtype: torch.dtype) -> None:
         self._members, self._dtype = members, dtype
@@ -75,10 +75,10 @@ class Floating(Wire):
 
 
 def within(logits: Tensor) -> bool:
-    """Whether all are numbers within +-4096."""
+    """Return whether all are numbers within +-4096."""
     return bool((logits.abs() <= LARGEST).all())
 
 
 def wire_of(name: str, members: int) -> Wire:
-    """The wire called ``name``, one of ``ENCODINGS``, for ``members`` members in all."""
+    """Return the wire called ``name``, one of ``ENCODINGS``, for ``members`` members in all."""
     return Fixed(members) if name == "fixed" else Floating(members, {"float32": torch.float32, "float64": torch.float64}[name])

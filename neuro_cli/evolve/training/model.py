@@ -34,7 +34,7 @@ def moved_by(parts: Parts, step: Step) -> Tensor:
     """Sum (M,) that ``step`` adds to the parameters."""
     weights = step.coefficients[None].astype(np.float64)
     members = range(step.first, step.first + len(step.coefficients))
-    return parts.distribution.job.parameter_sampler.combine(weights, (1,), step.iteration, members, 0, parts.layout.size)[0]
+    return parts.distribution.job.sampler.combine(weights, (1,), step.iteration, members, 0, parts.layout.size)[0]
 
 
 def snapshot_of(parts: Parts) -> Snapshot:
@@ -58,7 +58,7 @@ def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
 
 def first_member(peer: str, iteration: int, parts: Parts) -> int:
     """First member of a peer in an iteration: an address out of 2**32, a function of its name and the iteration."""
-    sampler = parts.distribution.job.parameter_sampler
+    sampler = parts.distribution.job.sampler
     drawn = text_address(f"{peer} {iteration}")
     # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
     drawn = min(drawn, 2**32 - 2 * sampler.directions - (local_iterations(parts) - 1) * _spacing(parts))
@@ -78,13 +78,13 @@ def stride(parts: Parts) -> int:
 
 def _spacing(parts: Parts) -> int:
     """Directions of a local iteration, up to the next start of a run that shares noise."""
-    sampler = parts.distribution.job.parameter_sampler
+    sampler = parts.distribution.job.sampler
     period = sampler.noise_period or 1
     return -(-sampler.directions // period) * period
 
 
 def _sides(parts: Parts) -> int:
-    return 2 if parts.distribution.job.parameter_sampler.antithetic else 1
+    return 2 if parts.distribution.job.sampler.antithetic else 1
 
 
 def check_model(parts: Parts, selection: Selection | None = None) -> None:

@@ -22,7 +22,7 @@ def tries(parts: Parts, selection: Selection, me: str, iteration: int) -> ScoreR
     while True:
         members = range(first, first + population)
         sums = scorer.scores(Proposal.around(centre, sigma), iteration, members)
-        scores = parts.task.means(sums, scorer.examples)
+        scores = scorer.means(sums)
         refuse_nan(scores, iteration, parts.task)
         means.append(scores.mean(axis=0))
         chosen = selection.report(Scores(iteration, first, scores[:, 0], path))

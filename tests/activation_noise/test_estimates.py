@@ -36,7 +36,7 @@ def cnn() -> nn.Module:
 
 
 class Residual(nn.Module):
-    """A skip connection, a weight of its own kind, one in two places, and one that is normalised."""
+    """A skip connection, a weight used directly, one in two places, and one that is normalised."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Words(nn.Module):
 
 
 class Torchs(nn.Module):
-    """torch's own attention, examples second in its tensors, and a GRU."""
+    """torch's attention, with examples as the second axis, and a GRU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Torchs(nn.Module):
 
 
 class Overwriting(nn.Module):
-    """Activations are overwritten, so passes cannot begin in the middle."""
+    """Activations are overwritten, so that passes cannot begin in the middle."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Overwriting(nn.Module):
 
 
 class Reading(nn.Module):
-    """Python reads a number, so passes cannot be mapped."""
+    """Python reads a number, so that passes cannot be mapped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Reading(nn.Module):
 
 
 class Sentence(Words):
-    """One answer for all words of an example."""
+    """One prediction for all words of an example."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x).mean(1)
@@ -124,7 +124,7 @@ class Normed(nn.Module):
 
 
 class Apart(nn.Module):
-    """Products, factors and biases that the module adds itself: three layers, one of them with outputs that two calls get."""
+    """Products, factors and biases that the module adds itself: three layers, one with two users of its outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class Apart(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.relu(0.5 * F.linear(x, self.a) * self.gain + self.shift)
-        y = F.linear(x, self.b)  # what follows would not get all that noise behind the bias changes
+        y = F.linear(x, self.b)  # a second user: noise behind the bias would not reach it
         y = torch.tanh(y + self.shift) + y
         return self.last - F.linear(y, self.c) / 2
 
@@ -153,7 +153,7 @@ class Early(nn.Module):
 
 
 class Twice(nn.Module):
-    """A weight that the layer's outputs meet again."""
+    """A weight that is used again on the layer's outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,11 +185,11 @@ GENERATIONS, DRAWS = 10, 32
 
 
 def stands_on(mean: Tensor, spread: Tensor, right: Tensor) -> None:
-    """A mean of GENERATIONS estimates is ``right`` up to its standard error, number by number and along ``right``."""
+    """Check that the mean of GENERATIONS estimates is ``right`` up to its standard error, value by value and along ``right``."""
     error = spread / GENERATIONS**0.5 + 1e-5 * right.abs().max()
-    assert (((mean - right) / error) ** 2).mean() < 2.5  # of Student's t with 9 degrees of freedom: 9 / 7
+    assert (((mean - right) / error) ** 2).mean() < 2.5  # Student's t with 9 degrees of freedom has 9 / 7
     assert abs(float((mean - right) @ right)) < 6 * float(((error * right) ** 2).sum().sqrt())
-    assert float(F.cosine_similarity(mean, right, dim=0)) > 0.6  # so that the errors are small enough to say something
+    assert float(F.cosine_similarity(mean, right, dim=0)) > 0.6  # the errors are small enough for the test to mean something
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -214,7 +214,7 @@ def test_batch_norm_goes_side_by_side_and_leaves_out_what_examples_are_to_each_o
 
 
 class Rectified(nn.Module):
-    """ReLU behind one layer; behind another one beside a use that is none."""
+    """ReLU behind one layer, and behind another with a second user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -265,19 +265,19 @@ def test_what_is_added_and_multiplied_joins_the_layer_where_nothing_else_gets_it
     by_name = {place.name: place.view(parts.algo.centre.double()) for layer in layers for place in layer.places}
     first = 0.5 * F.linear(x, by_name["a"]) * by_name["gain"] + by_name["shift"]
     torch.testing.assert_close(layers[0].outputs, first, rtol=1e-6, atol=1e-6)
-    assert torch.equal(layers[0].delta(torch.ones(1, 6, 4), 1.0)[0] > 0, first > 0)  # a rectifier alone gets them
+    assert torch.equal(layers[0].delta(torch.ones(1, 6, 4), 1.0)[0] > 0, first > 0)  # a rectifier is their only user
 
 
 def test_the_weights_of_a_joined_layer_have_noise_where_they_are_fewer_than_its_outputs():
     parts = bound(*NETWORKS["early"])
     layer, last = parts.distribution.job.scorer.layers_of(0)
     assert [place.name for place in layer.places] == ["weight", "gain", "shift", "scale"]
-    assert layer.own is not None
-    assert layer.own.width == 18 + 2 + 2 + 1
-    assert last.own is None
+    assert layer.weight_noise is not None
+    assert layer.weight_noise.width == 18 + 2 + 2 + 1
+    assert last.weight_noise is None
     noise = torch.randn(400, 6, 23, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    made = layer.own.delta(noise)  # the gain is that of a relative scale
-    assert float(made.square().mean().sqrt()) == pytest.approx(layer.own.gain, rel=0.1)
+    made = layer.weight_noise.delta(noise)  # the gain defines the relative scale
+    assert float(made.square().mean().sqrt()) == pytest.approx(layer.weight_noise.gain, rel=0.1)
 
 
 def test_a_parameter_that_a_layer_meets_twice_keeps_two_layers():
@@ -307,7 +307,7 @@ def test_a_rounded_weight_learns_as_the_weight_that_it_is_rounded_to():
 def far_from_zero() -> TernaryLinear:
     layer = TernaryLinear(5, 3)
     with torch.no_grad():
-        layer.weight.mul_(8)  # most are levels of 1 by far: a derivative that a clamp cut off would be 0 there
+        layer.weight.mul_(8)  # most are far beyond level 1, where a clamp's derivative would be 0
     return layer
 
 
@@ -404,7 +404,7 @@ def test_data_parallel_is_refused():
             "cnn",
             "3 on outputs and 1 on weights; 4 draws of 4 groups; each pass begins at its noisy layer, 8 passes side by side",
         ),
-        ("overwriting", "each pass is a whole one (linear is overwritten), 8 passes side by side"),
+        ("overwriting", "each pass is complete (linear is overwritten), 8 passes side by side"),
         ("reading", "each pass begins at its noisy layer, one pass after the other"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Control variates of noise on activations: no bias, less noise, the same bits on any ranks and threads and after a resume."""
+"""Control variates of noise on activations: no bias, less variance, the same bits on any ranks and threads and after a resume."""
 
 import gc
 import json
@@ -13,6 +13,7 @@ from support.inside import neuro_inside
 from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
+from neuro_cli.activation_noise.response import Diagonal, MatrixResponse, Response
 from neuro_cli.algo.ars import ARS
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.errors import ConfigError
@@ -22,16 +23,15 @@ from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.distribution.semi_updates import SemiUpdates
 from neuro_cli.fabric.base import World
-from neuro_cli.scoring.activation.response import Diagonal, Matrix, Response
 from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
-LEARNT, SEEN = 30, 20  # generations before errors count, and while they do
-SMOOTHED = 1e-10  # squared difference of the gradient and that of the smoothed fitness, which is what noise estimates
+LEARNT, SEEN = 30, 20  # generations to learn, and generations whose errors count
+SMOOTHED = 1e-10  # squared difference between the gradient and that of the smoothed fitness, which noise estimates
 
 
 class Words(nn.Module):
-    """Characters without a word to each other."""
+    """Characters that do not influence each other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Words(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A block of attention and of GELU behind layer norms, with skip connections; ``causal``: of what came before."""
+    """A block of attention and of GELU behind layer norms, with skip connections; ``causal``: attention to earlier tokens."""
 
     def __init__(self, causal: bool = True) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Patches(nn.Module):
 
 
 class Heads(nn.Module):
-    """Attention of torch, which lays tokens out as (length, batch), behind a token of the module's own."""
+    """torch's attention, which lays tokens out as (length, batch), behind a learnt token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ NETWORKS = {
 
 
 def errors(make, task: Made, control: bool, **options: object) -> tuple[float, float]:
-    """Mean squared error of estimates in units of the squared gradient, and the squared length of their mean error."""
+    """Return the mean squared error of estimates in units of the squared gradient, and the squared length of their mean error."""
     given = {"draws": 4, "space": "outputs"} | options
     parts = bound(make, task, control_variates=control, **given)
     seen, total = [], torch.zeros(len(parts.algo.centre), dtype=torch.float64)
@@ -172,7 +172,7 @@ def test_estimates_have_no_bias_and_far_smaller_errors(name, options):
     error, bias = errors(make, task, True, **own | options)
     print(f"{name}: squared error {without:.3g} without control variates, {error:.3g} with them")
     assert error < 0.01 * without
-    assert bias < 3 * error / SEEN + SMOOTHED  # as errors of independent generations with mean zero add up
+    assert bias < 3 * error / SEEN + SMOOTHED  # three times what independent errors with mean zero would give
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "pooled", "skips", "causal", "attentive", "heads"])
@@ -181,7 +181,7 @@ def test_estimates_have_no_bias_whatever_models_say(name, monkeypatch):
         with seeded(7):
             self.matrix.copy_(0.3 * torch.randn(self.matrix.shape))
 
-    for kind in (Matrix, Diagonal):
+    for kind in (MatrixResponse, Diagonal):
         monkeypatch.setattr(kind, "learn", wrong)
     make, task, own = NETWORKS[name]
     error, bias = errors(make, task, True, **own)
@@ -203,7 +203,7 @@ def test_the_prediction_alone_comes_near_the_gradient(name):
 
 
 class Normed(nn.Module):
-    """Batch norms: what an example gives depends on the others."""
+    """Batch norms: the result of an example depends on the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,13 +230,13 @@ def test_predictions_stand_alone_once_they_explain_fitnesses(name, caplog):
     parts = bound(make, task, control_variates=True, draws=1, correction="auto", **own)
     scores = parts.distribution.scores(0, parts.algo.ask(0))
     assert "from generation 0 on predictions stand alone" in caplog.text
-    assert not scores.any()  # no fitness differs from what is predicted, for none is looked at
+    assert not scores.any()  # predictions stand alone: no fitness is measured
     always = bound(make, task, control_variates=True, draws=1, **own)
     assert always.distribution.scores(0, always.algo.ask(0)).any()
 
 
 class Gated(nn.Module):
-    """Outputs that are multiplied with each other: torch keeps both to go back."""
+    """Outputs that are multiplied with each other: torch keeps both for the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,13 +254,13 @@ def test_a_generation_leaves_no_tensor_behind(name):
     for generation in range(8):
         estimate(parts, generation)
         gc.collect()
-        # by type: isinstance would follow a proxy of something that another test has let go
+        # not isinstance, which would follow a weak proxy of an object that another test has dropped
         left.append(sum(issubclass(type(thing), Tensor) for thing in gc.get_objects()))
     assert left[3] == left[7]
 
 
 class Steps(nn.Module):
-    """A network of steps, which no model foresees well."""
+    """A network of step functions, which no model predicts well."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ def test_corrections_go_on_where_a_network_has_steps(caplog):
 def trained(
     world: World, threads: int = 1, stop: int = 0, method: type[Distribution] = Replicated, make=cnn, **options: str
 ) -> np.ndarray:
-    """The centre after six generations; restored from the state of ``stop`` where that is above 0. ``options`` of the method."""
+    """Return the centre after six generations, restored from the state of generation ``stop`` > 0. ``options`` of the method."""
 
     def made():
         algo = OpenAIES(SIGMA, shaping="raw", optimizer=partial(torch.optim.SGD, lr=0.05))
@@ -295,7 +295,7 @@ def trained(
             state, parts = parts.state(), made()
             assert any(name.startswith("scorer.control.") for name in state.tensors)
             parts.restore(state)
-            again = parts.state().tensors  # a run that ends before its next generation keeps what it had
+            again = parts.state().tensors  # a resumed run that ends before its next generation has the same state
             assert all(torch.equal(again[name], tensor) for name, tensor in state.tensors.items())
         parts.distribution.step(generation)
     parts.threads.close()
@@ -313,7 +313,7 @@ def test_a_run_has_the_same_bits_on_any_ranks_and_threads_and_after_a_restart():
 
 
 def smooth() -> nn.Module:
-    """A network without gates, for rounding may open one."""
+    """Return a network without rectifiers, which rounding may switch."""
     return nn.Sequential(
         nn.Conv2d(2, 3, 3, stride=2, padding=1), nn.Tanh(), nn.Conv2d(3, 4, 2), nn.Tanh(), nn.Flatten(), nn.Linear(16, 3)
     )
@@ -326,7 +326,13 @@ def test_every_method_adds_a_prediction_once(options):
         for part in on_ranks(ranks, lambda world: trained(world, method=ChromosomeUpdates, make=smooth)):
             np.testing.assert_array_equal(part, whole)
         for part in on_ranks(ranks, lambda world: trained(world, method=SemiUpdates, make=smooth, **options)):
-            np.testing.assert_allclose(part, whole, rtol=0, atol=1e-4)  # sums of ranks are added in another order
+            np.testing.assert_allclose(part, whole, rtol=0, atol=1e-4)  # the ranks' sums are added in another order
+
+
+def test_a_state_has_the_names_of_saved_runs():
+    parts = bound(mlp, Made((5,), 3, 8), control_variates=True, correction="auto")
+    estimate(parts)
+    assert sorted(parts.distribution.job.scorer.state()) == ["control.0", "control.1", "control.2", "control.squares"]
 
 
 def test_a_run_resumes_with_the_same_bits(tmp_path):
@@ -348,7 +354,7 @@ def test_weights_that_are_not_proportional_to_fitnesses_are_refused(algo):
 
 
 class Hits(Made):
-    """A fitness without a slope."""
+    """A step function as fitness."""
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         return (module(batch.inputs).argmax(1) == batch.targets.argmax(1)).to(torch.float64)[:, None]
@@ -362,7 +368,7 @@ def test_a_fitness_of_steps_needs_a_last_layer_that_can_be_measured():
 
 
 class Overwritten(nn.Module):
-    """What autograd needs to go back through a product is overwritten."""
+    """A product's factor, which autograd needs for the backward pass, is overwritten."""
 
     def __init__(self) -> None:
         super().__init__()

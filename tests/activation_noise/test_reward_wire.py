@@ -1,41 +1,36 @@
-"""Fitnesses on the wire as int8: no bias, the same bits on any number of ranks, and the bytes."""
+"""Fitnesses on the wire as int8: no bias, the same bits on any number of ranks, one byte each."""
 
 import numpy as np
 import torch
 from support.thread_ranks import on_ranks
-from torch import nn
 
-from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.activation_noise.addresses import Addresses
+from neuro_cli.activation_noise.reward_wire import LEVELS, gathered_int8
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.distribution.rewards import LEVELS, gathered_int8
 from neuro_cli.fabric.base import World, shares
-from neuro_cli.sampler.activation import Activation, Form
 
 EXAMPLES, DRAWS = 30, 40
 POPULATION = DRAWS * 2 * EXAMPLES * 2  # two groups of layers, in pairs
 
 
-def attended() -> Activation:
-    made = Activation(draws=DRAWS, wire="int8")
-    made.bind(Noise(5, 8, torch.device("cpu"), Threads(1)), 2, ParameterLayout(nn.Linear(3, 2)))
-    made.attend(Form(EXAMPLES, 1, (7, 3)), None)
-    return made
+def addresses() -> Addresses:
+    return Addresses(Noise(5, 8, torch.device("cpu"), Threads(1)), EXAMPLES, 1, (7, 3), DRAWS, False, 2)
 
 
 def rewards() -> np.ndarray:
-    """Those of the second layer a thousand times smaller."""
+    """Draw rewards, those of the second layer a thousand times smaller."""
     drawn = np.random.default_rng(0).standard_normal(POPULATION).astype(np.float32)
-    return drawn * np.where(attended().group_of(np.arange(POPULATION)) == 1, np.float32(1e-3), np.float32(1))
+    return drawn * np.where(addresses().group_of(np.arange(POPULATION)) == 1, np.float32(1e-3), np.float32(1))
 
 
 def gathered(size: int, values: np.ndarray, generation: int = 3) -> tuple[np.ndarray, int]:
-    """What all ranks have afterwards, and the bytes that rank 0 has sent."""
+    """Return the values that all ranks have afterwards, and the bytes that rank 0 has sent."""
     parts = shares(len(values), size)
 
     def run(world: World) -> tuple[np.ndarray, int]:
         low, high = parts[world.rank]
-        made = gathered_int8(world, attended(), generation, values[low:high], [b - a for a, b in parts])
+        made = gathered_int8(world.all_gather, addresses(), generation, values[low:high], [b - a for a, b in parts], low)
         return made, world.traffic.sent
 
     made = on_ranks(size, run)
@@ -54,7 +49,7 @@ def test_the_bits_are_the_same_on_any_number_of_ranks_and_a_byte_each():
 
 
 def test_values_are_a_step_apart_at_most_and_each_group_has_its_own_step():
-    values, group = rewards(), attended().group_of(np.arange(POPULATION))
+    values, group = rewards(), addresses().group_of(np.arange(POPULATION))
     made, _ = gathered(2, values)
     for number in (0, 1):
         step = float(np.abs(values[group == number]).max()) / LEVELS

@@ -7,13 +7,13 @@ from activation_lab import Made, bound
 from support.thread_ranks import on_ranks
 from torch import nn
 
+from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.distribution.semi_updates import SemiUpdates
 from neuro_cli.fabric.base import World
-from neuro_cli.sampler.activation import Activation
 
 
 def network() -> nn.Module:
@@ -21,7 +21,7 @@ def network() -> nn.Module:
 
 
 def trained(world: World, method, wire: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """The centre before and after three generations, and the bytes that this rank has sent."""
+    """Return the centre before and after three generations, and the bytes that this rank has sent."""
     parts = bound(
         network, Made((3,), 2, 10), world, method, OpenAIES(0.05, shaping="raw"), precision=torch.float32, draws=8, wire=wire
     )

@@ -1,4 +1,4 @@
-"""Tiny networks with sampler=activation, bound without a config, in float64: estimates stand against torch's own gradient."""
+"""Tiny networks with sampler=activation, bound without a config, in float64, to compare estimates with torch's gradient."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.machine.threads import Threads
@@ -16,16 +17,15 @@ from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.local import Local
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.sampler.activation import Activation
 from neuro_cli.task.base import Batch, Task
 
 SIGMA, GENERATION = 1e-3, 2
 
 
 class Made(Task):
-    """Examples of shape ``form`` out of a generator, with squares of distances; of ``words`` > 0 numbers, with cross-entropies.
+    """Random examples of shape ``form`` with a squared error, or of ``words`` > 0 numbers with a cross-entropy.
 
-    ``tokens``: a reward for each of them. ``same``: the same examples in every generation.
+    ``tokens``: a reward for each number. ``same``: the same examples in every generation.
     """
 
     score_names = ("fitness",)
@@ -81,7 +81,7 @@ def bound(
     make: Callable[[], nn.Module], task: Task, world: World | None = None, method: Distribution | None = None,
     algo: PopulationAlgorithm | None = None, threads: int = 1, precision: torch.dtype = torch.float64, **options: Any,
 ) -> Population:  # fmt: skip
-    """A population of a network that is the same every time."""
+    """Bind a population of a network with the same initial parameters every time."""
     with seeded(3):
         module = make()
     sampler = Activation(**{"correction": "always"} | options)
@@ -92,7 +92,7 @@ def bound(
 
 
 def estimate(parts: Population, generation: int = GENERATION) -> Tensor:
-    """Estimate (M,) of the fitness's gradient in one generation."""
+    """Return the estimate (M,) of the fitness's gradient in one generation."""
     method, algo = parts.distribution, parts.algo
     assert isinstance(algo, PopulationAlgorithm)
     scores = method.scores(generation, algo.ask(generation))
@@ -100,7 +100,7 @@ def estimate(parts: Population, generation: int = GENERATION) -> Tensor:
 
 
 def gradient(parts: Population, generation: int = GENERATION) -> Tensor:
-    """The same by back-propagation."""
+    """Return the same by back-propagation."""
     job = parts.distribution.job
     _, made = job.scorer.gradient(parts.algo.centre, parts.task.batch(generation, 0, parts.task.batch_size))
     return -made.double()

@@ -1,17 +1,17 @@
-"""Models of calls' answers, and the chain of changes between them, against torch's own derivatives."""
+"""Models of calls' responses, and the backward graph of them, against torch's own derivatives."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
+from neuro_cli.activation_noise.output_mask import output_mask
+from neuro_cli.activation_noise.replacements import attention
+from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response, least_squares
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import Geometry
-from neuro_cli.scoring.activation.clean_pass import CleanCalls, CleanMode
-from neuro_cli.scoring.activation.gate import alive_of
-from neuro_cli.scoring.activation.instead import attention
-from neuro_cli.scoring.activation.marks import with_mark
-from neuro_cli.scoring.activation.response import Convolution, Dense, Diagonal, ImageForm, Response, least_squares
+from neuro_cli.scoring.marks import with_mark
 
 CPU = torch.device("cpu")
 
@@ -21,29 +21,29 @@ def _same_numbers():
     torch.manual_seed(0)
 
 
-def noted(module: nn.Module, x: Tensor, linked: bool = False) -> CleanCalls:
-    """The calls of a pass of ``module``."""
+def recorded(module: nn.Module, x: Tensor, backward: bool = False) -> PassRecord:
+    """Record a pass of ``module``."""
     layout, parameters = ParameterLayout(module), dict(module.named_parameters())
     places = {id(parameters[place.name]): (parameters[place.name], place) for place in layout.places}
     with_mark([x])
-    with torch.no_grad(), CleanMode(places, not linked, linked) as mode:
+    with torch.no_grad(), RecordingMode(places, not backward, backward) as mode:
         module(x)
-    mode.noted.join()
-    return mode.noted
+    mode.record.join_layers()
+    return mode.record
 
 
 def learnt(response: Response, shape: tuple[int, ...], answer, rounds: int) -> float:
-    """Relative error of the derivatives of ``response`` after so many changes and their ``answer``, a linear function."""
+    """Return the relative error of a model's derivatives after ``rounds`` changes and their ``answer``, a linear function."""
     for _ in range(rounds):
         change = torch.randn(shape)
         response.learn([(change, answer(change))])
     made, back = torch.func.vjp(answer, torch.zeros(shape))
     derivative = torch.randn_like(made)
     [right] = back(derivative)
-    return float((response.taken_back(derivative, shape) - right).norm() / right.norm())
+    return float((response.pull_back(derivative, shape) - right).norm() / right.norm())
 
 
-@pytest.mark.parametrize("rows", [8, 200])  # fewer and more than the numbers that an output depends on
+@pytest.mark.parametrize("rows", [8, 200])  # fewer and more than the values that an output depends on
 def test_a_dense_model_learns_a_linear_answer(rows):
     weight = torch.randn(29, 7)
     assert learnt(Dense(29, 7, True, CPU), (rows, 29), lambda x: x @ weight, 60 if rows < 29 else 12) < 0.02
@@ -112,18 +112,18 @@ def test_noise_goes_where_something_reaches_later_calls(behind, smooth):
     x = torch.randn(3, 2, 7, 7)
     first = nn.Conv2d(2, 4, 2)
     size = nn.Sequential(first, *behind)(x).flatten(1).shape[1]
-    calls = noted(nn.Sequential(first, *behind, nn.Flatten(), nn.Linear(size, 2)), x)
-    alive = alive_of(calls.layers[0], smooth)
-    assert alive is not None
+    record = recorded(nn.Sequential(first, *behind, nn.Flatten(), nn.Linear(size, 2)), x)
+    mask = output_mask(record.layers[0], smooth)
+    assert mask is not None
     outputs = first(x).detach()
     run = nn.Sequential(*[nn.ReLU() if isinstance(part, nn.ReLU) else part for part in behind])
     made, back = torch.func.vjp(run, outputs)
     [slopes] = back(torch.ones_like(made))
-    assert torch.equal(alive != 0, slopes != 0)
+    assert torch.equal(mask != 0, slopes != 0)
 
 
 class Shared(nn.Module):
-    """Outputs that a pool and another call get."""
+    """Outputs with two users, a pool and another call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,11 +135,11 @@ class Shared(nn.Module):
 
 
 def test_nothing_is_known_of_a_layer_that_others_get_whole():
-    assert alive_of(noted(Shared(), torch.randn(2, 1, 5, 5)).layers[0], True) is None
+    assert output_mask(recorded(Shared(), torch.randn(2, 1, 5, 5)).layers[0], True) is None
 
 
 class Kinds(nn.Module):
-    """Calls with parameters of all kinds that the chain of changes tells apart."""
+    """Calls with parameters of all kinds that the backward graph tells apart."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,12 +155,12 @@ class Kinds(nn.Module):
         return self.last((x * 4).round().mean(1))
 
 
-def test_a_chain_goes_through_every_call_by_models_of_their_kind():
+def test_the_backward_graph_goes_through_every_call_by_a_model_of_its_kind():
     torch.manual_seed(1)
     x = torch.randn(5, 2, 4, 4)
     module = Kinds()
-    calls = noted(module, x, True)
-    kinds = [type(link.made(CPU)).__name__ if link.learns else "passed on" for link in calls.links]
+    record = recorded(module, x, True)
+    kinds = [type(node.make_model(CPU)).__name__ if node.make_model else "passed on" for node in record.nodes]
     assert kinds == [
         "passed on",
         "Diagonal",
@@ -173,18 +173,18 @@ def test_a_chain_goes_through_every_call_by_models_of_their_kind():
         "Diagonal",
         "Dense",
     ]
-    assert calls.coupled
-    assert not calls.smooth  # it rounds
-    # with its models at the weights, the slope of the step at 1, the chain has the derivatives of torch
+    assert record.coupled
+    assert not record.smooth  # it rounds
+    # with the weights as models and slope 1 for the step function, the graph has torch's derivatives
     weights = dict(module.named_parameters())
-    for link in calls.links:
-        if link.learns:
-            link.response = link.made(CPU)
-            weight = weights[link.names[0]] if link.names else torch.ones(())
+    for node in record.nodes:
+        if node.make_model:
+            node.response = node.make_model(CPU)
+            weight = weights[node.names[0]] if node.names else torch.ones(())
             matrix = weight.detach().T if weight.dim() > 1 else weight.detach()
-            link.response.matrix.copy_(matrix.reshape(link.response.matrix.shape))
+            node.response.matrix.copy_(matrix.reshape(node.response.matrix.shape))
     derivative = torch.randn(5, 3)
-    torch.autograd.grad([calls.calls[calls.layers[-1].call].made], [calls.root], [derivative], allow_unused=True)
+    torch.autograd.grad([record.calls[record.layers[-1].call].result], [record.root], [derivative], allow_unused=True)
     met: list[Tensor] = []
     module.conv.register_forward_hook(lambda _, __, made: met.append(made))
 
@@ -192,4 +192,4 @@ def test_a_chain_goes_through_every_call_by_models_of_their_kind():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tensor, "round", lambda x: x + (rounded(x) - x).detach())
         [right] = torch.autograd.grad([module(x)], met, [derivative])
-    torch.testing.assert_close(calls.links[0].derivative, right, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(record.nodes[0].derivative, right, rtol=1e-3, atol=1e-5)

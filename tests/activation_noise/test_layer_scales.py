@@ -1,4 +1,4 @@
-"""Noise on activations with a step size of each layer's own."""
+"""Noise on activations with a step size for each layer."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def network() -> nn.Module:
 
 
 def estimates(layers: dict | None) -> torch.Tensor:
-    """The estimated derivative by the parameters, from the same noise."""
+    """Return the estimated derivative by the parameters, from the same noise."""
     algo = OpenAIES(SIGMA, shaping="raw", layers=layers)
     parts = bound(network, Made((3,), 2, 6), algo=algo)
     return algo._layers.derivative(estimate(parts))

@@ -4,43 +4,43 @@ import pytest
 import torch
 from support.configs import composed
 
+from neuro_cli.activation_noise.addresses import Addresses
+from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.factory.instantiate import make
-from neuro_cli.sampler.activation import Activation, Form
 
 
-def attended(*overrides: str, seed: int = 5) -> Activation:
+def addresses(*overrides: str, seed: int = 5) -> Addresses:
     made: Activation = make(composed("sampler=activation", *overrides), "sampler", Activation)
     module = torch.nn.Linear(3, 2)
     made.bind(Noise(seed, 8, torch.device("cpu"), Threads(1)), 128, ParameterLayout(module))
-    made.attend(Form(6, 2, (700, 11)), None)
-    return made
+    return made.addresses(6, 2, (700, 11))
 
 
 def test_a_generation_has_a_member_for_each_side_draw_layer_and_reward():
-    assert attended("sampler.draws=3").population == 2 * 3 * 2 * 6 * 2
-    assert attended("sampler.draws=3", "sampler.schedule=all").population == 2 * 3 * 6 * 2
-    assert attended("sampler.draws=3", "sampler.antithetic=false").population == 3 * 2 * 6 * 2
+    assert addresses("sampler.draws=3").members == 2 * 3 * 2 * 6 * 2
+    assert addresses("sampler.draws=3", "sampler.schedule=all").members == 2 * 3 * 6 * 2
+    assert addresses("sampler.draws=3", "sampler.antithetic=false").members == 3 * 2 * 6 * 2
 
 
 def test_every_number_is_a_function_of_its_address():
-    sampler = attended("sampler.draws=5")
+    drawn = addresses("sampler.draws=5")
     for layer in (0, 1):
-        whole = sampler.numbers(4, layer, 0, 5)
+        whole = drawn.numbers(4, layer, 0, 5)
         assert whole.shape == (5, 6, (700, 11)[layer])
-        parts = torch.cat([sampler.numbers(4, layer, low, high) for low, high in ((0, 1), (1, 4), (4, 5))])
+        parts = torch.cat([drawn.numbers(4, layer, low, high) for low, high in ((0, 1), (1, 4), (4, 5))])
         assert torch.equal(whole, parts)
-        assert torch.equal(attended("sampler.draws=9").numbers(4, layer, 0, 5), whole)  # more draws change none
-        assert not torch.equal(sampler.numbers(5, layer, 0, 5), whole)
-        assert not torch.equal(attended("sampler.draws=5", seed=6).numbers(4, layer, 0, 5), whole)
-    assert not torch.equal(sampler.numbers(4, 0, 0, 1).flatten()[:66], sampler.numbers(4, 1, 0, 1).flatten())
+        assert torch.equal(addresses("sampler.draws=9").numbers(4, layer, 0, 5), whole)  # more draws change no earlier one
+        assert not torch.equal(drawn.numbers(5, layer, 0, 5), whole)
+        assert not torch.equal(addresses("sampler.draws=5", seed=6).numbers(4, layer, 0, 5), whole)
+    assert not torch.equal(drawn.numbers(4, 0, 0, 1).flatten()[:66], drawn.numbers(4, 1, 0, 1).flatten())
 
 
 def test_numbers_are_standard_normal_and_not_correlated():
-    drawn = attended("sampler.draws=50").numbers(0, 0, 0, 50).double()
+    drawn = addresses("sampler.draws=50").numbers(0, 0, 0, 50).double()
     assert abs(float(drawn.mean())) < 5 / drawn.numel() ** 0.5
     assert float(drawn.square().mean()) == pytest.approx(1, abs=5 * (2 / drawn.numel()) ** 0.5)
     rows = drawn.flatten(0, 1)
@@ -61,4 +61,4 @@ def test_numbers_are_standard_normal_and_not_correlated():
 )
 def test_bad_options_name_the_key(override, message):
     with pytest.raises(ConfigError, match=message):
-        attended(override)
+        addresses(override)

@@ -1,6 +1,6 @@
-"""Noise of an example's own weights in a layer: what it adds to the layer's outputs.
+"""Noise of each example's own weights in a layer, and what it adds to the layer's outputs.
 
-Legend: B examples, R passes side by side, n weights of the layer (bias included), o outputs, i inputs of an output, p positions.
+Legend: B examples, R passes side by side, n weights of the layer with its bias, o outputs, i inputs of an output, p positions.
 """
 
 import math
@@ -11,19 +11,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.activation.arguments import NAMES, Arguments
-from neuro_cli.scoring.activation.found import FoundLayer
-from neuro_cli.scoring.operators import Unsupported, geometry_of
+from neuro_cli.activation_noise.arguments import NAMES, Arguments
+from neuro_cli.activation_noise.calls import LayerStep
 
 
 def root_mean_square(x: Tensor) -> float:
+    """Return the root of the mean square of the values of ``x``."""
     return float(torch.linalg.vector_norm(x)) / math.sqrt(x.numel())
 
 
-class OwnWeights(ABC):
-    """``width``: n. ``gain``: root mean square that noise of variance 1 adds to the outputs.
+class WeightNoise(ABC):
+    """``width``: n. ``gain``: root mean square of what noise of variance 1 adds to the outputs.
 
-    ``used``: the weights as the layer meets them. One that is made of a parameter (rounded, masked) gets the noise itself.
+    ``used``: the weights as the layer uses them. A weight that is computed from a parameter (rounded, masked) has the noise.
     """
 
     width: int
@@ -32,15 +32,15 @@ class OwnWeights(ABC):
 
     @abstractmethod
     def delta(self, noise: Tensor) -> Tensor:
-        """Addition of the noise (R, B, n) to the outputs, (R, *their shape)."""
+        """Return what the noise (R, B, n) adds to the outputs, (R, *their shape)."""
 
     @abstractmethod
     def split(self, total: Tensor) -> list[Tensor]:
-        """A vector (n,) as one tensor for each of ``used``."""
+        """Split a vector (n,) into one tensor for each of ``used``."""
 
 
-class _Matrix(OwnWeights):
-    """A weight (o, ..) that meets ``x`` (B, i, p), and a bias: as it is, a convolution."""
+class _Product(WeightNoise):
+    """Noise of a weight (o, ..) that is multiplied with ``x`` (B, i, p), and of a bias, in a convolution."""
 
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, shape: torch.Size) -> None:
         self._x, self._weight, self._bias, self._shape = x, weight, bias is not None, shape
@@ -50,32 +50,32 @@ class _Matrix(OwnWeights):
 
     def delta(self, noise: Tensor) -> Tensor:
         weights, biases = noise.split([self._weight.numel(), self.width - self._weight.numel()], dim=2)
-        made = weights.unflatten(2, (len(self._weight), -1)) @ self._x  # (R, B, o, p)
+        delta = weights.unflatten(2, (len(self._weight), -1)) @ self._x  # (R, B, o, p)
         if self._bias:
-            made = made + biases[..., None]
-        return self._laid_out(made)
+            delta = delta + biases[..., None]
+        return self._like_outputs(delta)
 
-    def _laid_out(self, made: Tensor) -> Tensor:
-        """(R, B, o, p) in the form of the outputs (B, o, ..) of a convolution."""
-        return made.unflatten(3, self._shape[2:])
+    def _like_outputs(self, delta: Tensor) -> Tensor:
+        """Return (R, B, o, p) in the shape of the outputs (B, o, ..)."""
+        return delta.unflatten(3, self._shape[2:])
 
     def split(self, total: Tensor) -> list[Tensor]:
         weight = total[: self._weight.numel()].view(self._weight.shape)
         return [weight, total[self._weight.numel() :]] if self._bias else [weight]
 
 
-class LinearWeights(_Matrix):
-    """A linear layer on (B, .., i)."""
+class LinearNoise(_Product):
+    """Noise of a linear layer on (B, .., i)."""
 
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, outputs: Tensor) -> None:
         super().__init__(x.flatten(1, -2).transpose(1, 2) if x.dim() > 2 else x[:, :, None], weight, bias, outputs.shape)
 
-    def _laid_out(self, made: Tensor) -> Tensor:
-        return made.transpose(2, 3).reshape(len(made), *self._shape)
+    def _like_outputs(self, delta: Tensor) -> Tensor:
+        return delta.transpose(2, 3).reshape(len(delta), *self._shape)
 
 
-class AffineWeights(OwnWeights):
-    """Scale and shift of a norm: ``normal`` (B, ..) is its outcome without them, ``shape`` theirs against it."""
+class AffineNoise(WeightNoise):
+    """Noise of a norm's scale and shift: ``normal`` (B, ..) is the norm without them, ``shape`` theirs against it."""
 
     def __init__(self, normal: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> None:
         self._normal, self.used, self._shape = normal, [p for p in (weight, bias) if p is not None], shape
@@ -85,22 +85,22 @@ class AffineWeights(OwnWeights):
 
     def delta(self, noise: Tensor) -> Tensor:
         parts = [part.unflatten(2, self._shape) for part in noise.split([p.numel() for p in self.used], dim=2)]
-        made = parts.pop(0) * self._normal if self._scaled else parts[0].new_zeros(())
-        return made + parts[0] if self._shifted else made
+        delta = parts.pop(0) * self._normal if self._scaled else parts[0].new_zeros(())
+        return delta + parts[0] if self._shifted else delta
 
     def split(self, total: Tensor) -> list[Tensor]:
         parts = total.split([parameter.numel() for parameter in self.used])
         return [part.view(parameter.shape) for part, parameter in zip(parts, self.used, strict=True)]
 
 
-class JoinedWeights(OwnWeights):
-    """A layer's weights, and what its outputs (B, ..) are then added to or multiplied with.
+class JoinedNoise(WeightNoise):
+    """Noise of a layer's weights and of the tensors that its result is added to or multiplied with, step by step.
 
-    ``first``: weights of the layer itself, None where there are none; ``slope``: derivative of the outputs by its outcome;
-    ``terms``: each tensor that is added or multiplied, and the derivative of the outputs by it, number by number like ``slope``.
+    ``first``: noise of the layer's own weights, None where it has none; ``slope``: derivative of the outputs by its result, value
+    by value; ``terms``: each tensor that is added or multiplied, and the derivative of the outputs by it.
     """
 
-    def __init__(self, first: OwnWeights | None, slope: Tensor, terms: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def __init__(self, first: WeightNoise | None, slope: Tensor, terms: Sequence[tuple[Tensor, Tensor]]) -> None:
         self._first, self._slope, self._terms = first, slope, terms
         self.used = [*([] if first is None else first.used), *(tensor for tensor, _ in terms)]
         self._widths = [0 if first is None else first.width, *(tensor.numel() for tensor, _ in terms)]
@@ -110,12 +110,12 @@ class JoinedWeights(OwnWeights):
 
     def delta(self, noise: Tensor) -> Tensor:
         own, *others = noise.split(self._widths, dim=2)
-        made = self._slope.new_zeros(()) if self._first is None else self._slope * self._first.delta(own)
+        delta = self._slope.new_zeros(()) if self._first is None else self._slope * self._first.delta(own)
         for part, (tensor, by) in zip(others, self._terms, strict=True):
-            each = tensor.shape[1:] if tensor.dim() == by.dim() else tensor.shape  # without the axis of examples
+            each = tensor.shape[1:] if tensor.dim() == by.dim() else tensor.shape  # the axis of examples is left out
             shape = (1,) * (by.dim() - 1 - len(each)) + tuple(each)
-            made = made + part.reshape(*part.shape[:2], *shape) * by
-        return made
+            delta = delta + part.reshape(*part.shape[:2], *shape) * by
+        return delta
 
     def split(self, total: Tensor) -> list[Tensor]:
         own, *others = total.split(self._widths)
@@ -123,29 +123,30 @@ class JoinedWeights(OwnWeights):
         return [*parts, *(part.view(tensor.shape) for part, (tensor, _) in zip(others, self._terms, strict=True))]
 
 
-def own_weights(layer: FoundLayer) -> OwnWeights | None:
-    """Noise of an example's own weights in a layer; None where that is not done."""
+def weight_noise(layer: LayerStep) -> WeightNoise | None:
+    """Return the noise of each example's own weights in a layer, None for a layer that cannot have it."""
     first, *rest = (*layer.earlier, layer)
     own = None
-    if first.data is not None:  # it begins with what is added to, or multiplied with, outputs that others get too
+    if first.data is not None:  # the first step scales or shifts outputs that other calls get too: there is no product
         rest = [first, *rest]
     else:
-        own = _of_call(first)
+        own = _call_noise(first)
         if own is None or not rest:
             return own
+    # chain rule over the steps: each one scales the derivatives by the tensors of the steps before it
     slope, terms = torch.ones_like(layer.raw.detach()), list[tuple[Tensor, Tensor]]()
     for step in rest:
         by_data, other, by_other = _slopes(step)
         slope, terms = slope * by_data, [(tensor, by * by_data) for tensor, by in terms]
         if other is not None and other.requires_grad:
             if other.dim() == slope.dim() and len(other) != 1:
-                return None  # another number for each example
+                return None  # the tensor differs between examples
             terms.append((other, by_other))
-    return JoinedWeights(own, slope, terms)
+    return JoinedNoise(own, slope, terms)
 
 
-def _slopes(step: FoundLayer) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Derivative of a step's outcome by what it continues, the other tensor (None for none), and the derivative by that."""
+def _slopes(step: LayerStep) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Return the derivative of a step by the step before, its other tensor (None for none), and the derivative by that."""
     assert step.data is not None
     given, other = list(step.args), None
     for place, value in enumerate(given):
@@ -154,13 +155,13 @@ def _slopes(step: FoundLayer) -> tuple[Tensor, Tensor | None, Tensor]:
             given[place] = value.detach().expand(step.raw.shape).clone().requires_grad_()
     data = given[step.data]
     with torch.enable_grad():
-        made = step.func(*given)
-    by_data, by_other = torch.autograd.grad(made.sum(), [data, data if other is None else given[1 - step.data]])
+        result = step.func(*given)
+    by_data, by_other = torch.autograd.grad(result.sum(), [data, data if other is None else given[1 - step.data]])
     return by_data, other, by_other
 
 
-def _of_call(step: FoundLayer) -> OwnWeights | None:
-    """Noise of the weights of a single call of torch, with which it meets its input."""
+def _call_noise(step: LayerStep) -> WeightNoise | None:
+    """Return the noise of the weights of a single call of torch, None for a call that has no known product."""
     func, args, kwargs, outputs = step.func, step.args, step.kwargs, step.raw
     if func not in NAMES:
         return None
@@ -169,19 +170,16 @@ def _of_call(step: FoundLayer) -> OwnWeights | None:
     if not all(part.requires_grad for part in (weight, bias) if part is not None):
         return None
     if func is F.linear:
-        return LinearWeights(x, weight, bias, outputs) if x.dim() > 1 else None
+        return LinearNoise(x, weight, bias, outputs) if x.dim() > 1 else None
     if func is F.conv2d:
-        return _convolution(call, outputs)
-    return AffineWeights(call.normal(x), weight, bias, call.affine_shape(x))
+        return _convolution_noise(call, outputs)
+    return AffineNoise(call.normalised(x), weight, bias, call.affine_shape(x))
 
 
-def _convolution(call: Arguments, outputs: Tensor) -> OwnWeights | None:
-    x, weight = call["input"], call["weight"]
-    if call["groups"] != 1 or x.dim() != 4:
-        return None
-    try:
-        form = geometry_of(weight, call["stride"], call["padding"], call["dilation"], 1)
-    except Unsupported:  # padding that torch does not unfold
+def _convolution_noise(call: Arguments, outputs: Tensor) -> WeightNoise | None:
+    """Return the noise of a convolution's weights; None for one with groups, or padding that torch does not unfold."""
+    x, weight, form = call["input"], call["weight"], call.geometry
+    if call["groups"] != 1 or x.dim() != 4 or form is None:
         return None
     columns = F.unfold(x, weight.shape[2:], form.dilation, form.padding, form.stride)
-    return _Matrix(columns, weight, call["bias"], outputs.shape)
+    return _Product(columns, weight, call["bias"], outputs.shape)

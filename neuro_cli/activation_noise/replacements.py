@@ -1,4 +1,4 @@
-"""Calls of torch in another form: one that can be mapped over passes, and differentiated twice."""
+"""Replacements for torch functions that vmap cannot batch or autograd cannot differentiate twice."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Attention as products: torch's own is mapped pass by pass. Raises Unsupported for heads that share keys."""
+    """Compute attention by matrix products. Raises Unsupported for heads that share keys."""
     if enable_gqa:
         raise Unsupported("attention with enable_gqa")
     weights = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
@@ -32,10 +32,10 @@ def batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
     training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
-    """Batch norm that leaves the running statistics as they are: a pass with noise has nothing to say of them."""
+    """Compute batch norm without an update of the running statistics, which noisy passes must not change."""
     running = (None, None) if training else (running_mean, running_var)
     return torch.batch_norm(input, weight, bias, *running, training, momentum, eps, cudnn_enabled)
 
 
-TWICE: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention}  # torch's own is differentiated once
-INSTEAD: dict[Any, Callable[..., Any]] = TWICE | {torch.batch_norm: batch_norm}
+TWICE_DIFFERENTIABLE: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention}
+BATCHABLE: dict[Any, Callable[..., Any]] = TWICE_DIFFERENTIABLE | {torch.batch_norm: batch_norm}

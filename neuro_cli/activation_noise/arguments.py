@@ -7,6 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.rows import Geometry
+from neuro_cli.scoring.operators import Unsupported, geometry_of
+
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
 NAMES = {
     F.linear: "input weight bias",
@@ -28,12 +31,20 @@ class Arguments:
         return self._given.get(name, DEFAULTS.get(name))
 
     @property
-    def norm(self) -> bool:
-        """Tell whether the call is a norm."""
+    def geometry(self) -> Geometry | None:
+        """Geometry of a convolution; None for padding that torch does not unfold."""
+        try:
+            return geometry_of(self["weight"], self["stride"], self["padding"], self["dilation"], 1)
+        except Unsupported:
+            return None
+
+    @property
+    def is_norm(self) -> bool:
+        """Return whether the call is a norm."""
         return self._func not in (F.linear, F.conv2d)
 
-    def normal(self, x: Tensor) -> Tensor:
-        """The norm of ``x`` (B, ..) without weights."""
+    def normalised(self, x: Tensor) -> Tensor:
+        """Return the norm of ``x`` (B, ..) without scale and shift."""
         if self._func is torch.layer_norm:
             return F.layer_norm(x, tuple(self["normalized_shape"]), eps=self["eps"])
         if self._func is torch.rms_norm:
@@ -44,7 +55,7 @@ class Arguments:
         return F.batch_norm(x, mean, variance, training=self["training"], eps=self["eps"])
 
     def affine_shape(self, x: Tensor) -> tuple[int, ...]:
-        """Shape of a norm's weights against an example of ``x`` (B, ..): those of channels, or of the last axes."""
+        """Return the shape of a norm's scale against an example of ``x`` (B, ..): one value a channel, or the last axes."""
         if self._func in (torch.layer_norm, torch.rms_norm):
             inner = tuple(self["normalized_shape"])
             return (*[1] * (x.dim() - 1 - len(inner)), *inner)

@@ -1,0 +1,171 @@
+"""The backward graph of a clean pass: it takes derivatives of the rewards from later layers to earlier ones, without weights.
+
+It is autograd's graph of the calls without parameters. A call with parameters is a node of its own in it: derivatives pass
+through a linear model of the call's response, learnt from changes of input and outputs, never through the weights. A step
+function (``round``, ``sign``), whose derivative is zero, is a node too.
+
+Legend: B examples.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from neuro_cli.activation_noise.arguments import NAMES, Arguments
+from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
+from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response
+from neuro_cli.scoring.bodies import overwrites
+from neuro_cli.scoring.marks import DATA, tensors
+
+MODEL_VALUES = 1 << 24  # most values of a response model, 64 MiB: a larger call gets none
+# calls whose derivative by the examples' data does not depend on the parameters: they are added, placed alongside or selected
+PARAMETER_FREE = frozenset((
+    torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__, torch.sub, Tensor.sub, Tensor.sub_,
+    Tensor.__sub__, Tensor.__rsub__, torch.neg, Tensor.neg, torch.cat, torch.concat, torch.stack, torch.where, Tensor.where,
+    F.scaled_dot_product_attention,
+))  # fmt: skip
+SCALED = frozenset((
+    torch.mul, Tensor.mul, Tensor.mul_, Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__, torch.div, Tensor.div,
+    Tensor.__truediv__, torch.true_divide, Tensor.true_divide,
+))  # fmt: skip
+PRODUCTS = frozenset((F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, torch.addmm, torch.bmm, torch.baddbmm))
+
+MakeModel = Callable[[torch.device], Response]
+Changes = Sequence[tuple[Tensor, Tensor]]  # input and outputs of a call in each of some passes
+
+
+class BackwardNode:
+    """A call in the backward graph. ``names``: its parameters; nodes with the same names and ``form`` share a response model.
+
+    ``position``: of the input among the call's tensors; ``inputs``: the model's input in the clean pass, which is the call's own
+    after ``preprocess``; None for a call that passes derivatives on as they are, or not at all. ``response``: the model.
+    ``derivative``: of the rewards by ``outputs``, None before it is known or where it never is.
+    """
+
+    def __init__(
+        self, outputs: Tensor, names: tuple[str, ...] = (), position: int | None = None, inputs: Tensor | None = None,
+        preprocess: Callable[[Tensor], Tensor] | None = None, make_model: MakeModel | None = None, form: tuple[Any, ...] = (),
+    ) -> None:  # fmt: skip
+        self.outputs, self.position, self.inputs, self._preprocess = outputs, position, inputs, preprocess
+        self.make_model, self.names, self.key = make_model, names, (*names, *form)
+        self.response: Response | None = None
+        self.derivative: Tensor | None = None
+
+    def changes(self, passes: Changes) -> tuple[Tensor, Tensor]:
+        """Return the changes, in float32, of the model's input and of the outputs in a noisy pass or a mirrored pair of them."""
+        assert self.inputs is not None
+        seen = [(x if self._preprocess is None else self._preprocess(x), outputs) for x, outputs in passes]
+        if len(seen) == 1:
+            return (seen[0][0] - self.inputs).float(), (seen[0][1] - self.outputs).float()
+        (x_plus, y_plus), (x_minus, y_minus) = seen
+        return (x_plus - x_minus).float() / 2, (y_plus - y_minus).float() / 2
+
+    def pull_back(self, derivative: Tensor) -> Tensor | None:
+        """Return the derivative by the node's input from that by its outputs, which it keeps."""
+        self.derivative = derivative
+        if self.make_model is None:
+            return derivative
+        if self.response is None or self.inputs is None:
+            return None
+        return self.response.pull_back(derivative, self.inputs.shape)
+
+
+class NodeFunction(torch.autograd.Function):
+    """Autograd's view of a node. ``root``: a leaf that all nodes depend on, so that derivatives reach each of them."""
+
+    @staticmethod
+    def forward(ctx: Any, node: BackwardNode, root: Tensor, x: Tensor | None, copy: bool) -> Tensor:
+        ctx.node = node
+        return node.outputs.clone() if copy else node.outputs.detach()
+
+    @staticmethod
+    def backward(ctx: Any, derivative: Tensor) -> tuple[None, None, Tensor | None, None]:
+        by_input = ctx.node.pull_back(derivative)
+        return None, None, by_input if ctx.needs_input_grad[2] else None, None
+
+
+def layer_node(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], outputs: Tensor, names: tuple[str, ...]
+) -> tuple[BackwardNode, Tensor | None]:
+    """Return the node of a call with parameters that gives ``outputs``, and its input in the graph, None for no input."""
+    given = list(tensors([*args, *kwargs.values()]))
+    in_graph = [position for position, tensor in enumerate(given) if hasattr(tensor, DATA) and tensor.requires_grad]
+    if not in_graph:
+        return BackwardNode(outputs, names), None
+    if func in PARAMETER_FREE:
+        return _exact_node(func, args, kwargs, outputs, names)
+    if len(in_graph) > 1:
+        return BackwardNode(outputs, names), None
+    [position] = in_graph
+    x = given[position]
+    call = Arguments(func, args, kwargs) if func in NAMES else None
+    if call is not None and call.is_norm:
+        with torch.enable_grad():
+            normal = call.normalised(x)
+        shape = call.affine_shape(x)
+        make: MakeModel = lambda device: Diagonal(shape, device)  # noqa: E731
+        return BackwardNode(outputs, names, position, normal.detach(), call.normalised, make, ("norm", shape)), normal
+    model = _model_of(func, args, kwargs, x, outputs)
+    if model is None:
+        return BackwardNode(outputs, names), None
+    return BackwardNode(outputs, names, position, x.detach(), None, *model), x
+
+
+def _exact_node(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], outputs: Tensor, names: tuple[str, ...]
+) -> tuple[BackwardNode, Tensor | None]:
+    """Return the node of a call whose derivative does not depend on its parameters, so that autograd's serves."""
+
+    def constant(tensor: Tensor) -> Tensor:
+        return tensor if hasattr(tensor, DATA) else tensor.detach()
+
+    given, named = tree_map_only(Tensor, constant, (list(args), kwargs))
+    if overwrites(func) and isinstance(given[0], Tensor):
+        given[0] = given[0].clone()  # the call itself overwrites it
+    with torch.enable_grad():
+        result = TWICE_DIFFERENTIABLE.get(func, func)(*given, **named)
+    return BackwardNode(outputs, names), result if result.shape == outputs.shape else None
+
+
+def step_node(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], result: Any, number: int
+) -> tuple[BackwardNode, Tensor] | None:
+    """Return node ``number`` of a step function of single values, and its input; None for a call that is none."""
+    if not isinstance(result, Tensor) or result.requires_grad or not result.is_floating_point() or overwrites(func):
+        return None
+    given = list(tensors([*args, *kwargs.values()]))
+    in_graph = [position for position, tensor in enumerate(given) if tensor.requires_grad]
+    if len(in_graph) != 1 or given[in_graph[0]].shape != result.shape:
+        return None
+    x = given[in_graph[0]]
+    shape = (1,) * x.dim()
+    form = ("step", number)  # no two step functions share a model
+    return BackwardNode(result, (), in_graph[0], x.detach(), None, lambda device: Diagonal(shape, device), form), x
+
+
+def _model_of(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor, outputs: Tensor
+) -> tuple[MakeModel, tuple[Any, ...]] | None:
+    """Return the maker of a call's response model and the form of that model; None where it would be too large."""
+    if func is F.conv2d and x.dim() == 4:
+        call = Arguments(func, args, kwargs)
+        if call.geometry is not None:
+            form, shape = ImageForm(tuple(call["weight"].shape[2:]), call.geometry, tuple(x.shape[1:])), tuple(outputs.shape[1:])
+            return lambda device: Convolution(form, shape, device), ("convolution", form, shape)
+    if func in SCALED and not kwargs and outputs.shape == x.shape:
+        [other] = [tensor for tensor in tensors(args) if tensor is not x]
+        size = (1,) * (x.dim() - other.dim()) + tuple(other.shape)
+        return lambda device: Diagonal(size, device), ("diagonal", size)
+    x_first = list(tensors([*args, *kwargs.values()]))[-1] is not x
+    by_position = func in PRODUCTS and x_first and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
+    if not by_position and (x.dim() < 2 or outputs.dim() < 2 or len(x) != len(outputs)):
+        return None
+    sizes = (x.shape[-1], outputs.shape[-1]) if by_position else (math.prod(x.shape[1:]), math.prod(outputs.shape[1:]))
+    if sizes[0] * sizes[1] > MODEL_VALUES:
+        return None
+    return lambda device: Dense(*sizes, by_position, device), ("dense", sizes, by_position)

@@ -1,0 +1,62 @@
+"""Records of a clean pass: its calls of torch, the layers among them, and the calls that use their outputs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from neuro_cli.activation_noise.backward_graph import BackwardNode
+from neuro_cli.core.layout import Place
+
+
+@dataclass
+class Call:
+    """One call of a pass with its ``result``, whose ``version`` tells a later write to it.
+
+    ``layer``, ``node``: its number among the layers and among the backward graph's nodes, None for none. ``decomposed``: the
+    calls that it consists of follow, and it is none itself.
+    """
+
+    func: Callable[..., Any]
+    result: Any = None
+    version: int = 0
+    layer: int | None = None
+    node: int | None = None
+    decomposed: bool = False
+
+
+@dataclass
+class Use:
+    """A call that gets a tensor, as its ``first`` argument or another one. ``users``: calls that get its result."""
+
+    func: Callable[..., Any]
+    first: bool
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    users: "list[Use]" = field(default_factory=list)
+
+
+@dataclass
+class LayerStep:
+    """A call that uses parameters, or that scales or shifts a layer's outputs: a step of a layer. ``call``: its number.
+
+    ``raw``: outputs with their graph. ``data``: position of the one argument that depends on the examples, where the call only
+    adds to it or multiplies it; ``before``: number of the step whose outputs this argument is; both None otherwise.
+    ``earlier``: steps of the same layer, in order. ``joined``: a later step of the same layer stands for it.
+    ``users``: calls that get the outputs. ``node``: its node in the backward graph, None without such a graph.
+    """
+
+    func: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    call: int
+    raw: Tensor
+    places: Sequence[Place]
+    parameters: Sequence[Tensor]
+    data: int | None = None
+    before: int | None = None
+    joined: bool = False
+    earlier: "tuple[LayerStep, ...]" = ()
+    users: list[Use] = field(default_factory=list)
+    node: BackwardNode | None = None

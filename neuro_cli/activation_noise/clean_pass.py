@@ -1,0 +1,294 @@
+"""The clean pass: the centre's network on all examples of a generation, with every call of torch recorded.
+
+A torch function mode sees the calls. One that gets parameters and data of the examples is a layer: its outputs are detached, so
+that its autograd graph goes from its outputs to its own parameters and no further. Tensors that are computed from parameters
+alone (a transposed, masked or normalised weight) are part of the graph of the layers that use them. A rounded one (ternary
+weights) passes its derivative on unchanged: the straight-through estimator (Bengio et al. 2013).
+
+A tensor that scales or shifts a layer's outputs joins the layer where no other call gets the outputs: in
+``F.linear(x, weight) * gain + bias`` noise on the result tells how each of the three parameters should change.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
+
+from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, layer_node, step_node
+from neuro_cli.activation_noise.calls import Call, LayerStep
+from neuro_cli.activation_noise.output_mask import record_use
+from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
+from neuro_cli.core.layout import Place
+from neuro_cli.scoring import recurrent
+from neuro_cli.scoring.bodies import body
+from neuro_cli.scoring.marks import DATA, LAYER, USE, marked, of_parameters, tensors, with_mark
+from neuro_cli.scoring.operators import Unsupported
+
+ROUNDED = frozenset((
+    torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil, torch.trunc,
+    Tensor.trunc,
+))  # fmt: skip
+# calls that scale or shift a layer's outputs, value by value
+LINEAR = frozenset((
+    torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
+))  # fmt: skip
+DIVIDED = frozenset((torch.div, Tensor.div, torch.true_divide, Tensor.true_divide))
+WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset((Tensor.numpy, Tensor.__array__))  # refuse a tensor that has a graph
+IN_STEPS = {
+    getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
+    for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
+    for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
+}
+
+
+def decomposed(func: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return ``func`` in terms of the operations that it consists of, None for an operation."""
+    return IN_STEPS.get(func) or body(func)
+
+
+class _StraightThrough(torch.autograd.Function):
+    """Rounded values with the derivative of the exact ones."""
+
+    @staticmethod
+    def forward(ctx: Any, exact: Tensor, rounded: Tensor) -> Tensor:
+        return rounded.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+@dataclass
+class PassRecord:
+    """Record of a pass: its calls in order, the layers among them, and the ``nodes`` and the ``root`` of the backward graph.
+
+    ``coupled``: an example's result depends on the others (batch norm). ``smooth``: the backward graph has no step function
+    (``round``, a comparison). ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves.
+    """
+
+    calls: list[Call] = field(default_factory=list)
+    steps: list[LayerStep] = field(default_factory=list)
+    layers: list[LayerStep] = field(default_factory=list)
+    nodes: list[BackwardNode] = field(default_factory=list)
+    root: Tensor | None = None
+    coupled: bool = False
+    smooth: bool = True
+    scores: Tensor | None = None
+
+    def join_layers(self) -> None:
+        """Set the layers: a step joins the one before where no other call gets the outputs of that."""
+        for step in self.steps:
+            before = None if step.before is None else self.steps[step.before]
+            if before is not None and len(before.users) == 1:
+                before.joined, step.earlier = True, (*before.earlier, before)
+                step.places, step.parameters = [*before.places, *step.places], [*before.parameters, *step.parameters]
+        self.layers = [step for step in self.steps if step.places and not step.joined]
+        for number, layer in enumerate(self.layers):
+            self.calls[layer.call].layer = number
+
+    def release(self) -> None:
+        """Drop the derivatives, whose graphs refer to the nodes that hold them: a cycle that keeps the pass in memory."""
+        for node in self.nodes:
+            node.derivative = None
+
+    @property
+    def overwritten(self) -> str | None:
+        """Name of a call whose result a later one has overwritten, None if all are intact."""
+        for call in self.calls:
+            if isinstance(call.result, Tensor) and call.result._version != call.version:
+                return getattr(call.func, "__name__", str(call.func))
+        return None
+
+
+class RecordingMode(TorchFunctionMode):
+    """Context that writes the calls of a pass to ``record``. ``parameters``: those that evolve with their places, by identity.
+
+    ``copy``: later calls may overwrite arguments and outputs, so that copies are recorded. ``backward``: with a backward graph.
+    """
+
+    def __init__(self, parameters: dict[int, tuple[Tensor, Place]], copy: bool, backward: bool = False) -> None:
+        super().__init__()
+        self.record = PassRecord()
+        self._parameters, self._copy, self._backward = parameters, copy, backward
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = [*args, *kwargs.values()]
+        if not any(True for _ in tensors(given)):
+            result = func(*args, **kwargs)
+            if any(True for _ in tensors([result])):  # a setting of torch gives none, and each pass sets it for itself
+                self.record.calls.append(Call(func, result, result._version if isinstance(result, Tensor) else 0))
+            return result
+        of_data, of_weights = marked(given), any(of_parameters(tensor) for tensor in tensors(given))
+        # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
+        call = Call(func)
+        self.record.calls.append(call)
+        if of_data and of_weights:
+            inner = decomposed(func)
+            if inner is not None:
+                call.decomposed = True
+                with self:
+                    return inner(*args, **kwargs)
+        # before the call, which may overwrite its arguments and lose their marks
+        use = record_use(self.record.steps, func, args, kwargs)
+        versions = {id(tensor): tensor._version for tensor in tensors(given) if hasattr(tensor, LAYER)}
+        result = self._run(func, args, kwargs, of_data, of_weights)
+        if isinstance(result, Tensor) and versions.get(id(result), result._version) != result._version:
+            delattr(result, LAYER)  # an in-place call: these are no longer the step's outputs
+        call.result, call.version = result, result._version if isinstance(result, Tensor) else 0
+        if not of_data:
+            return result
+        for tensor in tensors([result]):
+            setattr(tensor, USE, use)
+        return with_mark(result)
+
+    def _run(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], of_data: bool, of_weights: bool) -> Any:
+        """Run a call: of parameters alone with a graph, of data alone as it is, of both as a step of a layer."""
+        if of_weights and not of_data:
+            with torch.enable_grad():
+                result = func(*args, **kwargs)
+                rounded = func in ROUNDED and isinstance(result, Tensor)
+                return _StraightThrough.apply(args[0], result.detach()) if rounded else result
+        data = _linear_in(func, args, kwargs)
+        if data is None and not of_weights:
+            return self._run_on_data(func, args, kwargs)
+        used = [self._parameters[key] for key in _leaves([*args, *kwargs.values()]) if key in self._parameters]
+        before = None if data is None else self._step_before(args[data], used)
+        if before is None and not of_weights:
+            return self._run_on_data(func, args, kwargs)
+        given, named = tree_map_only(Tensor, self._detached, (list(args), kwargs))
+        if before is not None and data is not None:
+            # with the graph of the step before, so that noise on these outputs has a derivative by both steps' parameters
+            given[data] = self.record.steps[before].raw
+        with torch.enable_grad():
+            raw = func(*given, **named)
+        if not any(tensor.requires_grad for tensor in tensors([raw])):
+            return raw  # a shape, a comparison
+        if not isinstance(raw, Tensor):
+            raise Unsupported(f"{func.__name__} with parameters gives several tensors")
+        outputs = raw.detach().clone() if self._copy else raw.detach()
+        if before is not None and raw.shape != self.record.steps[before].raw.shape:
+            before = None  # broadcast: an output of the step before is in several outputs of this one
+        if before is None and not of_weights:
+            return self._run_on_data(func, args, kwargs)
+        used = _ordered(used, args, kwargs)
+        places, parameters = [place for _, place in used], [parameter for parameter, _ in used]
+        step = LayerStep(func, given, named, len(self.record.calls) - 1, raw, places, parameters, data, before)
+        if self._backward:
+            outputs = self._appended_step(step, args, kwargs, of_weights)
+        setattr(outputs, LAYER, len(self.record.steps))
+        self.record.steps.append(step)
+        return outputs
+
+    def _detached(self, tensor: Tensor) -> Tensor:
+        """Return an argument of a layer, without its graph if it depends on the examples."""
+        if not hasattr(tensor, DATA):
+            return tensor
+        detached = tensor.detach().clone() if self._copy else tensor.detach()
+        setattr(detached, DATA, True)
+        return detached
+
+    def _run_on_data(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run a call without parameters, as part of the backward graph in a pass that has one."""
+        if not self._backward:
+            return func(*args, **kwargs)
+        if func in WITHOUT_GRAPH:
+            return func(*tree_map_only(Tensor, Tensor.detach, args), **kwargs)
+        self._note_coupled(func, args, kwargs)
+        with torch.set_grad_enabled(func not in ROUNDED):
+            result = TWICE_DIFFERENTIABLE.get(func, func)(*args, **kwargs)
+        step = step_node(func, args, kwargs, result, len(self.record.nodes))
+        if step is None:
+            return result
+        self.record.smooth = False
+        return self._append(*step)
+
+    def _appended_step(self, step: LayerStep, args: Sequence[Any], kwargs: dict[str, Any], of_weights: bool) -> Tensor:
+        """Return the outputs of a step after its node joins the backward graph."""
+        outputs = step.raw.detach()
+        self._note_coupled(step.func, args, kwargs)
+        if of_weights:
+            step.node, x = layer_node(step.func, args, kwargs, outputs, tuple(place.name for place in step.places))
+        else:  # a number scales or shifts a layer's outputs
+            with torch.enable_grad():
+                step.node, x = BackwardNode(outputs), step.func(*args, **kwargs)
+        return self._append(step.node, x)
+
+    def _note_coupled(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        if func in (torch.batch_norm, F.batch_norm):  # both have ``training`` as their sixth argument
+            self.record.coupled |= bool(kwargs.get("training", args[5] if len(args) > 5 else False))
+
+    def _append(self, node: BackwardNode, x: Tensor | None) -> Tensor:
+        """Return the outputs of ``node`` as autograd's function of its input ``x``, None for a first node."""
+        record = self.record
+        if record.root is None:
+            record.root = torch.zeros((), device=node.outputs.device, requires_grad=True, dtype=torch.float32)
+        record.calls[-1].node = len(record.nodes)
+        record.nodes.append(node)
+        if self._copy and node.inputs is not None:
+            node.inputs = node.inputs.clone()
+        with torch.enable_grad():
+            outputs: Tensor = NodeFunction.apply(node, record.root, x, self._copy)
+        return outputs
+
+    def _step_before(self, outputs: Tensor, used: Sequence[tuple[Tensor, Place]]) -> int | None:
+        """Return the number of the step with ``outputs`` that a call with parameters ``used`` can join, None for none."""
+        number: int | None = getattr(outputs, LAYER, None)
+        if number is None:
+            return None
+        # a parameter of both steps would put the earlier one into this step's own graph
+        shared = {place.name for place in self._places_up_to(number)}.intersection(place.name for _, place in used)
+        return None if shared else number
+
+    def _places_up_to(self, number: int | None) -> Iterator[Place]:
+        """Yield the places of a step and of those before it in the same layer."""
+        while number is not None:
+            step = self.record.steps[number]
+            yield from step.places
+            number = step.before
+
+
+def _linear_in(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int | None:
+    """Return the position of the one argument with data that a call only adds to or multiplies, None for other calls."""
+    if kwargs or (func not in LINEAR and func not in DIVIDED):
+        return None
+    data = [position for position, value in enumerate(args) if isinstance(value, Tensor) and hasattr(value, DATA)]
+    return data[0] if len(data) == 1 and (func in LINEAR or data == [0]) else None
+
+
+def _leaves(given: Iterable[Any]) -> list[int]:
+    """Return the identities of the parameters in the graphs of tensors among ``given``, each once."""
+    leaves: dict[int, None] = {}
+    seen: set[Any] = set()
+    for tensor in tensors(given):
+        if hasattr(tensor, DATA):
+            continue  # its graph is the backward graph
+        if tensor.is_leaf:
+            if tensor.requires_grad:
+                leaves[id(tensor)] = None
+            continue
+        todo = [tensor.grad_fn]
+        while todo:
+            node = todo.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            variable = getattr(node, "variable", None)
+            if variable is not None:
+                leaves[id(variable)] = None
+            todo += [following for following, _ in node.next_functions]
+    return list(leaves)
+
+
+def _ordered(used: list[tuple[Tensor, Place]], args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Tensor, Place]]:
+    """Return parameters in the order of the arguments; those that are no argument themselves last, by their place."""
+    positions = {id(tensor): position for position, tensor in reversed(list(enumerate(tensors([*args, *kwargs.values()]))))}
+    return sorted(used, key=lambda entry: (positions.get(id(entry[0]), len(positions)), entry[1].start))

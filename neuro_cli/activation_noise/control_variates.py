@@ -1,0 +1,177 @@
+"""Control variates: predict the effect of noise on a fitness, subtract it, and add its expectation to the estimate.
+
+Noise e on a layer's outputs changes an example's reward r by about <g, e>, g the reward's derivative by the outputs. For any p
+that does not depend on e, the estimate ``p + (r - <p, e>) e`` has the mean of ``r e``, and the part of g that p predicts adds no
+variance. p comes from the backward graph (see :mod:`backward_graph`), from the rewards or, where those are step functions,
+from the last layer: then a pass for each of its outputs measures the derivative. The graph's response models are learnt from
+passes with noise in all layers at once. Such a pass shows as many numbers as a call has outputs, where a reward is one number.
+
+Akrout, Wilson, Humphreys, Lillicrap and Tweed, "Deep learning without weight transport", NeurIPS 2019, learn feedback weights
+from responses to noise, and Lansdell, Prakash and Kording, "Learning to solve the credit assignment problem", ICLR 2020, from
+rewards. Both replace the estimate by the feedback, with its bias; here the estimate corrects it and stays unbiased.
+
+Legend: B examples, T rewards of an example, n outputs of a layer for one reward, R passes side by side.
+"""
+
+import logging
+import math
+
+import torch
+from torch import Tensor
+
+from neuro_cli.activation_noise.addresses import Addresses
+from neuro_cli.activation_noise.noisy_pass import ObservedChanges
+from neuro_cli.activation_noise.passes import CleanPass, Passes
+from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
+from neuro_cli.activation_noise.trial import MEASURED
+from neuro_cli.scoring.batched import pass_rows
+
+log = logging.getLogger(__name__)
+
+UNEXPLAINED = 0.1  # share of the squares of rewards' changes that predictions may leave unexplained and still suffice
+SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
+ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
+FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed
+CHECK_EVERY = 8  # generations between two checks of predictions that suffice
+MEMORY = 0.5  # weight of the squares of the generations before
+STEP = 1e-2  # least change, in units of sigma, by which a derivative by the last layer's outputs is measured
+
+
+class ControlVariates:
+    """Predictions that learn in the run. ``always``: fitnesses always correct them, else only until they suffice.
+
+    ``fitted``: members that models were fitted to in a generation whose predictions sufficed, else None.
+    """
+
+    def __init__(self, passes: Passes, addresses: Addresses, always: bool) -> None:
+        self._passes, self._addresses, self._always = passes, addresses, always
+        rows = addresses.sides * addresses.examples  # examples in the passes of a draw
+        most = pass_rows(max(1, addresses.widths[-1]), passes.settings.device, MEASURED * rows)
+        self._side_by_side = max(1, most // addresses.examples)  # passes that measure a derivative
+        self._models: ResponseModels | None = None
+        self._restored: dict[str, Tensor] = {}
+        self._squares: Tensor | None = None  # unexplained part of rewards' changes and their total, both fading
+        self._reported = False
+        self.fitted: int | None = None
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the models and how well they predict."""
+        if self._models is None:
+            return self._restored  # no generation since a resume
+        return self._models.state() | ({} if self._squares is None else {"control.squares": self._squares.clone()})
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Restore a :meth:`state`."""
+        self._restored = {name: tensor.clone() for name, tensor in tensors.items()}
+        self._models, self._squares = None, self._restored.get("control.squares")
+
+    def predict(self, clean: CleanPass, sigma: float) -> None:
+        """Set what is predicted of the layers of a clean pass."""
+        first, record = self._models is None, clean.record
+        if self._models is None:
+            self._models = ResponseModels(record.nodes, self._passes.threads, self._passes.settings.device)
+            self._models.restore(self._restored)
+        # a step function responds to no change smaller than the noise
+        last = self._measured_derivative(clean, max(STEP, sigma)) if record.scores is None else None
+        self._models.attach(record.nodes)
+        clean.predictor = RewardPredictor(record, clean.layers, last, self._is_joint(clean) and self._is_checked(clean))
+        if first:
+            log.info("scoring: control variates on %d of %d layers", clean.predictor.count, len(clean.layers))
+        clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
+
+    def fit(self, clean: CleanPass) -> bool:
+        """Fit the response models; return whether predictions suffice without correction.
+
+        The draws of these fits are never used for a fitness, so that a correction stays unbiased.
+        """
+        assert self._models is not None
+        most, first = FIRST_FITS if self._squares is None else FITS, self._addresses.draws
+        observed, fits = self._observe(clean, first), 1
+        for draw in range(first + 1, first + 1 + most):
+            if self._squares is None or self._suffices:  # nothing is measured here, or no more is needed
+                break
+            self._models.learn(clean.record.nodes, observed)
+            self._models.attach(clean.record.nodes)
+            clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
+            observed, fits = self._observe(clean, draw), fits + 1
+        self._models.learn(clean.record.nodes, observed)
+        suffices = self._suffices
+        self.fitted = fits * len(observed) * self._addresses.rewards if suffices else None
+        if suffices and not self._reported:
+            self._reported = True
+            log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
+                     clean.generation, 100 * (1 - UNEXPLAINED))  # fmt: skip
+        return suffices
+
+    def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
+        """Return the changes (R, B, T) of rewards that are predicted for ``deltas`` (R, ..)."""
+        count = len(next(iter(deltas.values())))
+        expected = torch.zeros((count, *clean.scores.shape[:2]), dtype=torch.float64, device=clean.scores.device)
+        if self._is_joint(clean):
+            assert clean.predictor is not None
+            for row, part in enumerate(expected):
+                part += clean.predictor.predict({number: delta[row] for number, delta in deltas.items()}).view(part.shape)
+            return expected
+        for number, delta in deltas.items():
+            expected = expected + clean.layers[number].predicted_change(delta)
+        return expected
+
+    @property
+    def _suffices(self) -> bool:
+        """Whether predictions explain enough to do without corrections."""
+        if self._always or self._squares is None:
+            return False
+        unexplained, total = self._squares.tolist()
+        return total > 0 and unexplained <= UNEXPLAINED * total
+
+    def _is_joint(self, clean: CleanPass) -> bool:
+        """Return whether noise on one reward's outputs changes other rewards: then each is predicted from all noise."""
+        return self._addresses.each > 1 or clean.record.coupled
+
+    def _is_checked(self, clean: CleanPass) -> bool:
+        """Return whether a generation measures what predictions explain."""
+        return not self._suffices or clean.generation % CHECK_EVERY == 0
+
+    def _observe(self, clean: CleanPass, draw: int) -> list[ObservedChanges]:
+        """Run passes with a draw's noise in all layers, on every rank, and measure what predictions explain of a smooth one."""
+        deltas = {}
+        for number, layer in enumerate(clean.layers):
+            noise = self._addresses.numbers(clean.generation, number, draw, draw + 1)
+            size = max(SMALL, math.sqrt(torch.finfo(layer.outputs.dtype).eps))
+            deltas[number] = layer.delta(noise, size if clean.smooth else layer.sigma)[0]
+        sides = (1,) if clean.smooth else (1, -1)[: self._addresses.sides]
+        results: dict[int, tuple[Tensor, ObservedChanges]] = {}
+
+        def run(side: int) -> None:
+            signed = deltas if side > 0 else {number: -delta for number, delta in deltas.items()}
+            results[side] = self._passes.observe(clean, signed)
+
+        self._passes.threads.map(run, sides)
+        if clean.smooth and not self._always and self._is_checked(clean):
+            self._measure(results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
+        return [results[side][1] for side in sides]
+
+    def _measure(self, change: Tensor, expected: Tensor) -> None:
+        """Add rewards' ``change`` (B, T) and the ``expected`` one to the squares, unless the change is within rounding."""
+        parts = torch.stack([(change - expected).square().sum(), change.square().sum()]).cpu()
+        rounding = ROUNDING * torch.finfo(self._passes.settings.precision).eps
+        if parts[1] >= change.numel() * rounding**2:
+            self._squares = parts if self._squares is None else self._squares * MEMORY + parts
+
+    def _measured_derivative(self, clean: CleanPass, size: float) -> Tensor:
+        """Measure the derivatives (B T, n) of rewards by the last layer's outputs, by a pass for each output of a reward."""
+        number, examples, device = len(clean.layers) - 1, self._addresses.examples, self._passes.settings.device
+        layer = clean.layers[number]
+        outputs, step = layer.outputs_a_reward, size * layer.scale
+        assert outputs is not None
+        parts: dict[int, Tensor] = {}
+
+        def run(low: int) -> None:
+            single = torch.eye(outputs, device=device, dtype=torch.float32)[low : low + self._side_by_side]
+            noise = single[:, None, None].expand(-1, examples, layer.rewards, -1).reshape(len(single), examples, -1)
+            delta = layer.axes.from_rows(noise * step, layer.outputs).to(layer.outputs.dtype)
+            gains = self._passes.gains(clean, {number: delta})[..., 0]
+            parts[low] = gains.movedim(0, -1) / step
+
+        self._passes.threads.map(run, range(0, outputs, self._side_by_side))
+        return torch.cat([parts[low] for low in sorted(parts)], -1).flatten(0, 1)

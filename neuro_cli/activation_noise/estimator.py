@@ -1,0 +1,179 @@
+"""Noise on activations: passes of the centre's network with different noise for each example and draw.
+
+A layer ``y = W x`` gets ``y + s e`` with e ~ N(0, I). The fitness r of an example then estimates its derivative by y,
+``E[r e] / s``, and the layer's weights learn from ``sum_b g_b x_b^T`` (Fiete, Seung, "Gradient learning in spiking neural
+networks by dynamic perturbation of conductances", PRL 97, 2006; Ren, Kornblith, Liao, Hinton, "Scaling forward gradient with
+local losses", ICLR 2023). Where a layer has fewer weights than outputs, an example has noise of the weights instead.
+
+Legend: K rows of weights, M columns; of the draws as in :mod:`addresses`.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from neuro_cli.activation_noise.addresses import Addresses
+from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.reward_wire import gathered_int8
+from neuro_cli.activation_noise.scorer import ActivationScorer
+from neuro_cli.activation_noise.trial import plan_network
+from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.sampler.base import Estimator, Gather, Learner
+from neuro_cli.scoring.base import PassSettings
+from neuro_cli.scoring.traces import traces
+
+SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
+WIRES = ("float32", "int8")
+CREDITS = ("own", "following", "all")
+CORRECTIONS = ("auto", "always")
+UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
+log = logging.getLogger(__name__)
+
+
+class Activation(Estimator):
+    """Noise on the outputs of layers, in ``draws`` K >= 1 forward passes for each example and group of layers.
+
+    ``space`` of a layer's noise: outputs | weights | auto, the one with fewer values. ``scale``, times ``algo.sigma``: relative
+    to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
+    ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``wire`` of fitnesses between
+    ranks: float32 | int8. ``control_variates``: subtract predictions that learn in the run from the fitnesses; auto: where
+    algorithm and network allow it. ``correction`` of predictions by fitnesses: always | auto, until they explain 90 % of the
+    effect of noise and suffice. ``credit`` of a token's noise, where each has a reward: its own | those of the following tokens
+    too | all of the example. Raises ConfigError.
+    """
+
+    def __init__(
+        self, draws: int = 4, space: str = "auto", scale: str = "relative", schedule: str = "one", antithetic: bool = True,
+        wire: str = "float32", control_variates: bool | str = "auto", credit: str = "own", correction: str = "auto",
+    ) -> None:  # fmt: skip
+        super().__init__(antithetic)
+        self.draws = integer("sampler.draws", draws, 1)
+        self.space = one_of("sampler.space", space, SPACES)
+        self.scale = one_of("sampler.scale", scale, SCALES)
+        self.schedule = one_of("sampler.schedule", schedule, SCHEDULES)
+        self.wire = one_of("sampler.wire", wire, WIRES)
+        self.credit = one_of("sampler.credit", credit, CREDITS)
+        self.correction = one_of("sampler.correction", correction, CORRECTIONS)
+        if control_variates != "auto" and not isinstance(control_variates, bool):
+            raise ConfigError("sampler.control_variates", control_variates, "must be auto, true or false")
+        self._asked = control_variates
+        self._said: str | None = None  # last reported reason against control variates
+
+    def check(self, population: int) -> None:
+        """Accept any ``population``: the network determines the number of members, see :meth:`scorer`."""
+
+    def scorer(self, settings: PassSettings, centre: Tensor) -> ActivationScorer:
+        """Return the run's scorer. Raises UserError for a task or a network that does not fit, and for too many members."""
+        if settings.task.scored_by != "examples":
+            allowed = f"it needs a task with examples; {type(settings.task).__name__} scores episodes"
+            raise ConfigError("sampler", "activation", allowed)
+        trace = traces(settings, centre).reason
+        if trace is not None:
+            allowed = f"all passes of a generation must be alike, and one of {type(settings.module).__name__} {trace}"
+            raise ConfigError("sampler", "activation", allowed)
+        plan = plan_network(settings, centre, self.space)
+        self._uncontrolled, self._addresses = plan.uncontrolled, self.addresses(settings.batch_size, plan.rewards, plan.widths)
+        self.population = self._addresses.members
+        relative, always = self.scale == "relative", self.correction == "always"
+        self._scorer = ActivationScorer(settings, centre, plan, self._addresses, relative, always)
+        return self._scorer
+
+    def addresses(self, examples: int, rewards: int, widths: tuple[int, ...]) -> Addresses:
+        """Return the addresses of a generation with ``rewards`` of each example. Raises ConfigError for too many members."""
+        sides = 2 if self.antithetic else 1
+        addresses = Addresses(self.noise, examples, rewards, widths, self.draws, self.schedule == "all", sides)
+        if addresses.members >= 2**32:
+            raise ConfigError("sampler.draws", self.draws, f"{addresses.members} forward passes of an example are too many")
+        return addresses
+
+    @property
+    def control_variates(self) -> bool:
+        """Whether the run has control variates, once an algorithm is served."""
+        return self._scorer.controlled
+
+    @property
+    def passes_a_draw(self) -> int:
+        """Forward passes of an example in a draw of every group."""
+        return self._addresses.sides * self._addresses.groups
+
+    def serve(self, algo: Learner, gathers: bool) -> None:
+        if algo.needs_parameters is not None:
+            allowed = f"it perturbs no parameters, and algo={type(algo).__name__} {algo.needs_parameters}"
+            raise ConfigError("sampler", "activation", f"{allowed}; openai_es, ars and pgpe do without")
+        if self.wire != "float32" and not gathers:
+            raise ConfigError("sampler.wire", self.wire, "distribution.ranks_shaping=local sends no fitnesses")
+        reason = self._uncontrolled if algo.proportional else UNEVEN
+        if self._asked is True and reason is not None:
+            raise ConfigError("sampler.control_variates", True, reason)
+        if self._asked == "auto" and reason not in (None, self._said):
+            self._said = reason
+            log.info("sampler.control_variates=auto: none, %s", reason)
+        self._scorer.controlled = bool(self._asked) and reason is None
+
+    def gathered(self, gather: Gather, generation: int, own: np.ndarray, counts: list[int], first: int) -> np.ndarray:
+        if self.wire == "float32":
+            return super().gathered(gather, generation, own, counts, first)
+        # the fitness alone: means of other scores are those of the clean pass
+        return gathered_int8(gather, self._addresses, generation, own[:, 0], counts, first)[:, None]
+
+    def combine(
+        self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
+        unit: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Return the estimates. A layer's noise counts in units of its scale, as that of parameters does.
+
+        A direction perturbs one group of G, so all count G times: the mean over directions is then that of the whole network.
+        """
+        assert set(moments) == {1}  # serve() refuses algorithms that need squares
+        layers, shares = self._scorer.layers_of(generation), self._shares(*self.merged(weights, moments, members))
+        # a prediction counts once for each draw, group and side, as fitnesses do
+        unit = (unit or 0.0) * self.draws * self.passes_a_draw
+        gradients: dict[int, list[Sequence[Tensor | None]]] = {}
+
+        def run(number: int) -> None:
+            layer = layers[number]
+            totals = self._weighted_noise(layer, number, shares[:, :, number % self._addresses.groups], generation)
+            rows: Sequence[Tensor | None] = totals or [None] * len(weights)  # none where all fitnesses are equal
+            gradients[number] = [layer.gradients(total, unit) for total in rows]
+
+        wanted = [number for number, layer in enumerate(layers) if _meets(layer, start, stop)]
+        self.noise.threads.map(run, wanted)
+        columns = torch.zeros(len(weights), self.layout.size, device=self.noise.device, dtype=torch.float32)
+        for number in wanted:  # a fixed order: several layers may share a weight
+            for row, parts in zip(columns, gradients[number], strict=True):
+                for place, part in zip(layers[number].places, parts, strict=True):
+                    if part is not None:
+                        place.view(row).add_(part)
+        return columns[:, start:stop]
+
+    def _shares(self, weights: np.ndarray, directions: range) -> Tensor:
+        """Return weights (K rows, draws, G, B, T) of all noise from those of ``directions``, by the credit of tokens."""
+        addresses = self._addresses
+        shape = (len(weights), addresses.draws, addresses.groups, addresses.examples, addresses.each)
+        padded = np.zeros((len(weights), addresses.draws * addresses.groups * addresses.rewards))
+        padded[:, directions.start : directions.stop] = weights * addresses.groups
+        shares = torch.from_numpy(padded.astype(np.float32)).view(shape).to(self.noise.device)
+        if self.credit == "all":
+            return shares.sum(-1, keepdim=True).expand(shape)
+        return shares.flip(-1).cumsum(-1).flip(-1) if self.credit == "following" else shares
+
+    def _weighted_noise(self, layer: NoisyLayer, number: int, weights: Tensor, generation: int) -> list[Tensor]:
+        """Return the sum over draws, in their order, for each row of ``weights`` (rows, K, B, T)."""
+        totals: list[Tensor] = []
+        used = weights.flatten(2).any(2).any(0).tolist()
+        for draw in range(self.draws):
+            if not used[draw]:  # another rank's
+                continue
+            noise = self._addresses.numbers(generation, number, draw, draw + 1)[0]
+            parts = [layer.weighted(noise, row[draw] / layer.scale) for row in weights]
+            totals = [total.add_(part) for total, part in zip(totals, parts, strict=True)] if totals else parts
+        return totals
+
+
+def _meets(layer: NoisyLayer, start: int, stop: int) -> bool:
+    """Return whether a layer has parameters in columns [start, stop)."""
+    return any(place.start < stop and start < place.stop for place in layer.places)

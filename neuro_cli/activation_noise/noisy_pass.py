@@ -1,0 +1,109 @@
+"""A pass with noise on the outputs of layers: it repeats the calls of the clean pass from the first one that noise reaches.
+
+Earlier calls give their results of the clean pass. Passes run side by side, along a dimension that ``torch.vmap`` hides from the
+module, or one after the other for a module that vmap cannot map.
+
+Legend: R passes, B examples.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from neuro_cli.activation_noise.calls import Call
+from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
+from neuro_cli.activation_noise.replacements import BATCHABLE
+from neuro_cli.scoring.marks import marked, tensors, with_mark
+from neuro_cli.scoring.operators import Unsupported
+
+ObservedChanges = dict[int, tuple[Tensor, Tensor]]  # input and outputs of a noisy pass, by number of the backward graph's node
+
+NOISE = "_neuro_noise"  # attribute of tensors that noise has reached
+
+
+class NoisyMode(TorchFunctionMode):
+    """Context of a pass. ``deltas``: additions to the outputs of layers, by their numbers.
+
+    ``complete``: every call runs again. ``observed``: receives the input and outputs of nodes with a model, where noise reaches
+    them.
+    """
+
+    def __init__(
+        self, clean: PassRecord, deltas: dict[int, Tensor], complete: bool, observed: ObservedChanges | None = None
+    ) -> None:
+        super().__init__()
+        self._calls, self._nodes, self._deltas, self._complete, self._observed = (
+            clean.calls, clean.nodes, deltas, complete, observed,
+        )  # fmt: skip
+        self._next = 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = [*args, *kwargs.values()]
+        if not any(True for _ in tensors(given)):
+            result = func(*args, **kwargs)
+            # a random tensor is the same in all passes
+            return self._following(func).result if any(True for _ in tensors([result])) else result
+        call = self._following(func)
+        if call.decomposed:
+            inner = decomposed(func)
+            assert inner is not None
+            with self:
+                return inner(*args, **kwargs)
+        reached = marked(given, NOISE)
+        position = None if self._observed is None or call.node is None or not reached else self._nodes[call.node].position
+        x = None if position is None else self._kept(list(tensors(given))[position])
+        # a call without noise among its arguments gives what it gave in the clean pass
+        result = BATCHABLE.get(func, func)(*args, **kwargs) if reached or self._complete else call.result
+        if self._observed is not None and call.node is not None and x is not None:
+            self._observed[call.node] = x, self._kept(result)
+        delta = None if call.layer is None else self._deltas.get(call.layer)
+        if delta is not None:
+            result, reached = result + delta, True
+        return with_mark(result, NOISE) if reached else result
+
+    def _kept(self, tensor: Tensor) -> Tensor:
+        """Return ``tensor``, as a copy in a complete pass, whose later calls may overwrite it."""
+        return tensor.clone() if self._complete else tensor
+
+    def _following(self, func: Callable[..., Any]) -> Call:
+        """Return the next call of the clean pass, which must be one of ``func``."""
+        call = self._calls[self._next] if self._next < len(self._calls) else None
+        if call is None or call.func != func:  # not ``is``: the getter of a tensor's attribute is a new object each time
+            raise Unsupported("its calls of torch differ from pass to pass")
+        self._next += 1
+        return call
+
+
+def noisy_scores(
+    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, complete: bool
+) -> Tensor:
+    """Return the scores (R, B, ..) of passes with ``deltas`` (R, ..); ``rewards`` runs the module on all examples.
+
+    ``mapped``: side by side. Raises Unsupported, and whatever the module raises.
+    """
+
+    def one(delta: dict[int, Tensor]) -> Tensor:
+        with NoisyMode(clean, delta, complete):
+            return rewards()
+
+    with torch.no_grad():
+        if mapped:
+            scores: Tensor = torch.func.vmap(one, randomness="same")(deltas)
+            return scores
+        count = len(next(iter(deltas.values())))
+        return torch.stack([one({layer: delta[row] for layer, delta in deltas.items()}) for row in range(count)])
+
+
+def observe(
+    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], complete: bool
+) -> tuple[Tensor, ObservedChanges]:
+    """Return the scores (B, ..) of a pass with ``deltas``, and the input and outputs in it of the nodes with a model."""
+    observed: ObservedChanges = {}
+    with torch.no_grad(), NoisyMode(clean, deltas, complete, observed):
+        return rewards(), observed

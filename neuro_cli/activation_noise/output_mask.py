@@ -1,0 +1,77 @@
+"""Masks of a layer's outputs that reach later calls: noise on the others would only add variance to the estimate."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from neuro_cli.activation_noise.calls import LayerStep, Use
+from neuro_cli.scoring.marks import LAYER, USE, tensors
+
+# zero for every value below zero
+RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
+# smooth functions of single values
+SMOOTH = frozenset((
+    F.gelu, F.silu, F.elu, F.leaky_relu, F.softplus, F.mish, F.hardswish, F.tanh, torch.tanh, Tensor.tanh, F.sigmoid,
+    torch.sigmoid, Tensor.sigmoid,
+))  # fmt: skip
+
+
+def record_use(steps: list[LayerStep], func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Use | None:
+    """Record a call as a user of the steps' outputs, or of uses' results, that it gets.
+
+    Returns the use, None where it gets none or several of them.
+    """
+    uses = []
+    for tensor in tensors([*args, *kwargs.values()]):
+        number, before = getattr(tensor, LAYER, None), getattr(tensor, USE, None)
+        if number is None and before is None:
+            continue
+        # tensors are left out, or the backward graph, which holds this record, would keep autograd's graph alive
+        rest, named = tree_map_only(Tensor, lambda _: None, (args[1:], kwargs))
+        uses.append(Use(func, bool(args) and args[0] is tensor, rest, named))
+        if number is not None:
+            steps[number].users.append(uses[-1])
+        if before is not None:
+            before.users.append(uses[-1])
+    return uses[0] if len(uses) == 1 else None
+
+
+def output_mask(layer: LayerStep, smooth: bool) -> Tensor | None:
+    """Return 0 for each of a layer's outputs that reaches no later call, else 1; None where no output is known to be lost.
+
+    A rectifier passes on values above zero, a max pool the largest ones. Calls are followed as long as each is the only user of
+    the one before, up to a second pool. ``smooth``: also through smooth functions of single values.
+    """
+    x = outputs = layer.raw.detach()
+    users = layer.users
+    if len(users) > 1 and {use.func for use in users} <= RECTIFIERS:
+        users = [replace(users[0], users=[])]
+    mask = torch.ones_like(outputs)
+    before_pool, places, known = mask, None, False
+    while len(users) == 1 and users[0].first:
+        [use] = users
+        if use.func is F.max_pool2d and places is None and outputs.dim() == 4:
+            x, places = F.max_pool2d(x, *use.args, **{**use.kwargs, "return_indices": True})
+            before_pool, mask = mask, torch.ones_like(x)
+        elif use.func in RECTIFIERS:
+            mask, x = mask * (x > 0).to(x.dtype), torch.relu(x)
+        elif smooth and use.func in SMOOTH:
+            x = use.func(x.clone(), *use.args, **use.kwargs)
+        else:
+            break
+        known, users = True, use.users
+    if places is not None:
+        mask = _unpooled(mask, places, outputs) * before_pool
+    return mask if known else None
+
+
+def _unpooled(mask: Tensor, places: Tensor, outputs: Tensor) -> Tensor:
+    """Return the mask of a pool's inputs, in the form of ``outputs``, from that of its results and their ``places``."""
+    unpooled = torch.zeros_like(outputs, memory_format=torch.contiguous_format).flatten(2)
+    # an output that is the largest of several overlapping windows gets the same number from each
+    return unpooled.scatter_(2, places.flatten(2), mask.flatten(2)).view(outputs.shape)

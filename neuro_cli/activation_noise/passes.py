@@ -1,0 +1,83 @@
+"""Runs a generation's passes: the clean one, and those with noise, which begin at a noisy layer where the network allows it.
+
+Legend: B examples, T rewards of an example, R passes side by side, C score columns.
+"""
+
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from neuro_cli.activation_noise.clean_pass import PassRecord
+from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
+from neuro_cli.activation_noise.prediction import RewardPredictor
+from neuro_cli.activation_noise.trial import NetworkPlan, by_reward, noisy_layers, record_pass
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.scoring.base import PassSettings
+from neuro_cli.task.base import Batch
+
+FEW = 80_000  # noise values in a pass of all layers: below it two threads wait for the interpreter lock more than they gain
+
+
+class CleanPass:
+    """The clean pass of a generation: its record, its layers, and the scores (B, T, C) float64 of its examples.
+
+    ``predictor``: None without control variates. ``smooth``: it has no step function, and every layer has a prediction.
+    """
+
+    def __init__(self, generation: int, batch: Batch, record: PassRecord, layers: list[NoisyLayer], scores: Tensor) -> None:
+        self.generation, self.batch, self.record, self.layers, self.scores = generation, batch, record, layers, scores
+        self.predictor: RewardPredictor | None = None
+        self.smooth = False
+
+
+class Passes:
+    """Passes of the network as planned. ``relative``: noise has the scale of each layer's outputs."""
+
+    def __init__(self, settings: PassSettings, plan: NetworkPlan, relative: bool) -> None:
+        self.settings, self.plan, self._relative = settings, plan, relative
+        few = sum(plan.widths) * settings.batch_size < FEW
+        self.threads = Threads(1) if few else settings.threads
+        self._centre = settings.candidate()
+        # one module for each thread; their parameters are views of the centre's vector
+        self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
+        for _ in range(self.threads.count):
+            self._modules.put(settings.candidate(shared=self._centre).module)
+
+    @contextmanager
+    def _rewards_of(self, clean: CleanPass) -> Iterator[Callable[[], Tensor]]:
+        """Context with a function that runs a free module on the examples of a clean pass."""
+        module = self._modules.get()
+        try:
+            yield lambda: self.settings.task.rewards(module, clean.batch)
+        finally:
+            self._modules.put(module)
+
+    def clean(self, generation: int, centre: Tensor, backward: bool) -> CleanPass:
+        """Run the clean pass of ``centre`` (M,). ``backward``: with a backward graph."""
+        settings = self.settings
+        self._centre.flat.copy_(centre)
+        module = self._centre.ready()
+        batch = settings.task.batch(generation, 0, settings.batch_size).to(settings.precision)
+        record, scores = record_pass(module, settings, batch, self.plan.complete, backward)
+        layers = noisy_layers(record, self.plan)
+        if self._relative:
+            self.threads.map(NoisyLayer.set_relative, layers)
+        return CleanPass(generation, batch, record, layers, scores)
+
+    def gains(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
+        """Return the differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
+        with self._rewards_of(clean) as rewards:
+            scores = noisy_scores(clean.record, deltas, rewards, self.plan.mapped, self.plan.complete)
+        each = clean.scores.shape[1]  # the factor of by_reward, which takes no passes side by side
+        # float64: a difference of float32 scores would have few digits left
+        gains: Tensor = (scores.double() * each).view(-1, *clean.scores.shape) - clean.scores
+        return gains
+
+    def observe(self, clean: CleanPass, deltas: dict[int, Tensor]) -> tuple[Tensor, ObservedChanges]:
+        """Return the rewards' changes (B, T) in a pass with ``deltas``, and what its nodes get and give."""
+        with self._rewards_of(clean) as rewards:
+            scores, observed = observe(clean.record, deltas, rewards, self.plan.complete)
+        return (by_reward(scores) - clean.scores)[..., 0], observed

@@ -1,0 +1,96 @@
+"""Prediction of rewards' changes by the backward graph: models of the calls' responses, and derivatives of the rewards.
+
+Legend: B examples, T rewards of an example, n outputs of a layer for one reward.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from neuro_cli.activation_noise.backward_graph import BackwardNode
+from neuro_cli.activation_noise.clean_pass import PassRecord
+from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.noisy_pass import ObservedChanges
+from neuro_cli.activation_noise.response import Response
+from neuro_cli.core.machine.threads import Threads
+
+
+class ResponseModels:
+    """Models of the backward graph's nodes, one for all calls with the same parameters."""
+
+    def __init__(self, nodes: Sequence[BackwardNode], threads: Threads, device: torch.device) -> None:
+        self._threads = threads
+        self._models: dict[tuple[Any, ...], Response] = {}
+        for node in nodes:
+            if node.make_model is not None and node.key not in self._models:
+                self._models[node.key] = node.make_model(device)
+
+    def attach(self, nodes: Sequence[BackwardNode]) -> None:
+        """Give the nodes of a pass their models."""
+        for node in nodes:
+            node.response = self._models.get(node.key)
+
+    def learn(self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges]) -> None:
+        """Learn from the changes in a pass or in a mirrored pair of them."""
+        numbers: dict[tuple[Any, ...], list[int]] = {}
+        for number in sorted(passes[0]):
+            if nodes[number].key in self._models:
+                numbers.setdefault(nodes[number].key, []).append(number)
+
+        def run(key: tuple[Any, ...]) -> None:
+            self._models[key].learn([nodes[number].changes([seen[number] for seen in passes]) for number in numbers[key]])
+
+        self._threads.map(run, list(numbers))
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the models by number, for a checkpoint."""
+        return {f"control.{number}": model.matrix.clone() for number, model in enumerate(self._models.values())}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Restore a :meth:`state`; a model that it lacks stays as it is."""
+        for number, model in enumerate(self._models.values()):
+            saved = tensors.get(f"control.{number}")
+            if saved is not None:
+                model.matrix.copy_(saved)
+
+
+class RewardPredictor:
+    """Derivatives of a generation's rewards by the layers' outputs, taken at once. ``count``: layers that have one.
+
+    ``last``: derivatives (B T, n) by the outputs of the last layer, None where the rewards themselves are in the backward graph.
+    ``joint``: with the graph that :meth:`predict` needs.
+    """
+
+    def __init__(self, record: PassRecord, layers: Sequence[NoisyLayer], last: Tensor | None, joint: bool) -> None:
+        end, device = layers[-1], layers[-1].outputs.device
+        # derivatives are those of the rewards' sum with these weights: a second one by the weights tells the rewards apart
+        weights = torch.ones(end.examples * end.rewards, 1, dtype=torch.float64, device=device, requires_grad=joint)
+        assert record.root is not None
+        with torch.enable_grad():
+            if last is None:
+                assert record.scores is not None
+                outputs, seed = record.scores[..., 0], weights.view(record.scores.shape[:2])
+            else:
+                outputs = record.calls[record.layers[-1].call].result
+                seed = end.like_outputs(last * weights).to(end.outputs.dtype)
+        # the derivative by the root is not needed: on the way to it each node keeps that by its outputs
+        torch.autograd.grad([outputs], [record.root], [seed], retain_graph=True, create_graph=joint, allow_unused=True)
+        self._weights = weights
+        derivatives = {number: layer.node.derivative for number, layer in enumerate(layers) if layer.node is not None}
+        self._derivatives = {number: derivative for number, derivative in derivatives.items() if derivative is not None}
+        self.count = len(self._derivatives)
+
+    def predict(self, deltas: dict[int, Tensor]) -> Tensor:
+        """Return the change (B T,) of the rewards that a pass with ``deltas`` is expected to bring."""
+        with torch.enable_grad():
+            parts = [
+                (derivative * deltas[number].to(derivative.dtype)).sum()
+                for number, derivative in self._derivatives.items()
+                if number in deltas
+            ]
+        if not parts:
+            return torch.zeros(len(self._weights), dtype=torch.float64, device=self._weights.device)
+        [change] = torch.autograd.grad(parts, [self._weights], retain_graph=True)
+        return change[:, 0]

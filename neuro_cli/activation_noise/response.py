@@ -1,0 +1,138 @@
+"""Linear models of a call's response: how its outputs change with its input, learnt from changes of both.
+
+Legend: N rows (positions or examples), m values that an output depends on, n outputs of a row.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.grad import conv2d_input
+
+from neuro_cli.core.rows import Geometry
+
+RATE = 0.8  # share of a fit to the present passes that a model takes over
+RIDGE = 3e-3  # ridge penalty, in units of the mean square of the input's changes
+ROWS = 4096  # output positions of a convolution that one fit uses
+
+
+@dataclass(frozen=True)
+class ImageForm:
+    """Form of a convolution: sides of its ``kernel``; channels, height and width of its input ``image``."""
+
+    kernel: tuple[int, ...]
+    geometry: Geometry
+    image: tuple[int, ...]
+
+
+class Response(ABC):
+    """A linear model with weights ``matrix``, zero at first."""
+
+    matrix: Tensor
+
+    @abstractmethod
+    def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Fit what the model does not explain of ``changes`` of the input and of the outputs."""
+
+    @abstractmethod
+    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
+        """Return the derivative by the input, of that ``shape``, from that by the outputs."""
+
+
+class MatrixResponse(Response):
+    """A model with one matrix (m, n) for all rows."""
+
+    @abstractmethod
+    def input_rows(self, change: Tensor) -> Tensor:
+        """Return a change of the input as (N, m)."""
+
+    @abstractmethod
+    def output_rows(self, change: Tensor) -> Tensor:
+        """Return a change of the outputs as (N, n)."""
+
+    def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
+        inputs = torch.cat([self.input_rows(change) for change, _ in changes])
+        outputs = torch.cat([self.output_rows(change) for _, change in changes])
+        # not in place: the graph of a prediction may still need the old matrix
+        self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix), alpha=RATE)
+
+
+class Dense(MatrixResponse):
+    """A dense model of all values of an example, or ``by_position`` of the last axis at each position."""
+
+    def __init__(self, inputs: int, outputs: int, by_position: bool, device: torch.device) -> None:
+        self.matrix, self._by_position = torch.zeros(inputs, outputs, device=device, dtype=torch.float32), by_position
+
+    def input_rows(self, change: Tensor) -> Tensor:
+        return change.flatten(0, -2) if self._by_position else change.flatten(1)
+
+    def output_rows(self, change: Tensor) -> Tensor:
+        return self.input_rows(change)
+
+    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
+        return (self.output_rows(derivative) @ self.matrix.T.to(derivative.dtype)).view(shape)
+
+
+class Convolution(MatrixResponse):
+    """A convolution of images (B, channels, ..) to outputs (B, n, ..)."""
+
+    def __init__(self, form: ImageForm, outputs: Sequence[int], device: torch.device) -> None:
+        """``outputs``: channels, height and width."""
+        self._form = form
+        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs[0], device=device, dtype=torch.float32)
+        self._examples = -(-ROWS // (outputs[1] * outputs[2]))  # so many have ROWS positions
+
+    def input_rows(self, change: Tensor) -> Tensor:
+        form = self._form.geometry
+        columns = F.unfold(change[: self._examples], self._form.kernel, form.dilation, form.padding, form.stride)
+        return columns.transpose(1, 2).flatten(0, 1)
+
+    def output_rows(self, change: Tensor) -> Tensor:
+        return change[: self._examples].flatten(2).transpose(1, 2).flatten(0, 1)
+
+    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
+        form = self._form.geometry
+        weight = self.matrix.T.reshape(-1, self._form.image[0], *self._form.kernel).to(derivative.dtype)
+        return conv2d_input(tuple(shape), weight, derivative, form.stride, form.padding, form.dilation)
+
+
+class Diagonal(Response):
+    """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one."""
+
+    def __init__(self, shape: Sequence[int], device: torch.device) -> None:
+        self.matrix = torch.zeros(tuple(shape), device=device, dtype=torch.float32)
+
+    def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
+        shape = self.matrix.shape
+        squares, products = torch.zeros_like(self.matrix), torch.zeros_like(self.matrix)
+        for by_input, by_outputs in changes:
+            squares += by_input.square().sum_to_size(shape)
+            products += (by_input * by_outputs).sum_to_size(shape)
+        mean = squares.mean()
+        # least squares for each slope by itself, of what the present slope leaves unexplained
+        step = (products - squares * self.matrix) / (squares + RIDGE * mean)
+        if mean > 0 and bool(step.isfinite().all()):
+            self.matrix = self.matrix.add(step, alpha=RATE)
+
+    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
+        return derivative * self.matrix.to(derivative.dtype)
+
+
+def least_squares(rows: Tensor, targets: Tensor) -> Tensor:
+    """Return the matrix (m, n) of the ridge regression of ``targets`` (N, n) on ``rows`` (N, m)."""
+    if len(rows) < rows.shape[1]:  # the dual problem is the smaller system, with the same solution
+        return rows.T @ _solve(rows @ rows.T, targets)
+    return _solve(rows.T @ rows, rows.T @ targets)
+
+
+def _solve(square: Tensor, right: Tensor) -> Tensor:
+    """Solve ``square`` (k, k) with a ridge on its diagonal, which is changed; zeros where the result is not finite."""
+    mean = square.diagonal().mean()
+    if not mean > 0:
+        return torch.zeros_like(right)
+    square.diagonal().add_(RIDGE * mean)
+    result: Tensor = torch.linalg.solve_ex(square, right)[0]
+    return result if bool(result.isfinite().all()) else torch.zeros_like(right)

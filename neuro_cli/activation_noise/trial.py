@@ -1,0 +1,241 @@
+"""The trial of a network before training: its layers, the axes of their outputs, and the fastest way of passes that is right.
+
+It runs in float64 where the module takes that, since rounding alone may part two passes of float32 widely.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
+from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of
+from neuro_cli.activation_noise.noisy_pass import noisy_scores
+from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
+from neuro_cli.activation_noise.weight_noise import weight_noise
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.layout import Place
+from neuro_cli.scoring.base import PassSettings
+from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate, brief
+from neuro_cli.scoring.marks import with_mark
+from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.task.base import Batch
+
+EXAMPLES = 3
+MEASURED = 128  # most outputs a reward of a last layer that is measured for control variates: each costs a pass
+SCALE = 0.1  # size of the trial's noise, relative to a layer's outputs
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # relative to the largest score; other types: 0.1
+
+
+class LayerPlan(NamedTuple):
+    """Axes of a layer's outputs, and whether its noise is on each example's own weights."""
+
+    axes: Axes
+    on_weights: bool
+
+
+@dataclass
+class NetworkPlan:
+    """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most;
+    ``outputs``: of the last layer for a reward, None where one belongs to several.
+
+    ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``uncontrolled``: reason why
+    control variates are impossible, None where they are possible.
+    """
+
+    layers: list[LayerPlan]
+    widths: tuple[int, ...]
+    rewards: int
+    largest: int
+    outputs: int | None
+    mapped: bool = True
+    complete: bool = False
+    reason: str = ""
+    uncontrolled: str | None = None
+
+    @property
+    def spaces(self) -> str:
+        """Number of layers with noise on outputs and on weights, in words."""
+        on_weights = sum(layer.on_weights for layer in self.layers)
+        parts = [(len(self.layers) - on_weights, "outputs"), (on_weights, "weights")]
+        return " and ".join(f"{count} on {name}" for count, name in parts if count)
+
+
+def record_pass(
+    module: nn.Module, settings: PassSettings, batch: Batch, copy: bool, backward: bool = False
+) -> tuple[PassRecord, Tensor]:
+    """Run a pass over ``batch``: its record, and its scores (B, T, C) float64 as :func:`by_reward` has them.
+
+    ``copy``: later calls may overwrite arguments and outputs. ``backward``: with a backward graph.
+    """
+    parameters = dict(module.named_parameters())
+    places: dict[int, tuple[Tensor, Place]] = {
+        id(parameters[place.name]): (parameters[place.name], place) for place in settings.layout.places
+    }
+    with_mark([batch.inputs, batch.targets])
+    with torch.no_grad(), RecordingMode(places, copy, backward) as mode:
+        scores = settings.task.rewards(module, batch)
+    mode.record.join_layers()
+    if backward and scores.requires_grad:
+        with torch.enable_grad():
+            mode.record.scores = by_reward(scores)
+    return mode.record, by_reward(scores.detach())
+
+
+def by_reward(scores: Tensor) -> Tensor:
+    """Return (B, T, C) float64 from the scores of ``Task.rewards``. Tokens' are times T, so that their mean is the example's."""
+    return scores.double() * scores.shape[-2] if scores.dim() > 2 else scores.double().unsqueeze(1)
+
+
+def noisy_layers(record: PassRecord, plan: NetworkPlan) -> list[NoisyLayer]:
+    """Return the layers of a pass as planned. Raises UserError where the module has other layers than in the trial."""
+    if len(record.layers) != len(plan.layers):
+        raise UserError(f"model: a pass with {len(record.layers)} layers after one with {len(plan.layers)}")
+    return [NoisyLayer(step, *layer, plan.rewards) for step, layer in zip(record.layers, plan.layers, strict=True)]
+
+
+def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkPlan:
+    """Try the network. Raises UserError for one that noise does not reach."""
+    try:
+        return _Trial(settings, centre, torch.float64).plan(space)
+    except UserError:
+        raise
+    except UNSUPPORTED:  # a module that makes tensors of its own float type
+        return _Trial(settings, centre, settings.precision).plan(space)
+
+
+class _Trial:
+    """A few passes of the network at the initial centre."""
+
+    def __init__(self, settings: PassSettings, centre: Tensor, dtype: torch.dtype) -> None:
+        candidate = Candidate(settings.module, settings.layout, dtype, settings.device)
+        candidate.flat.copy_(centre)
+        self._settings, self._dtype, self._module = settings, dtype, candidate.ready()
+        self._counts = (max(1, min(EXAMPLES, settings.batch_size) - 1), min(EXAMPLES, settings.batch_size))
+        self._batch = self._batch_of(self._counts[1])
+
+    def _batch_of(self, examples: int) -> Batch:
+        return self._settings.task.batch(0, 0, examples).to(self._dtype)
+
+    def _record(self, batch: Batch, copy: bool = True, backward: bool = False) -> tuple[PassRecord, Tensor]:
+        return record_pass(self._module, self._settings, batch, copy, backward)
+
+    def _rewards(self) -> Tensor:
+        return self._settings.task.rewards(self._module, self._batch)
+
+    def plan(self, space: str) -> NetworkPlan:
+        """Plan the passes, with noise in ``space``."""
+        small, _ = self._record(self._batch_of(self._counts[0]))
+        large, scores = self._record(self._batch)
+        plan = self._layer_plans(small, large, scores.shape[1], space)
+        self._set_strides(plan, large)
+        self._warn_unreached(large)
+        self._choose_way(plan)
+        plan.uncontrolled = self._uncontrolled(plan)
+        return plan
+
+    def _layer_plans(self, small: PassRecord, large: PassRecord, rewards: int, space: str) -> NetworkPlan:
+        """Plan the layers from passes over two numbers of examples. Raises UserError where outputs belong to no example."""
+        if not large.layers:
+            raise UserError("sampler=activation: the network has no layer with parameters that noise could enter")
+        counts, layers, widths, largest, outputs = self._counts, [], [], 1, 0
+        for a, b in zip(small.layers, large.layers, strict=True):
+            shapes = tuple(a.raw.shape), tuple(b.raw.shape)
+            axes = axes_of(*shapes, counts, rewards) if counts[0] < counts[1] else Axes(0, max(1, b.raw.shape[0]), False)
+            if axes is None:
+                name = getattr(b.func, "__name__", str(b.func))
+                raise UserError(f"sampler=activation: outputs {shapes[1]} of {name} do not belong to {counts[1]} examples")
+            simple = axes.examples == 0 and axes.fold == 1
+            own = weight_noise(b) if simple and space != "outputs" else None
+            outputs = b.raw.numel() // counts[1]
+            if space == "auto" and own is not None and own.width >= outputs // (rewards if axes.tokens else 1):
+                own = None
+            if space == "weights" and own is None:
+                names = ", ".join(place.name for place in b.places)
+                allowed = f"{names} cannot have values of each example's own; choose auto or outputs"
+                raise ConfigError("sampler.space", space, allowed)
+            layers.append(LayerPlan(axes, own is not None))
+            widths.append(outputs if own is None else own.width)
+            largest = max(largest, outputs)
+        alone = rewards == 1 or layers[-1].axes.tokens
+        return NetworkPlan(layers, tuple(widths), rewards, largest, outputs // rewards if alone else None)
+
+    def _set_strides(self, plan: NetworkPlan, record: PassRecord) -> None:
+        """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order."""
+        if all(layer.axes.fold == 1 for layer in plan.layers):
+            return
+        reverse, _ = self._record(Batch(self._batch.inputs.flip(0), self._batch.targets.flip(0)))
+        for number, (step, other) in enumerate(zip(record.layers, reverse.layers, strict=True)):
+            axes = plan.layers[number].axes
+            if axes.fold > 1 and _strided(axes, step.raw.detach(), other.raw.detach()):
+                plan.layers[number] = plan.layers[number]._replace(axes=replace(axes, strided=True))
+
+    def _warn_unreached(self, record: PassRecord) -> None:
+        """Warn of parameters that no layer uses."""
+        reached = {place.name for layer in record.layers for place in layer.places}
+        rest = [place.name for place in self._settings.layout.places if place.name not in reached]
+        if rest:
+            names = ", ".join(rest)
+            self._settings.warn(f"sampler=activation: these parameters stay as they are, noise does not reach them: {names}")
+
+    def _choose_way(self, plan: NetworkPlan) -> None:
+        """Set the fastest way with the scores of complete passes one after the other. Raises what those raise."""
+        record, _ = self._record(self._batch)
+        generator = torch.Generator().manual_seed(0)
+        deltas = {}
+        for number, layer in enumerate(noisy_layers(record, plan)):
+            layer.set_relative()
+            noise = torch.randn(2, layer.examples, layer.width, generator=generator, dtype=self._dtype)
+            deltas[number] = layer.delta(noise.to(self._settings.device), SCALE)
+        targets = [noisy_scores(record, {number: delta}, self._rewards, False, True) for number, delta in deltas.items()]
+        reasons: list[str] = []
+        for mapped, complete in ((True, False), (True, True), (False, False), (False, True)):
+            plan.mapped, plan.complete, plan.reason = mapped, complete, reasons[0] if reasons else ""
+            if not mapped and complete:
+                return
+            reason = self._mismatch(record, deltas, targets, plan)
+            if reason is None:
+                return
+            reasons.append(reason)
+
+    def _mismatch(self, record: PassRecord, deltas: dict[int, Tensor], targets: list[Tensor], plan: NetworkPlan) -> str | None:
+        """Return the reason why the plan's way does not give the scores ``targets``, None where it does."""
+        if not plan.complete:
+            record, _ = self._record(self._batch, copy=False)
+            if record.overwritten is not None:
+                return f"{record.overwritten} is overwritten"
+        try:
+            for (number, delta), target in zip(deltas.items(), targets, strict=True):
+                scores = noisy_scores(record, {number: delta}, self._rewards, plan.mapped, plan.complete)
+                if not (scores - target).abs().max() <= TOLERANCE.get(target.dtype, 0.1) * target.abs().max():
+                    return "the scores differ"
+        except (Unsupported, *UNSUPPORTED) as error:
+            return brief(error)
+        return None
+
+    def _uncontrolled(self, plan: NetworkPlan) -> str | None:
+        """Return the reason why rewards cannot be predicted, None where they can be."""
+        settings = self._settings
+        try:
+            record, _ = self._record(self._batch, plan.complete, True)
+            layers, last = noisy_layers(record, plan), None
+            if record.scores is None:
+                if plan.outputs is None or plan.outputs > MEASURED:
+                    return f"needs a fitness with a slope, or a last layer of at most {MEASURED} outputs for each reward"
+                rows = layers[-1].examples * plan.rewards
+                last = torch.zeros(rows, plan.outputs, device=settings.device, dtype=torch.float32)
+            ResponseModels(record.nodes, settings.threads, settings.device).attach(record.nodes)
+            RewardPredictor(record, layers, last, True)
+        except (Unsupported, *UNSUPPORTED) as error:
+            return f"torch cannot go back through the network: {brief(error)}"
+        return None
+
+
+def _strided(axes: Axes, outputs: Tensor, reverse: Tensor) -> bool:
+    """Return whether outputs of examples in ``reverse`` order agree better with positions that lie far apart."""
+
+    def error(axes: Axes) -> float:
+        return float((axes.to_rows(outputs).flip(0) - axes.to_rows(reverse)).abs().max())
+
+    return error(replace(axes, strided=True)) < error(axes)

@@ -1,0 +1,36 @@
+"""Marks on the tensors of a pass: which depend on the examples, which are a layer's outputs, which call made them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+LAYER = "_neuro_layer"  # attribute of a step's outputs: the number of the step
+DATA = "_neuro_data"  # attribute of tensors that depend on the examples
+USE = "_neuro_use"  # attribute of tensors computed from a step's outputs: the use that computed them
+
+
+def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors among arguments, also those in lists."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors(value)
+
+
+def marked(values: Iterable[Any], mark: str = DATA) -> bool:
+    """Return whether a tensor among ``values`` has a mark."""
+    return any(hasattr(tensor, mark) for tensor in tensors(values))
+
+
+def with_mark(value: Any, mark: str = DATA) -> Any:
+    """Mark the tensors of ``value`` and return it."""
+    for tensor in tensors([value]):
+        setattr(tensor, mark, True)
+    return value
+
+
+def of_parameters(tensor: Tensor) -> bool:
+    """Return whether a tensor is computed from parameters alone. One that depends on the examples may have a graph too."""
+    return tensor.requires_grad and not hasattr(tensor, DATA)

@@ -25,8 +25,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.build import Parts, build, device_of, make_model, threads_of
-from neuro_cli.runner.config import PRECISIONS
+from neuro_cli.runner.build import PRECISIONS, Parts, build, device_of, make_model, threads_of
 from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.iid import Iid

@@ -18,12 +18,14 @@ from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.runner.config import PRECISIONS, RunConfig
+from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 
 log = logging.getLogger(__name__)
+
+PRECISIONS = {name: getattr(torch, name) for name in PRECISION_NAMES}
 
 
 @dataclass

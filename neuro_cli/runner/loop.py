@@ -16,8 +16,7 @@ from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.assemble import assemble
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.target import Target
+from neuro_cli.runner.stop import StopRequest, Target
 from neuro_cli.runner.trainable import Row, Trainable
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,13 @@ second); and SIGUSR2, by which SLURM can announce the end of a job's time.
 import signal
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
+
+from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.metric import Metric
+from neuro_cli.runner.config import StopConfig
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 # the signals that asked this process to stop: a sweep must not go on with its next job, SLURM's job must be queued again
@@ -65,3 +70,25 @@ class StopRequest:
         if not self.reason and self._limit is not None and time.monotonic() - self._begun > self._limit:
             self.reason = f"time_limit={self._limit:g} s"
         return bool(self.reason)
+
+
+class Target:
+    """Target among the ``metrics`` of a run's evaluations; without ``stop.metric`` it is never reached. Raises ConfigError.
+
+    The run ends at the first test evaluation that reaches it.
+    """
+
+    def __init__(self, stop: StopConfig, metrics: Sequence[Metric]) -> None:
+        by_name = {metric.name: metric for metric in metrics}
+        if stop.metric is not None and stop.metric not in by_name:
+            raise ConfigError("stop.metric", stop.metric, nearest(stop.metric, by_name))
+        self._metric, self._at = by_name.get(stop.metric or ""), stop.at
+
+    def reached(self, values: Mapping[str, float]) -> bool:
+        """Return whether the ``values`` of a test evaluation are at the target or better."""
+        if self._metric is None or self._at is None:
+            return False
+        return self._metric.reached(values[self._metric.name], self._at)
+
+    def __str__(self) -> str:
+        return f"{self._metric.name} has reached {self._at:g}" if self._metric is not None else "no target"

@@ -9,7 +9,8 @@ from worlds import needs_mpi
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
-from neuro_cli.runner.target import StopConfig, Target
+from neuro_cli.runner.config import StopConfig, section
+from neuro_cli.runner.stop import Target
 
 SETTING = ("population=4", "batch_size=8", "threads=1", "generations=9", "evaluate.every=2", "checkpoint.every=100")
 
@@ -37,7 +38,7 @@ def test_a_goal_of_a_metric_where_lower_is_better_is_reached_from_above():
 )
 def test_half_a_goal_is_refused(keys, words):
     with pytest.raises(ConfigError, match=words):
-        StopConfig(keys["metric"], keys["at"])
+        section(StopConfig, keys, "stop.")
 
 
 def test_a_run_ends_at_the_look_that_reaches_it(tmp_path):

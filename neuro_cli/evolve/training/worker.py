@@ -16,8 +16,7 @@ from neuro_cli.evolve.training.tries import tries
 from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
-from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.target import Target
+from neuro_cli.runner.stop import StopRequest, Target
 from neuro_cli.selection.base import Selection
 
 log = logging.getLogger(__name__)

@@ -4,32 +4,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.core.metric import ACCURACY
-
-# one row per generation; scripts read these by name
-METRIC_COLUMNS = (
-    "generation",
-    "fitness_mean",
-    "fitness_best",
-    "train_loss",
-    ACCURACY.name,
-    "seconds",
-    "seconds_sample",
-    "seconds_forward",
-    "seconds_communicate",
-    "seconds_update",
-    "bytes_sent",
-    "bytes_received",
-    "candidates_per_second",
-)
-
-# after those, of runs on several ranks
-RANK_COLUMNS = ("weak_efficiency", "strong_efficiency")
-
-# after all others; files of earlier versions have none of them, and go on without
-LATER_COLUMNS = ("elapsed_seconds", "sigma", "rate", "non_finite")
-
-Row = dict[str, int | float | None]
+from neuro_cli.logger.columns import Row
 
 
 class Logger(ABC):

@@ -9,13 +9,14 @@ from typing import Any, TextIO
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import open_appending, refuse_link, write_atomically
-from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger, Row
+from neuro_cli.logger.base import Logger
+from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Row, columns_of
 
 log = logging.getLogger(__name__)
 
 
 class CsvLogger(Logger):
-    """The columns of ``METRIC_COLUMNS``, then others of the first row. Floats come back exactly; None is empty."""
+    """Columns are those of the first row, by :func:`columns_of`. Floats come back exactly; None is an empty cell."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
@@ -41,8 +42,7 @@ class CsvLogger(Logger):
         Efficiencies and ``LATER_COLUMNS`` are left out where the file began without them: on one rank, or by an earlier version.
         """
         if not self._columns:
-            others = sorted((name for name in row if name not in METRIC_COLUMNS), key=lambda name: name in LATER_COLUMNS)
-            self._columns = [*METRIC_COLUMNS, *others]
+            self._columns = columns_of(row, self.evaluated)
             self._write(self._columns)
         unknown = [name for name in row if name not in (*self._columns, *RANK_COLUMNS, *LATER_COLUMNS)]
         if unknown:
@@ -83,7 +83,7 @@ def _cut(path: Path, generation: int) -> list[str]:
         os.truncate(path, 0)
         return []
     columns = _cells(lines[0])
-    if tuple(columns[: len(METRIC_COLUMNS)]) != METRIC_COLUMNS:
+    if columns[0] != METRIC_COLUMNS[0] or not set(METRIC_COLUMNS) <= set(columns):
         raise UserError(f"{path}: line 1 is not the header of neuro's metrics; move the file away")
     numbers = _rows(path, lines, columns, generation)
     kept = [lines[0], *(lines[number] for _, number in sorted(numbers.items()))]

@@ -6,7 +6,7 @@
 from collections import Counter
 from collections.abc import Collection
 
-from neuro_cli.logger.base import RANK_COLUMNS, Row
+from neuro_cli.logger.columns import CLUSTER_COLUMNS, RANK_COLUMNS, Row
 
 TRAIN, TEST, TIME, NETWORK, SCALING, CLUSTER = "train", "test", "time", "network", "scaling", "cluster"
 # beginnings of columns, which a group says as well
@@ -16,7 +16,7 @@ KNOWN = {
     "elapsed_seconds": (TIME, "elapsed"),
     **{name: (SCALING, name) for name in RANK_COLUMNS},
     **{name: (NETWORK, name) for name in ("bytes_sent", "bytes_received")},
-    **{name: (CLUSTER, name) for name in ("peers", "term", "late", "leads")},
+    **{name: (CLUSTER, name) for name in CLUSTER_COLUMNS},
 }
 
 

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError, only_warned
 from neuro_cli.core.machine.threads import Threads
-from neuro_cli.core.metric import ACCURACY, LOSS, Metric
+from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
-from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger
+from neuro_cli.logger.base import Logger
+from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Row
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
@@ -28,7 +29,7 @@ from neuro_cli.task.inputs import Inputs
 log = logging.getLogger(__name__)
 
 # names that no other metric may have
-RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}
+RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS}
 
 
 class Recorded(Protocol):
@@ -94,7 +95,7 @@ class RunRecord:
             work.world.library,
         )
 
-    def row(self, row: dict[str, Any]) -> None:
+    def row(self, row: Row) -> None:
         for logger in self._loggers:
             logger.log(row)
         value = row.get(self._headline.name)

@@ -17,16 +17,13 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.version import __version__
 from neuro_cli.run_folder.checkpoint import write_atomically
 
 log = logging.getLogger(__name__)
 
-# scripts read these by name: they are always there, null when a run has no such thing
+# scripts read these by name: every run has them, null where it has no such thing
 SUMMARY_KEYS = (
-    ACCURACY.name,
-    LOSS.name,
     "generations",
     "wall_seconds",
     "candidates_per_second",
@@ -41,8 +38,8 @@ SUMMARY_KEYS = (
 
 
 def write_summary(path: Path, fields: dict[str, Any]) -> None:
-    """Write ``fields`` as JSON, atomically: the keys of ``SUMMARY_KEYS`` first, then others. Raises UserError."""
-    ordered = {key: fields.get(key) for key in SUMMARY_KEYS} | fields
+    """Write ``fields`` as JSON, atomically, with null for keys of ``SUMMARY_KEYS`` that it lacks. Raises UserError."""
+    ordered = fields | {key: fields.get(key) for key in SUMMARY_KEYS}
     for key, value in ordered.items():
         if isinstance(value, float) and not math.isfinite(value):
             log.warning("%s: %s is %s, which JSON cannot represent: written as null", path.name, key, value)

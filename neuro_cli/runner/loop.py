@@ -11,13 +11,14 @@ from neuro_cli.core.errors import CandidateError
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.schedule import ended
 from neuro_cli.fabric.base import World
+from neuro_cli.logger.columns import Cost, Row, row_of
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.assemble import assemble
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import StopRequest, Target
-from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.runner.trainable import Trainable
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ def _generations(
             at.metrics = work.evaluate(at.generation)
             reached = target.reached(at.metrics)
         if record is not None:
-            record.row(_whole(row, work, at, seconds, traffic, evaluated))
+            record.row(_row(row, work, at, seconds, traffic, evaluated))
         stopping = world.any(stop.wanted()) or reached
         due = last or stopping or at.generation % every == 0
         improved = evaluated and config.checkpoint.best and at.improves(work.metrics[0])
@@ -132,21 +133,9 @@ def _save(work: Trainable, at: Progression, record: RunRecord | None, passing: b
     work.save(at.generation, scalars, record)
 
 
-def _whole(
-    row: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], evaluated: bool
-) -> dict[str, Any]:
-    """Row of ``metrics.csv``: the trainable's columns and those of the loop."""
-    metrics = at.metrics if evaluated and at.metrics else {}
-    phases = work.clock.take()
-    return {
-        "generation": at.generation,
-        **row,
-        **{name: metrics.get(name) for name in work.columns()},
-        "seconds": seconds,
-        **{f"seconds_{phase}": spent for phase, spent in phases.items()},
-        "bytes_sent": traffic[0],
-        "bytes_received": traffic[1],
-        "candidates_per_second": work.candidates / seconds,
-        **work.efficiencies(seconds, phases["communicate"]),
-        "elapsed_seconds": at.seconds,
-    }
+def _row(training: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], evaluated: bool) -> Row:
+    """Return the row of ``metrics.csv`` for the generation that took ``seconds``."""
+    tested = work.tested(at.metrics if evaluated else None)
+    cost = Cost(seconds, work.clock.take(), *traffic, work.candidates)
+    efficiencies = work.efficiencies(seconds, cost.phases["communicate"])
+    return row_of(at.generation, training, tested, cost, **efficiencies, elapsed_seconds=at.seconds)

@@ -11,14 +11,14 @@ from torch import nn
 from neuro_cli.algo.base import WORST, PopulationAlgorithm, State
 from neuro_cli.core.metric import Metric
 from neuro_cli.distribution.efficiency import EfficiencyMeter
-from neuro_cli.logger.base import RANK_COLUMNS
+from neuro_cli.logger.columns import RANK_COLUMNS, Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.build import Parts
 from neuro_cli.runner.centre import centre_module, evaluate_centre
-from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.runner.trainable import Trainable
 from neuro_cli.task.inputs import Inputs
 
 
@@ -57,7 +57,7 @@ class PopulationTraining(Trainable):
         report = self.parts.distribution.step(generation)
         if not algo.uses_gradient:
             self.candidates = self.parts.distribution.job.scorer.scored
-        row: Row = {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
+        row = training_row(report.fitness_mean, report.fitness_best, report.loss)
         if report.means is not None:
             row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)
         if isinstance(algo, PopulationAlgorithm) and algo.non_finite == WORST:

@@ -5,6 +5,7 @@ implement it; the loop, the record, resume and scaling studies use nothing else 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,11 @@ from neuro_cli.core.clock import Clock
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import World
+from neuro_cli.logger.columns import Row
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.task.inputs import Inputs
-
-Row = dict[str, float | None]
 
 
 class Trainable(ABC):
@@ -42,8 +42,9 @@ class Trainable(ABC):
 
     @abstractmethod
     def step(self, generation: int) -> Row:
-        """Run a generation and return its columns of ``metrics.csv``, ``fitness_mean``, ``fitness_best`` and ``train_loss``
-        among them, the same columns every time. Raises CandidateError (on every rank) for scores that are not finite.
+        """Run a generation and return what training measured, by :func:`training_row`, the same columns every time.
+
+        Raises CandidateError (on every rank) for scores that are not finite.
         """
 
     @abstractmethod
@@ -84,9 +85,9 @@ class Trainable(ABC):
         """Weak and strong efficiency of the last generation, which took ``seconds``; nothing on one rank. On rank 0."""
         return {}
 
-    def columns(self) -> tuple[str, ...]:
-        """Names of the metrics that are columns of ``metrics.csv``."""
-        return tuple(metric.name for metric in self.metrics if metric.column)
+    def tested(self, values: Mapping[str, float] | None) -> Row:
+        """Return the columns of a test evaluation with these ``values``; None: the generation had no evaluation."""
+        return {metric.name: (values or {}).get(metric.name) for metric in self.metrics if metric.column}
 
     def facts(self) -> dict[str, Any]:
         """More for ``summary.json``."""

@@ -22,8 +22,9 @@ def test_keys_and_order(tmp_path: Path) -> None:
     path.write_text("old")
     write_summary(path, {"mean_return": 200.5, "ranks": 2, "test_loss": 0.1, "versions": versions()})
     found = json.loads(path.read_text())
-    assert list(found) == [*SUMMARY_KEYS, "mean_return"]
-    assert (found["test_accuracy"], found["test_loss"], found["mean_return"]) == (None, 0.1, 200.5)
+    given = ["mean_return", "ranks", "test_loss", "versions"]
+    assert list(found) == [*given, *(key for key in SUMMARY_KEYS if key not in given)]
+    assert (found["device"], found["test_loss"], found["mean_return"]) == (None, 0.1, 200.5)
     assert [entry.name for entry in tmp_path.iterdir()] == ["summary.json"]
 
 

@@ -21,6 +21,7 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
 from neuro_cli.fabric.base import World, shares
+from neuro_cli.logger.columns import Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove
 from neuro_cli.run_folder.record import RunRecord
@@ -39,7 +40,7 @@ from neuro_cli.runner.ensemble.members import (
 )
 from neuro_cli.runner.ensemble.metrics import evaluate_ensemble, metrics_of
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.runner.trainable import Trainable
 from neuro_cli.task.classification import Classification
 from neuro_cli.task.inputs import Inputs
 
@@ -60,13 +61,8 @@ class EnsembleTraining(Trainable):
 
     def step(self, generation: int) -> Row:
         outcome = self._method.step(generation)
-        return {
-            "fitness_mean": -outcome.loss,
-            "fitness_best": -outcome.loss,
-            "train_loss": outcome.loss,
-            "train_accuracy": outcome.accuracy,
-            "rate": next((member.rate_at(generation) for member in self._share.values()), None),
-        }
+        rate = next((member.rate_at(generation) for member in self._share.values()), None)
+        return training_row(-outcome.loss, -outcome.loss, outcome.loss, train_accuracy=outcome.accuracy, rate=rate)
 
     def evaluate(self, generation: int) -> dict[str, float]:
         modules = {number: member.module for number, member in self._share.items()}

@@ -8,7 +8,7 @@ libraries read.
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,11 @@ def facts_of(
     inputs: Inputs | None,
     headline: Metric | None,
     values: Mapping[str, float],
+    packages: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Facts of a network trained for ``generation`` generations: what made it, what it takes, how good it is.
 
-    ``values``: of an evaluation, of which the ``headline`` is kept. JSON holds all of it.
+    ``values``: of an evaluation, of which the ``headline`` is kept. ``packages``: those of the task. JSON holds all of it.
     """
     metric = None
     if headline is not None and headline.name in values:
@@ -50,7 +51,7 @@ def facts_of(
         "generation": generation,
         "inputs": None if inputs is None else as_plain(inputs),
         "metric": metric,
-        "versions": versions(),
+        "versions": versions(packages=packages),
         "git_revision": git_revision(),
     }
 

@@ -45,6 +45,9 @@ class Recorded(Protocol):
     @property
     def metrics(self) -> tuple[Metric, ...]: ...
 
+    @property
+    def packages(self) -> tuple[str, ...]: ...
+
     def facts(self) -> dict[str, Any]: ...
 
     def inputs(self) -> Inputs: ...
@@ -131,11 +134,11 @@ class RunRecord:
             "distribution": work.method,
             "threads": work.threads.count,
             "device": str(work.device),
-            "versions": versions(work.world.library),
+            "versions": versions(work.world.library, work.packages),
             "git_revision": git_revision(),
             **work.facts(),
         }
-        facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics)
+        facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics, work.packages)
         write_model(self.run / MODEL, work.trained(generation), {**facts, "parameters_sha256": digest})
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):

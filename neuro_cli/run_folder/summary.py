@@ -9,6 +9,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,14 @@ def write_summary(path: Path, fields: dict[str, Any]) -> None:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def versions(mpi: str | None = None) -> dict[str, str | None]:
-    """What computed: Python, neuro, the numeric packages and, if given, the name of the MPI library."""
-    return {
-        "python": platform.python_version(),
-        "neuro": __version__,
-        **{package: _installed(package) for package in ("torch", "numpy", "numba")},
-        "mpi": mpi,
-    }
+def versions(mpi: str | None = None, packages: Iterable[str] = ()) -> dict[str, str | None]:
+    """Return versions by name: Python, neuro, the numeric packages, the installed ones of ``packages``.
+
+    ``mpi``: name of the MPI library.
+    """
+    numeric = {package: _installed(package) for package in ("torch", "numpy", "numba")}
+    more = {package: number for package in packages if package not in numeric and (number := _installed(package))}
+    return {"python": platform.python_version(), "neuro": __version__, **numeric, **more, "mpi": mpi}
 
 
 def _installed(package: str) -> str | None:

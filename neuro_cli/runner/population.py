@@ -68,6 +68,10 @@ class PopulationTraining(Trainable):
     def metrics(self) -> tuple[Metric, ...]:
         return self.parts.task.metrics
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self.parts.task.packages
+
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
         return evaluate_centre(parts, centre_module(parts, parts.algo.solution, max(generation - 1, 0)))

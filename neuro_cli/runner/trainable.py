@@ -40,6 +40,11 @@ class Trainable(ABC):
     def metrics(self) -> tuple[Metric, ...]:
         """What :meth:`evaluate` measures, the headline first."""
 
+    @property
+    @abstractmethod
+    def packages(self) -> tuple[str, ...]:
+        """Packages of the task, whose versions ``summary.json`` records."""
+
     @abstractmethod
     def step(self, generation: int) -> Row:
         """Run a generation and return what training measured, by :func:`training_row`, the same columns every time.

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 
 import neuro_cli
@@ -95,3 +96,9 @@ def test_parameters_sha256() -> None:
     for wrong in (torch.zeros(2, dtype=torch.float64), torch.zeros(2, 2)):
         with pytest.raises(ValueError, match="a flat float32 vector is hashed"):
             parameters_sha256(wrong)
+
+
+def test_versions_of_the_packages_of_a_task() -> None:
+    found = versions(packages=("numpy", "safetensors", "no-such-package"))
+    assert list(found) == ["python", "neuro", "torch", "numpy", "numba", "safetensors", "mpi"]
+    assert found["safetensors"] == safetensors.__version__

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,7 @@ def test_metrics_tell_returns_and_steps(folder):
     assert summary["mean_return"] == float(rows[-1]["mean_return"])
     assert summary["test_episodes"] == 12
     assert not summary.keys() & {"test_accuracy", "test_loss"}
+    assert summary["versions"]["gymnasium"] == version("gymnasium")
 
 
 def test_a_report_has_a_column_of_returns(folder):

@@ -73,6 +73,10 @@ class EnsembleTraining(Trainable):
     def metrics(self) -> tuple[Metric, ...]:
         return metrics_of(self._job.size)
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self._job.task.packages
+
     def inputs(self) -> Inputs:
         return self._job.task.inputs()
 

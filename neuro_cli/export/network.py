@@ -1,6 +1,7 @@
 """The trained network of a run folder of any verb, with what it takes and what made it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def _of_search(run: Path, trust: list[str]) -> Network:
     return Network(module.eval(), inputs, {**facts, "generation": None, "candidate": number, "metric": metric})
 
 
-def _inputs_by_data(config: dict[str, Any]) -> Inputs:
+def _inputs_by_data(config: Mapping[str, Any]) -> Inputs:
     """Inputs of a run whose folder does not say them (a search, a run of an earlier version): from the data of its task."""
     task: Task = make(config, "task", Task)
     shape = config["model"].get("input_shape")
@@ -118,7 +119,7 @@ def _inputs_by_data(config: dict[str, Any]) -> Inputs:
     return task.inputs()
 
 
-def _declared_shape(config: dict[str, Any]) -> tuple[int, ...] | None:
+def _declared_shape(config: Mapping[str, Any]) -> tuple[int, ...] | None:
     module: nn.Module = make(config, "model", nn.Module)
     return getattr(module, "input_shape", None)
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
@@ -17,7 +18,7 @@ OURS = (*OPTIONS, "neuro_cli.core.schedule.", "torch.optim.", "torch.nn.", "torc
 _OBJECTS = ("optimizer", "_schedule")
 
 
-def value_of(config: dict[str, Any], key: str) -> Any:
+def value_of(config: Mapping[str, Any], key: str) -> Any:
     """The value of a dotted key. Raises UserError when it is not there."""
     node: Any = config
     for part in key.split("."):
@@ -27,7 +28,7 @@ def value_of(config: dict[str, Any], key: str) -> Any:
     return node
 
 
-def make(config: dict[str, Any], group: str, expected: type) -> Any:
+def make(config: Mapping[str, Any], group: str, expected: type) -> Any:
     """The object of a group, or a copy of the one that a script gave. Raises UserError with what its constructor said."""
     node = config.get(group)
     if isinstance(node, Made):
@@ -55,7 +56,7 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     return expect(made, config, group, expected)
 
 
-def expect(made: Any, config: dict[str, Any], group: str, expected: type) -> Any:
+def expect(made: Any, config: Mapping[str, Any], group: str, expected: type) -> Any:
     """``made``, the object of a group, which must be of a class. Raises ConfigError."""
     if isinstance(made, expected):
         return made

@@ -7,7 +7,7 @@ as ``imports`` (the id of an environment and its options), and they are held to 
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ class Named:
     target: bool
 
 
-def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
+def refuse_untrusted(config: Mapping[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
     """Raise UserError when ``config`` names code that is not ours, torch's, below ``also`` or of a package in ``trust``.
 
     A package in ``trust`` may lie in the current folder; the user's own environment may name more (``NEURO_TRUST``).
@@ -54,7 +54,7 @@ def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, 
     let_trusted(trust)
 
 
-def refuse_foreign(config: dict[str, Any], what: str) -> None:
+def refuse_foreign(config: Mapping[str, Any], what: str) -> None:
     """Raise ConfigError when ``config`` names code that is neither ours nor torch's; ``what`` is made of it."""
 
     def refusal(named: Named) -> UserError | None:
@@ -65,7 +65,7 @@ def refuse_foreign(config: dict[str, Any], what: str) -> None:
     _refuse(config, refusal)
 
 
-def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
+def _refuse(config: Mapping[str, Any], refusal: Refusal) -> None:
     for key, value in leaves(config):
         # an interpolation could resolve to code that this check does not see; a resolved config has none
         if isinstance(value, str) and "${" in value:

@@ -1,6 +1,7 @@
 """The contract of a logger: who is told about a run. Rank 0 alone makes one and calls it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ class Logger(ABC):
     evaluated: tuple[str, ...] = ()
 
     @abstractmethod
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         """Open the log of the run folder ``run``. Raises UserError when that cannot be.
 
         ``resumed_at`` is the last generation that counts of a run that goes on, None for a new run.

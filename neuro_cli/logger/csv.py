@@ -4,6 +4,7 @@ import csv
 import logging
 import numbers
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,7 +23,7 @@ class CsvLogger(Logger):
         self._columns: list[str] = []
         self._file: TextIO | None = None
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         self.path = run / "metrics.csv"
         refuse_link(self.path)
         try:

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ class LightningLogger(Logger):
         self._logger: Any = None
         self._broken = False
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         if self.service == "comet":
             refuse_settings()
         made = getattr(importlib.import_module("lightning.pytorch.loggers"), SERVICES[self.service].made)

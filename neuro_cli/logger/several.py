@@ -1,7 +1,7 @@
 """Several loggers at once: ``logger=[csv,wandb]`` makes one of these, with the options' keys under their names."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ class Several(Logger):
                 raise ConfigError(f"logger.{name}", type(logger).__name__, "must be a logger")
         self.loggers = tuple(loggers.values())
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         for logger in self.loggers:
             logger.start(run, config, resumed_at)
 
@@ -40,7 +40,7 @@ class Guarded(Logger):
     def __init__(self, logger: Logger) -> None:
         self.logger, self._broken = logger, False
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         self.logger.evaluated = self.evaluated
         self.logger.start(run, config, resumed_at)
 

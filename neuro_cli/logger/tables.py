@@ -24,7 +24,7 @@ LABELS = {
 Point = tuple[int, str, float]
 
 
-def log_points(logger: Logger, run: Path, config: dict[str, Any], points: Iterable[Point]) -> None:
+def log_points(logger: Logger, run: Path, config: Mapping[str, Any], points: Iterable[Point]) -> None:
     """Log ``points``, (step, metric, value) each, to loggers that have not started: a row per step, ascending.
 
     A logger that fails is a warning, for the table is written.

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ class TensorBoardLogger(Logger):
         if importlib.util.find_spec("tensorboard") is None:
             raise UserError(MISSING)
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
             from torch.utils.tensorboard.summary import hparams
@@ -55,8 +55,8 @@ class TensorBoardLogger(Logger):
         writer: Any = self._writer.file_writer
         writer.add_summary(summary)
 
-    def _add_text(self, tag: str, content: dict[str, Any], step: int) -> None:
-        lines = json.dumps(content, indent=2, default=str).splitlines()
+    def _add_text(self, tag: str, content: Mapping[str, Any], step: int) -> None:
+        lines = json.dumps(dict(content), indent=2, default=str).splitlines()
         self._writer.add_text(tag, "\n".join(f"    {line}" for line in lines), step)  # four blanks: shown as code
         self._writer.flush()
 

@@ -9,7 +9,7 @@ import netrc
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -70,7 +70,7 @@ class WandbLogger(Logger):
         self._run: Any = None
         self._broken = False
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         refuse_settings()
         known = previous_identifier(run / "wandb") if resumed_at is not None else None
         self._folder = run
@@ -91,7 +91,7 @@ class WandbLogger(Logger):
         if self._thread.is_alive():
             log.warning("wandb does not answer: what it has not uploaded stays in the run folder, see wandb sync")
 
-    def _open(self, run: Path, config: dict[str, Any], known: str | None) -> None:
+    def _open(self, run: Path, config: Mapping[str, Any], known: str | None) -> None:
         import wandb
 
         mode = self.mode
@@ -109,7 +109,7 @@ class WandbLogger(Logger):
             self._run = self._made(run, config, known, "offline")
         self._tell(run)
 
-    def _made(self, run: Path, config: dict[str, Any], known: str | None, mode: str | None) -> Any:
+    def _made(self, run: Path, config: Mapping[str, Any], known: str | None, mode: str | None) -> Any:
         import wandb
 
         settings = wandb.Settings(

@@ -1,6 +1,6 @@
 """The saved config of a run folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from neuro_cli.run_folder.names import refuse_unbegun
 
 
 @contextmanager
-def resumed_config(run: Path, config: dict[str, Any]) -> Iterator[None]:
+def resumed_config(run: Path, config: Mapping[str, Any]) -> Iterator[None]:
     """Keep the config of a resumed run beside the original one, for later resumes; take it back if no checkpoint followed."""
     from neuro_cli.run_folder.checkpoint import STATE  # here: torch is not for who only reads a config
 
     path, state = run / ".hydra" / "resumed.yaml", run / "checkpoints" / STATE
     config_before, state_before = _content(path), _content(state)
-    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(config)).encode())
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
 """What makes a run this run: the config keys that its numbers depend on. A checkpoint carries them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from neuro_cli.core.errors import UserError
@@ -64,7 +64,7 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
-def identity_of(config: dict[str, Any]) -> dict[str, Any]:
+def identity_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted keys and values that the run's numbers depend on."""
     leaves = flatten({key: config[key] for key in KEYS})
     for key, usual in METHOD.items():
@@ -74,7 +74,7 @@ def identity_of(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in leaves.items() if key not in FREE}
 
 
-def refuse_other(config: dict[str, Any], saved: dict[str, Any]) -> None:
+def refuse_other(config: Mapping[str, Any], saved: dict[str, Any]) -> None:
     """Raise UserError when ``config`` describes another run than the checkpoint's ``saved`` identity."""
     usual = {f"distribution.{key}": value for key, value in METHOD.items()}
     now, saved = usual | identity_of(config), usual | saved

@@ -1,7 +1,7 @@
 """Files that a run leaves in its folder, written by rank 0 alone: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,7 +65,7 @@ class RunRecord:
     def __init__(
         self,
         run: Path,
-        config: dict[str, Any],
+        config: Mapping[str, Any],
         work: Recorded,
         logger: Logger,
         resumed_at: int | None,
@@ -157,7 +157,7 @@ class RunRecord:
         self._progress.__exit__(None, None, None)
 
 
-def header(config: dict[str, Any], work: Recorded) -> str:
+def header(config: Mapping[str, Any], work: Recorded) -> str:
     """Name what runs, in one line: the network, its task, the method, and on what."""
     names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
     ranks, threads = work.world.size, work.threads.count

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,7 @@ def threads_of(configured: int | None, world: World, device: torch.device) -> in
     return max(1, usable_cores() // world.local_size)
 
 
-def make_model(config: dict[str, Any]) -> nn.Module:
+def make_model(config: Mapping[str, Any]) -> nn.Module:
     """The model with initial weights that depend on the seed only; the global generator is left as it was."""
     with seeded(model_seed(config["seed"])):
         model: nn.Module = make(config, "model", nn.Module)
@@ -127,7 +128,7 @@ def load_data(options: Options, model: nn.Module, device: torch.device, world: W
         load()
 
 
-def check_fit(model: nn.Module, task: Task, config: dict[str, Any]) -> None:
+def check_fit(model: nn.Module, task: Task, config: Mapping[str, Any]) -> None:
     """Score two examples, and set the task's memory format. Raises UserError when model and task do not fit."""
     model_name, task_name = (str(config[group]["_target_"]).rsplit(".", 1)[-1] for group in ("model", "task"))
     reason = task.misfit(model)

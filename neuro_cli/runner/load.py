@@ -65,7 +65,7 @@ def training_config(run: Path) -> dict[str, Any]:
     return config
 
 
-def read_checkpoint(run: Path, config: dict[str, Any], generation: int | str | None) -> Checkpoint:
+def read_checkpoint(run: Path, config: Mapping[str, Any], generation: int | str | None) -> Checkpoint:
     """Read a verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
     checkpoint = CheckpointStore(run, keep=1).load(generation)
     refuse_other(config, checkpoint.scalars["identity"])
@@ -78,7 +78,7 @@ def read_checkpoint(run: Path, config: dict[str, Any], generation: int | str | N
     return checkpoint
 
 
-def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.Module:
+def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> nn.Module:
     """Load the trained module in evaluation mode, on the CPU; an ensemble's gives the mean of its members' outputs."""
     if checkpoint.shards:
         return JointPrediction(load_members(config, checkpoint)).eval()

@@ -14,9 +14,11 @@ from neuro_cli.fabric.base import World
 from neuro_cli.logger.columns import Cost, Row, row_of
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
-from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.build import build
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.ensemble.training import build_ensemble
 from neuro_cli.runner.options import Options
+from neuro_cli.runner.population import PopulationTraining
 from neuro_cli.runner.stop import StopRequest, Target
 from neuro_cli.runner.trainable import Trainable
 
@@ -39,6 +41,11 @@ class Progression:
             return False
         self.best = {"generation": self.generation, "value": value}
         return True
+
+
+def assemble(options: Options, world: World) -> Trainable:
+    """Build all parts of a population or an ensemble, bound to each other. Raises UserError where they do not fit."""
+    return build_ensemble(options, world) if options.is_ensemble else PopulationTraining(build(options, world))
 
 
 def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """The options that a run's config chooses, made when they are first asked for, and once."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -122,13 +123,13 @@ class Options:
         self._bound = True
 
 
-def make_network(config: dict[str, Any]) -> Network:
+def make_network(config: Mapping[str, Any]) -> Network:
     """The network of a config. Raises UserError."""
     network: Network = make(config, "fabric", Network)
     return network
 
 
-def make_logger(config: dict[str, Any]) -> Logger:
+def make_logger(config: Mapping[str, Any]) -> Logger:
     """The logger of a config. Raises UserError."""
     logger: Logger = make(config, "logger", Logger)
     return logger

@@ -7,7 +7,7 @@ error on several ranks is still printed once.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,7 +72,7 @@ def lead(world: World, options: Options, run: Path, checkpoint: Checkpoint | Non
     return guarded(world, lambda: train(options, world, run, checkpoint))
 
 
-def hand_out(world: World, config: dict[str, Any], run: Path, checkpoint: Checkpoint | None) -> None:
+def hand_out(world: World, config: Mapping[str, Any], run: Path, checkpoint: Checkpoint | None) -> None:
     """Rank 0: broadcast a job, which the other ranks get by :func:`receive`."""
     message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None, "own_code": importable()}
     if checkpoint is not None:

@@ -20,7 +20,7 @@ from neuro_cli.fabric.measure import timed_collectives
 from neuro_cli.fabric.simulated import SimulatedWorld
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.loop import assemble
 from neuro_cli.runner.options import Options, make_network
 from neuro_cli.runner.session import guarded
 

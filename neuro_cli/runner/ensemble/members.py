@@ -39,7 +39,7 @@ class Kind:
         return str(self.model["_target_"]).rsplit(".", 1)[-1]
 
 
-def kinds_of(config: dict[str, Any]) -> list[Kind]:
+def kinds_of(config: Mapping[str, Any]) -> list[Kind]:
     """Kinds of members, in the order in which members are numbered. Raises UserError."""
     node = config["algo"]
     size = integer("algo.size", node["size"], 0)
@@ -96,7 +96,7 @@ class JointPrediction(nn.Module):
         return torch.stack([member(inputs) for member in self.members]).mean(0)
 
 
-def load_members(config: dict[str, Any], checkpoint: Checkpoint) -> list[nn.Module]:
+def load_members(config: Mapping[str, Any], checkpoint: Checkpoint) -> list[nn.Module]:
     """Load the trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they have other shapes."""
     kinds, dtype = kinds_of(config), DTYPES[config["algo"]["dtype"]]
     modules = []

@@ -17,7 +17,9 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
+from neuro_cli.factory.construct import TARGET
 from neuro_cli.factory.instantiate import make
+from neuro_cli.factory.made import is_made
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively
@@ -81,6 +83,18 @@ def make_model(config: Mapping[str, Any]) -> nn.Module:
     with seeded(model_seed(config["seed"])):
         model: nn.Module = make(config, "model", nn.Module)
     return model
+
+
+def form_of(config: Mapping[str, Any]) -> nn.Module:
+    """Return the model with shapes in place of numbers, where its class is ours; any other as :func:`make_model` does.
+
+    Other constructors may read their numbers (torchvision's RegNets do), or keep tensors for their next object.
+    """
+    node = config["model"]
+    if is_made(node) or not str(node.get(TARGET)).startswith("neuro_cli.model."):
+        return make_model(config)
+    with torch.device("meta"):
+        return make_model(config)
 
 
 def build(options: Options, world: World) -> Parts:

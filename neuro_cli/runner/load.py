@@ -20,7 +20,7 @@ from neuro_cli.run_folder.config import config_file, saved_config
 from neuro_cli.run_folder.declaration import declared_inputs
 from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.run_folder.names import folder_of
-from neuro_cli.runner.build import make_model
+from neuro_cli.runner.build import form_of, make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import ImageHook
@@ -71,7 +71,7 @@ def read_checkpoint(run: Path, config: Mapping[str, Any], generation: int | str 
     refuse_other(config, checkpoint.scalars["identity"])
     if checkpoint.shards:
         return checkpoint  # an ensemble's networks are compared when they are made
-    size, saved = ParameterLayout(make_model(config)).size, checkpoint.tensors["parameters"].numel()
+    size, saved = ParameterLayout(form_of(config)).size, checkpoint.tensors["parameters"].numel()
     if size != saved:
         target = config["model"]["_target_"]
         raise UserError(f"model._target_={target}: it has {size} parameters now, the run's checkpoint {saved}; resume keeps it")

@@ -46,7 +46,7 @@ def _metric_name(key: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class StopConfig:
-    """Name of a ``metric`` and the value ``at`` which a run ends; both None: none. Raises ConfigError."""
+    """Metric and the value ``at`` which it ends the run; both None: the run has no target. Raises ConfigError."""
 
     metric: str | None = key(_or_none(_metric_name), resumable=True, default=None)
     at: float | None = key(_or_none(number), resumable=True, default=None)
@@ -107,7 +107,7 @@ class RunConfig:
 def section(kind: type[Section], node: Any, prefix: str = "", **more: Any) -> Section:
     """Make the dataclass ``kind`` of the keys in ``node``, which stand below ``prefix``. Raises UserError."""
     values = {}
-    for each in fields(kind):  # type: ignore[arg-type]  # a dataclass, of which typing has no name
+    for each in fields(kind):  # type: ignore[arg-type]  # typing has no name for dataclasses
         name = prefix + each.name
         if isinstance(each.type, type) and is_dataclass(each.type):
             values[each.name] = section(each.type, _value(node, each.name), f"{name}.")
@@ -120,18 +120,18 @@ def section(kind: type[Section], node: Any, prefix: str = "", **more: Any) -> Se
 
 
 def keys_of(kind: type = RunConfig, prefix: str = "") -> dict[str, "Field[Any]"]:
-    """Fields of all keys of ``kind``, those of its sections too, by dotted key."""
-    found: dict[str, Field[Any]] = {}
+    """Return the fields of all keys of ``kind``, those of its sections too, by dotted key."""
+    declared: dict[str, Field[Any]] = {}
     for each in fields(kind):
         if isinstance(each.type, type) and is_dataclass(each.type):
-            found |= keys_of(each.type, f"{prefix}{each.name}.")
+            declared |= keys_of(each.type, f"{prefix}{each.name}.")
         elif "check" in each.metadata:
-            found[prefix + each.name] = each
-    return found
+            declared[prefix + each.name] = each
+    return declared
 
 
 def check_early(config: Mapping[str, Any], kind: type = RunConfig) -> None:
-    """Check the keys that ``config`` has, but not those that refer to others. Raises ConfigError."""
+    """Check the keys that ``config`` has, except those that refer to others. Raises ConfigError."""
     for name, each in keys_of(kind).items():
         value: Any = config
         for part in name.split("."):
@@ -141,7 +141,7 @@ def check_early(config: Mapping[str, Any], kind: type = RunConfig) -> None:
 
 
 def resumable(kind: type = RunConfig) -> tuple[str, ...]:
-    """Root keys that ``neuro resume`` may change."""
+    """Return the root keys that ``neuro resume`` may change."""
     return tuple(name for name, each in keys_of(kind).items() if each.metadata["resumable"])
 
 

@@ -1,4 +1,4 @@
-"""Generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
+"""Generation loop of ``neuro train`` and ``neuro resume``. Every rank runs it; rank 0 alone writes."""
 
 import logging
 import math
@@ -27,15 +27,15 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Progression:
-    """Progress of a run, which a checkpoint restores beside the trainable's own state."""
+    """Progress of a run, which a checkpoint restores along with the trainable's state."""
 
-    generation: int = 0  # completed
-    seconds: float = 0.0  # spent in earlier sessions and this one
-    metrics: dict[str, float] | None = None  # of the last test evaluation
+    generation: int = 0  # generations completed
+    seconds: float = 0.0  # seconds of all sessions
+    metrics: dict[str, float] | None = None  # the last test evaluation's
     best: dict[str, Any] | None = None  # generation and value of the best one, with checkpoint.best
 
     def improves(self, headline: Metric) -> bool:
-        """Tell whether the last test evaluation is better than all before; it is the best from then on."""
+        """Return whether the last test evaluation is better than all before, and remember it as the best."""
         value = (self.metrics or {}).get(headline.name, float("nan"))
         if math.isnan(value) or (self.best is not None and headline.reached(self.best["value"], value)):
             return False
@@ -133,7 +133,7 @@ def _generations(
 
 
 def _save(work: Trainable, at: Progression, record: RunRecord | None, passing: bool = False) -> None:
-    """Save a checkpoint; ``passing``: for being the best alone."""
+    """Save a checkpoint; ``passing``: one that stays only while it is the best."""
     scalars: dict[str, Any] = {"seconds": at.seconds, "metrics": at.metrics}
     if work.config.checkpoint.best:
         scalars |= {"best": at.best, "passing": passing}

@@ -1,4 +1,4 @@
-"""Trainable of a population that moves a centre, and of the gradient baseline."""
+"""Training of a population that moves a centre, and of the gradient baseline."""
 
 import statistics
 import time
@@ -23,7 +23,7 @@ from neuro_cli.task.inputs import Inputs
 
 
 class PopulationTraining(Trainable):
-    """Training of one centre, which every rank holds whole; rank 0 writes checkpoints."""
+    """Training of one centre, of which every rank has a copy; rank 0 writes checkpoints."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -48,7 +48,7 @@ class PopulationTraining(Trainable):
         return self._measured[-1]
 
     def facts(self) -> dict[str, Any]:
-        """Median efficiencies of this session."""
+        """Return the median efficiencies of this session."""
         return {name: statistics.median(row[name] or 0.0 for row in self._measured) for name in RANK_COLUMNS if self._measured}
 
     def step(self, generation: int) -> Row:
@@ -85,10 +85,10 @@ class PopulationTraining(Trainable):
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
         """Write a checkpoint on rank 0, after all ranks have compared their centres.
 
-        Methods that send no centre rely on equal arithmetic everywhere; ranks on different processors could diverge unnoticed.
+        Methods that send no centre need equal arithmetic on all ranks; different processors could diverge unnoticed.
         """
         parts = self.parts
-        # the centre's own: an average of centres could hide a last bit
+        # not the solution: an average of centres could hide a difference in the last bit
         digest = np.frombuffer(bytes.fromhex(parameters_sha256(parts.algo.centre))[:8], np.int64)
         digests = parts.world.all_gather(digest, [1] * parts.world.size)
         if (digests != digests[0]).any():
@@ -97,7 +97,7 @@ class PopulationTraining(Trainable):
         if record is None:
             return
         tensors = state.tensors
-        if any(True for _ in parts.model.buffers()):  # else no statistics, and no copy of the model
+        if any(True for _ in parts.model.buffers()):  # a model without buffers has no statistics to compute
             module = centre_module(parts, parts.algo.solution, max(generation - 1, 0))
             tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
         record.save(generation, tensors, {**scalars, **state.scalars})

@@ -142,7 +142,7 @@ def test_a_lost_rank_costs_no_whole_iteration(folder, mpi):
     done = len(rows(folder / name))
     found = [int(path.name[:8]) for path in (folder / name / "checkpoints").glob("*.member-0.*")]
     assert max(found) in (done - 1, done)  # members are written a moment before the row, or not any more by the killed rank
-    assert f"checkpoint of generation {max(found)}, the last whole one" in errors
+    assert f"checkpoint of generation {max(found)}, the last complete one" in errors
     assert not (folder / name / "checkpoints" / "last_step").exists()
     more = max(found) + 3
     well(neuro_inside("resume", name, TRUST, f"generations={more}", cwd=folder))
@@ -166,7 +166,7 @@ def test_resume_finds_what_a_killed_world_left(folder):
     wait_for_end(world)
     assert (folder / "gone" / "checkpoints" / "last_step").exists()
     well(neuro_inside("resume", "gone", TRUST, "generations=60", cwd=folder))
-    assert "the last whole one" in (folder / "gone" / "log.txt").read_text()
+    assert "the last complete one" in (folder / "gone" / "log.txt").read_text()
     numbers = [int(row["generation"]) for row in rows(folder / "gone")]
     assert numbers == list(range(1, 61))
 
@@ -316,7 +316,7 @@ def test_batch_norm_statistics_of_shared_batches_are_averaged(folder):
 
 def test_a_rank_that_does_not_see_the_run_folder_says_so(tmp_path):
     refuse_unseen(tmp_path)
-    with pytest.raises(UserError, match="is not there for this rank; algo=ensemble needs a file system that all ranks share"):
+    with pytest.raises(UserError, match="this rank does not see it; algo=ensemble needs a file system that all ranks share"):
         refuse_unseen(tmp_path / "elsewhere", patience=0.0)
 
 

@@ -29,7 +29,7 @@ class CsvLogger(Logger):
         try:
             if self.path.exists():
                 if resumed_at is None:
-                    raise UserError(f"{self.path}: is there already; go on with: neuro resume {run}, or use a new folder")
+                    raise UserError(f"{self.path}: exists already; continue with: neuro resume {run}, or use a new folder")
                 self._columns = _cut(self.path, resumed_at)
             elif resumed_at:
                 log.warning("%s is missing: rows of generations up to %d are lost", self.path, resumed_at)

@@ -1,4 +1,4 @@
-"""Files that a run leaves in its folder, written by rank 0 alone: metrics, checkpoints, log, network, plot, summary."""
+"""Files of a run in its folder, which rank 0 alone writes: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -28,12 +28,12 @@ from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
-# names that no other metric may have
+# names that no metric of a task may have
 RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS}
 
 
 class Recorded(Protocol):
-    """What a record says of the training that it records."""
+    """Training as its record sees it."""
 
     world: World
     device: torch.device
@@ -56,10 +56,10 @@ class Recorded(Protocol):
 
 
 class RunRecord:
-    """The run folder of a run that starts (``resumed_at`` None) or goes on after generation ``resumed_at``.
+    """Run folder of a run that starts (``resumed_at`` None) or continues after generation ``resumed_at``.
 
-    ``config``: the resolved one. ``logger``: the chosen one, beside which ``metrics.csv`` is always written. ``progress``:
-    the display, by default one line.
+    ``config``: resolved. ``logger``: the chosen one; ``metrics.csv`` is written in any case. ``progress``: the display, by
+    default one line.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RunRecord:
             each.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())
         remember(run)
-        # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
+        # no bar under a launcher: Open MPI gives each rank a terminal, wherever the output goes
         self._progress = progress or Progress(config["generations"], resumed_at or 0, plain=launched())
         self._progress.say(f"neuro: {header(config, work)}")
         self._progress.say(f"neuro: folder {run}")
@@ -117,7 +117,7 @@ class RunRecord:
         self._store.refuse_other()
 
     def stopped(self, generation: int, reason: str) -> None:
-        log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
+        log.warning("stopped after generation %d (%s); continue with: neuro resume %s", generation, reason or "signal", self.run)
 
     def finish(self, work: Recorded, generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
         """Write network, plot and summary; return the summary. ``digest``: of the parameters."""
@@ -149,7 +149,10 @@ class RunRecord:
 
     def _plot(self) -> None:
         if curves.wanted():
-            from neuro_cli.run_folder.plot import plot_run, title_of  # here: matplotlib is for the rank that draws, at its end
+            from neuro_cli.run_folder.plot import (
+                plot_run,
+                title_of,
+            )  # imported here: only the rank that draws needs matplotlib, at its end
 
             plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline, title_of(self._config))
 
@@ -158,7 +161,7 @@ class RunRecord:
 
 
 def header(config: Mapping[str, Any], work: Recorded) -> str:
-    """Name what runs, in one line: the network, its task, the method, and on what."""
+    """Return one line about the run: network, task, method, ranks and device."""
     names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
     ranks, threads = work.world.size, work.threads.count
     parts = (
@@ -171,7 +174,7 @@ def header(config: Mapping[str, Any], work: Recorded) -> str:
 
 
 def refuse_reserved(metrics: Sequence[Metric]) -> None:
-    """Raise UserError where a metric has no name of its own beside the others and beside what every run measures."""
+    """Raise UserError where a metric shares its name with another one or with a figure of every run."""
     if not metrics:
         raise UserError("task.metrics: it declares none; at least one is needed, the headline first")
     names = [metric.name for metric in metrics]

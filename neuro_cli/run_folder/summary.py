@@ -1,4 +1,4 @@
-"""``summary.json``: what came out of a run, and what it takes to name the run again."""
+"""``summary.json``: a run's results, and what computed them."""
 
 import hashlib
 import json
@@ -70,28 +70,28 @@ def _installed(package: str) -> str | None:
 
 
 def git_revision() -> str | None:
-    """The commit of the checkout that runs, with ``-dirty`` when files differ from it; None outside a checkout."""
+    """Return the commit of the running checkout, with ``-dirty`` when files differ from it; None outside a checkout."""
     checkout = Path(__file__).resolve().parents[2]
-    if not (checkout / ".git").exists():  # an installed package may lie in a repository that is not ours
+    if not (checkout / ".git").exists():  # an installed package may lie in somebody else's repository
         return None
-    # git sets these for its hooks, and they would point it to the repository of the hook
+    # a hook of git has these set, and they point to its own repository
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         asked = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
-        log.info("the revision of %s is not known: %s", checkout, error)
+        log.info("the revision of %s is unknown: %s", checkout, error)
         return None
     if asked.returncode:
-        log.info("the revision of %s is not known: %s", checkout, " ".join(asked.stderr.split()))
+        log.info("the revision of %s is unknown: %s", checkout, " ".join(asked.stderr.split()))
         return None
     return asked.stdout.strip()
 
 
 def peak_memory_bytes() -> int:
-    """The most memory that this process ever held (resident)."""
+    """Return the peak resident memory of this process, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # rusage begins with the peak of the process that started this one
+    if status.exists():  # rusage starts at the peak of the parent process
         line = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM")), None)
         if line is not None:
             return int(line.split()[1]) * 1024
@@ -100,7 +100,7 @@ def peak_memory_bytes() -> int:
 
 
 def parameters_sha256(parameters: Tensor) -> str:
-    """SHA-256 of the little-endian float32 bytes of a flat vector (M,). Raises ValueError for another tensor."""
+    """Return the SHA-256 of the little-endian float32 bytes of a flat vector (M,). Raises ValueError for another tensor."""
     if parameters.dtype != torch.float32 or parameters.ndim != 1:
         raise ValueError(f"a flat float32 vector is hashed, not {parameters.dtype} {tuple(parameters.shape)}")
     values = parameters.detach().cpu().contiguous().numpy()

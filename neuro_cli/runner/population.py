@@ -23,7 +23,7 @@ from neuro_cli.task.inputs import Inputs
 
 
 class PopulationTraining(Trainable):
-    """Training of one centre, of which every rank has a copy; rank 0 writes checkpoints."""
+    """Training of one centre. Every rank has a copy; rank 0 writes checkpoints."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts

@@ -74,7 +74,7 @@ class Trainable(ABC):
 
     @abstractmethod
     def trained(self, generation: int) -> nn.Module:
-        """Return the network after ``generation`` generations, which have a checkpoint; it needs nothing of the run. On rank 0."""
+        """Return the network after ``generation`` generations, which have a checkpoint. It works without the run. On rank 0."""
 
     def begin(self, run: Path) -> None:  # noqa: B027 (most trainables need none)
         """Prepare a session in the folder ``run``, before its first generation. Every rank calls this."""

@@ -106,7 +106,7 @@ def test_what_is_no_number_is_refused(tmp_path: Path) -> None:
 
 def test_a_new_run_does_not_overwrite(tmp_path: Path) -> None:
     write(tmp_path, range(1, 3))
-    with pytest.raises(UserError, match="is there already; go on with: neuro resume"):
+    with pytest.raises(UserError, match="exists already; continue with: neuro resume"):
         CsvLogger().start(tmp_path, {}, None)
     assert len(lines(tmp_path)) == 2
 

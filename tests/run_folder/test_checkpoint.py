@@ -153,7 +153,7 @@ def test_unknown_generation_lists_those_there(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, 3)
     save(store, 5)
     save(store, 6)
-    with pytest.raises(UserError, match=r"no checkpoint of generation 7; there are 5, 6$"):
+    with pytest.raises(UserError, match=r"no checkpoint for generation 7; available: 5, 6$"):
         store.load(7)
 
 

@@ -1,7 +1,7 @@
-"""Options that a script gives as objects: what the saved config says of them, and the copies that runs work on.
+"""Options that a script gives as objects: their entries in the saved config, and the copies that runs change.
 
-The config names the class and has the object's plain settings, so that a resume with another object is refused. The mark
-``_made_by_: script`` says that no command line can make it: the class may exist in a notebook only.
+The config has the class's name and the object's plain settings, so that a resume with another object is refused. The mark
+``_made_by_: script`` says that no command line can make the object: its class may exist in a notebook only.
 """
 
 import copy
@@ -21,14 +21,14 @@ from neuro_cli.run_folder.identity import FREE
 
 MARK = {"_made_by_": "script"}
 SETTINGS = "_settings_"
-MOST = 200  # values in a list, characters in a text, that are a setting and no data
+MOST = 200  # values of a list or characters of a text; longer ones are data, not settings
 
 
 class Made(dict[str, Any]):
-    """Config of an option that a script made: what a run folder keeps of it, with the object itself."""
+    """Config of an option that a script made, as a run folder saves it, along with the object."""
 
     def __init__(self, group: str, made: Any, node: Mapping[str, Any] | None = None) -> None:
-        """``node``: what an earlier session saved of the object, whose class must have the same name. Raises ConfigError."""
+        """``node``: the object's config in an earlier session, whose class must have the same name. Raises ConfigError."""
         name = f"{type(made).__module__}.{type(made).__qualname__}"
         saved = name if node is None else str(node[TARGET])
         if saved.rpartition(".")[2] != name.rpartition(".")[2]:
@@ -37,19 +37,19 @@ class Made(dict[str, Any]):
         self._group, self._made = group, made
 
     def object(self) -> Any:
-        """A copy, since a run changes what it works on; a logger itself, in which the script may want to see rows.
+        """Return a copy, since runs change their objects; a logger itself, since the script may read its rows.
 
-        Raises ConfigError for what cannot be copied.
+        Raises ConfigError for an object that cannot be copied.
         """
         if isinstance(self._made, Logger):
             return self._made
         try:
             return copy.deepcopy(self._made)
-        except Exception as error:  # locks, files, sockets: each raises its own kind
+        except Exception as error:  # locks, files and sockets raise different kinds
             raise ConfigError(self._group, self[TARGET], f"it cannot be copied: {' '.join(str(error).split())}") from error
 
     def digest(self) -> str:
-        """Hash of what ranks must have in common: class, settings and, of a module, all weights and buffers."""
+        """Return a hash of what ranks must have in common: class, settings, and all weights and buffers of a module."""
         content = hashlib.sha256(repr(sorted(self.items())).encode())
         if isinstance(self._made, nn.Module):
             for name, tensor in self._made.state_dict().items():
@@ -59,7 +59,7 @@ class Made(dict[str, Any]):
 
 
 def is_made(node: Any) -> bool:
-    """Whether a node of a saved config stands for an object of a script."""
+    """Return whether a node of a saved config stands for an object of a script."""
     return isinstance(node, dict) and MARK.items() <= node.items()
 
 
@@ -72,7 +72,7 @@ def refuse_made(run: Path, config: Mapping[str, Any], groups: Iterable[str], ver
 
 
 def made_by_script(groups: Iterable[str], verb: str, run: str) -> UserError:
-    """Error that says how to give ``verb`` the objects of ``groups``."""
+    """Return the error that says how to give ``verb`` the objects of ``groups``."""
     names = list(groups)
     return UserError(
         f"{', '.join(names)}: made by a script: neuro_cli.{verb}({run}, {', '.join(f'{name}=...' for name in names)})"
@@ -80,7 +80,7 @@ def made_by_script(groups: Iterable[str], verb: str, run: str) -> UserError:
 
 
 def placed(config: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved ``config`` with ``objects`` by group, where a script made the saved ones too. Raises ConfigError."""
+    """Return a saved ``config`` with ``objects`` by group, where a script made the saved ones too. Raises ConfigError."""
     for group, made in objects.items():
         if not is_made(config.get(group)):
             name = config[group].get(TARGET) if isinstance(config.get(group), dict) else None
@@ -89,15 +89,15 @@ def placed(config: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, A
 
 
 def plain(config: Any) -> Any:
-    """``config`` with dicts in place of objects, as files hold it."""
+    """Return ``config`` with dicts in place of objects, as files have it."""
     if isinstance(config, dict):
         return {key: plain(value) for key, value in config.items()}
     return [plain(value) for value in config] if isinstance(config, list) else config
 
 
 def _settings(group: str, made: Any) -> dict[str, Any]:
-    """Public attributes that are plain values, but for those that may change between sessions; of a module its shapes."""
-    if isinstance(made, nn.Module):  # its attributes may count its calls
+    """Return public attributes with plain values, except those that may change between sessions; for a module its shapes."""
+    if isinstance(made, nn.Module):  # a module's attributes may count its calls
         shapes = [(name, tuple(parameter.shape)) for name, parameter in made.named_parameters()]
         return {"shapes_sha256": hashlib.sha256(repr(shapes).encode()).hexdigest()}
     free = {key.removeprefix(f"{group}.") for key in FREE if key.startswith(f"{group}.")}
@@ -114,5 +114,5 @@ def _is_plain(value: Any) -> bool:
     if type(value) is float:
         return math.isfinite(value)
     if type(value) is str:
-        return len(value) <= MOST and "${" not in value  # which a saved config may not have
+        return len(value) <= MOST and "${" not in value  # saved configs have no interpolations
     return value is None or type(value) in (bool, int)

@@ -1,4 +1,4 @@
-"""The contract of a logger: who is told about a run. Rank 0 alone makes one and calls it."""
+"""Interface of loggers, which receive a run's metrics on rank 0."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from neuro_cli.logger.columns import Row
 
 
 class Logger(ABC):
-    """Called in the order start, log for every generation, finish. A killed run never reaches finish.
+    """Receiver of a run's metrics: start, then log for every generation, then finish. A killed run never reaches finish.
 
     ``evaluated``: columns of its rows that evaluations on the test set fill, the headline first; the run sets it before start.
     """
@@ -18,16 +18,16 @@ class Logger(ABC):
 
     @abstractmethod
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
-        """Open the log of the run folder ``run``. Raises UserError when that cannot be.
+        """Open the log of the run folder ``run``. Raises UserError when that fails.
 
-        ``resumed_at`` is the last generation that counts of a run that goes on, None for a new run.
+        ``resumed_at``: the generation after which a resumed run continues, None for a new run. ``config``: resolved, read-only.
         """
 
     @abstractmethod
     def log(self, row: Row) -> None:
         """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured.
 
-        Of ``neuro scale`` and ``neuro bench`` that is the step of a table: ranks, or the repetition.
+        For ``neuro scale`` and ``neuro bench`` the generation is the step of a table: ranks, or the repetition.
         """
 
     @abstractmethod

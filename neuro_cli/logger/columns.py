@@ -1,6 +1,6 @@
 """Columns of ``metrics.csv``: their names, their order, and the row of one generation.
 
-Scripts read columns by name. Metrics of the test set are columns where the run's task declares them, behind the training's.
+Scripts read columns by name. Metrics of the test set stand behind those of training, if the run's task declares them.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ LATER_COLUMNS = ("elapsed_seconds", "sigma", "rate", "non_finite")
 
 
 def columns_of(row: Mapping[str, Any], evaluated: Collection[str]) -> list[str]:
-    """Return the columns of a new file from its first ``row``; ``evaluated``: those that evaluations on the test set fill."""
+    """Return the columns of a new file from its first ``row``; ``evaluated``: metrics of the test set."""
     tested = [name for name in row if name in evaluated]
     others = [name for name in row if name not in METRIC_COLUMNS and name not in tested]
     return [*TRAINING_COLUMNS, *tested, *COST_COLUMNS, *sorted(others, key=lambda name: name in LATER_COLUMNS)]

@@ -1,4 +1,4 @@
-"""``metrics.csv``: one row per generation, on file before the next begins. Every run has it."""
+"""``metrics.csv``: one row per generation, written before the next generation begins. Every run has it."""
 
 import csv
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class CsvLogger(Logger):
-    """Columns are those of the first row, by :func:`columns_of`. Floats come back exactly; None is an empty cell."""
+    """Writer of ``metrics.csv`` with the columns of its first row. Floats are read back exactly; None is an empty cell."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
@@ -38,9 +38,9 @@ class CsvLogger(Logger):
             raise UserError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def log(self, row: Row) -> None:
-        """Append a row. Raises ValueError for a column that the file has not, UserError when it cannot be written.
+        """Append a row. Raises ValueError for a column that the file lacks, UserError when it cannot be written.
 
-        Efficiencies and ``LATER_COLUMNS`` are left out where the file began without them: on one rank, or by an earlier version.
+        Files that began on one rank or with an earlier version may lack efficiencies and ``LATER_COLUMNS``.
         """
         if not self._columns:
             self._columns = columns_of(row, self.evaluated)
@@ -74,10 +74,10 @@ def _text(value: object) -> str:
 
 
 def _cut(path: Path, generation: int) -> list[str]:
-    """Leave the rows up to ``generation``, one each and ascending; return the columns ([] when the header is torn).
+    """Keep the rows up to ``generation``, one each and ascending; return the columns ([] when the header is torn).
 
-    Rows ascend where one command wrote them, so one cut of the file does it, which no kill can leave half done. Rows that
-    two commands wrote are put in order in a new file. Raises UserError for another file, or rows that contradict each other.
+    Rows of one command ascend, so the file is cut once, which no kill can leave half done. Rows of two commands are sorted into
+    a new file. Raises UserError for another file, or rows that contradict each other.
     """
     lines = path.read_bytes().splitlines(keepends=True)
     if not lines or not lines[0].endswith(b"\n"):
@@ -92,10 +92,10 @@ def _cut(path: Path, generation: int) -> list[str]:
         os.truncate(path, sum(map(len, kept)))
     else:
         write_atomically(path, b"".join(kept))
-        log.warning("%s: rows were doubled, damaged or out of order: what is left is one a generation, in order", path)
+        log.warning("%s: rows were doubled, damaged or out of order: one row for each generation is left, in order", path)
     dropped = len(lines) - len(kept)
     if dropped:
-        log.info("%s: %d rows are dropped; those after generation %d will be made again", path, dropped, generation)
+        log.info("%s: %d rows are removed; generations after %d run again", path, dropped, generation)
     missing = set(range(1, generation + 1)) - numbers.keys()
     if missing:
         first = last = min(missing)
@@ -107,22 +107,22 @@ def _cut(path: Path, generation: int) -> list[str]:
 
 
 def _rows(path: Path, lines: list[bytes], columns: list[str], generation: int) -> dict[int, int]:
-    """The first line of every generation up to ``generation``. Raises UserError where a later one measured something else."""
-    found: dict[int, int] = {}
+    """Return the first line of every generation up to ``generation``. Raises UserError where a later line contradicts it."""
+    first_lines: dict[int, int] = {}
     for number, line in enumerate(lines[1:], 1):
         cells = _cells(line)
-        whole = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal() and all(map(_is_number, cells))
-        if not whole or not 0 < int(cells[0]) <= generation:
+        intact = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal() and all(map(_is_number, cells))
+        if not intact or not 0 < int(cells[0]) <= generation:
             continue
-        first = found.setdefault(int(cells[0]), number)
-        there = _cells(lines[first])
-        other = [name for name, a, b in zip(columns, there, cells, strict=True) if a != b and not _of_the_machine(name)]
+        first = first_lines.setdefault(int(cells[0]), number)
+        earlier = _cells(lines[first])
+        other = [name for name, a, b in zip(columns, earlier, cells, strict=True) if a != b and not _of_the_machine(name)]
         if other:
             raise UserError(
                 f"{path}: lines {first + 1} and {number + 1} are both of generation {cells[0]} and differ in {other[0]}; "
-                "move the file away, and resume goes on without these rows"
+                "move the file away, and resume continues without these rows"
             )
-    return found
+    return first_lines
 
 
 def _cells(line: bytes) -> list[str]:
@@ -130,7 +130,7 @@ def _cells(line: bytes) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    """Tell whether a cell is as :func:`_text` writes it; any other is damage."""
+    """Return whether a cell is as :func:`_text` writes it; any other is damage."""
     try:
         return cell == "" or float(cell) is not None
     except ValueError:
@@ -138,5 +138,5 @@ def _is_number(cell: str) -> bool:
 
 
 def _of_the_machine(column: str) -> bool:
-    """Tell whether a column measures the machine: made again, it is another number."""
+    """Return whether a column measures the machine, so that it differs when a generation runs again."""
     return column.startswith(("seconds", "bytes_")) or column.endswith(("_per_second", "_efficiency", "_seconds"))

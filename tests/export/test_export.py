@@ -100,7 +100,7 @@ def test_without_the_extra_a_line_says_so(run: Path, tmp_path: Path, monkeypatch
     ("arguments", "said"),
     [
         (["file=net.h5"], "file=net.h5: must end in .safetensors, .pt, .onnx"),
-        (["file=there.pt"], "file=there.pt: is there already"),
+        (["file=there.pt"], "file=there.pt: exists already"),
         (["file=no/net.pt"], "file=no/net.pt: there is no folder no"),
         (["speed=1"], "speed=1: neuro export takes file, checkpoint, trust"),
         (["checkpoint=best"], "checkpoint=best: no best checkpoint was kept"),

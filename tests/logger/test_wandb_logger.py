@@ -155,7 +155,7 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: 
     play(tmp_path / "run")
     (warning,) = warnings(caplog)
     assert warning.startswith("wandb failed to start (ModuleNotFoundError: ")
-    assert warning.endswith("nothing more goes to wandb, the run goes on")
+    assert warning.endswith("nothing more is sent to wandb, the run continues")
 
 
 class BrokenRun:

@@ -41,7 +41,7 @@ def log_points(logger: Logger, run: Path, config: Mapping[str, Any], points: Ite
 
 
 def points_of(rows: Sequence[Mapping[str, str]]) -> list[Point]:
-    """Return the points of a table: texts and ``LABELS`` name a row's numbers (``iid_forward/seconds``); steps count a name's rows."""
+    """Return the points of a table: texts and ``LABELS`` name a row's numbers (``iid_forward/seconds``); steps count its rows."""
     columns = [name for name in (rows[0] if rows else {}) if name not in LEFT_OUT]
     numbers = [name for name in columns if name not in LABELS and all(_number(row[name]) is not None for row in rows)]
     seen: Counter[str] = Counter()

@@ -45,7 +45,7 @@ class Recorder:
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     loggers = types.ModuleType("lightning.pytorch.loggers")
     for service in SERVICES.values():
-        setattr(loggers, service.made, Recorder)
+        setattr(loggers, service.class_name, Recorder)
     monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", loggers)
     monkeypatch.setattr(install, "find_spec", lambda name: object())
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

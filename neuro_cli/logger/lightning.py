@@ -88,7 +88,7 @@ class LightningLogger(Logger):
     def _begin(self, kind: Callable[..., Any], settings: dict[str, Any]) -> None:
         """Make Lightning's logger and save its run's identifier. Raises ConfigError, or errors of the service."""
         server, before = self._server(), dict(os.environ)
-        if self.service == "comet" and settings.get("online") is False:  # with it Lightning 2.6 writes no archive
+        if self.service == "comet" and settings.get("online") is False:  # Lightning 2.6 would write no archive
             settings = {name: value for name, value in settings.items() if name != "online"}
             os.environ["COMET_START_ONLINE"] = "0"
         try:

@@ -34,7 +34,7 @@ def evaluate(
     changes: Mapping[str, Any],
     objects: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Evaluate a checkpoint, the last one by default. ``objects``: those that a script made, by group. Raises UserError."""
+    """Evaluate a checkpoint, the last one by default. ``objects``: a script's own, by group. Raises UserError."""
     config = read_config(run, trust, objects, "evaluate", MODULE)
     checkpoint = read_checkpoint(run, config, generation)
     config |= {key: value for key, value in changes.items() if "." not in key}

@@ -56,19 +56,20 @@ class LocalBarrier:
         """Sleep until every rank of the machine arrives, or one dies: MPI's launcher then ends the others."""
         with interrupts_later():
             if not self._first:
-                self._tell()
+                self._signal()
+            # the first rank hears from all others, then releases them; a closed socket ends recv at once
             for peer in self._peers:
                 with suppress(OSError):
                     peer.recv(1)
             if self._first:
-                self._tell()
+                self._signal()
 
     def close(self) -> None:
         """Leave the barrier: no rank waits for this one any more."""
         for peer in self._peers:
             peer.close()
 
-    def _tell(self) -> None:
+    def _signal(self) -> None:
         for peer in self._peers:
             with suppress(OSError):  # the other rank has ended
                 peer.send(HERE)

@@ -49,7 +49,7 @@ class MpiExchange(Exchange):
     """Collective that is not complete yet. It keeps the buffers alive: MPI reads ``block`` and writes ``outcome`` meanwhile."""
 
     def __init__(self, request: Any, block: np.ndarray, outcome: np.ndarray, nap: float | None) -> None:
-        self._request, self._own, self._outcome, self._nap = request, block, outcome, nap
+        self._request, self._block, self._outcome, self._nap = request, block, outcome, nap
 
     def test(self) -> bool:
         return bool(self._request.Test())
@@ -101,9 +101,10 @@ class MpiWorld(World):
 
         All ranks return the same: in MPI, nonblocking collectives do not match blocking ones.
         """
+        # sets of cores as bytes, so that the maximum over ranks is their union
         usable = np.zeros(MOST_CORES, np.uint8)
         usable[[core for core in os.sched_getaffinity(0) if core < MOST_CORES]] = 1
-        node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # a launcher may bind each rank to one core
+        node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # each rank may be bound to one core
         setting = os.environ.get(SHARE_CORES)
         sharing = np.array([setting == "1" if setting in ("0", "1") else node.size > min(usable.sum(), core_limit())], np.uint8)
         self._comm.Allreduce(self._mpi.IN_PLACE, sharing, op=self._mpi.MAX)
@@ -118,7 +119,7 @@ class MpiWorld(World):
         if self._nap is None:
             getattr(ranks, collective)(*buffers)
         else:
-            if self._barrier is not None and collective != "Gatherv":
+            if self._barrier is not None and collective != "Gatherv":  # of a gather only rank 0 waits for others
                 self._barrier.wait()
             wait_asleep(getattr(ranks, f"I{collective.lower()}")(*buffers), self._nap)
 
@@ -232,6 +233,7 @@ class MpiWorld(World):
         if self.size == 1:
             return data
         length = np.array([len(data)], np.int64)
+        # the others wait for rank 0 here, maybe for minutes between two jobs: they sleep until the length arrives
         wait_asleep(self._comm.Ibcast(length, root=0), NAP)
         buffer = np.frombuffer(data, np.uint8).copy() if self.rank == 0 else np.empty(int(length[0]), np.uint8)
         self._comm.Bcast(buffer, root=0)

@@ -1,4 +1,4 @@
-"""metrics.csv holds every row exactly, and a run that goes on continues it as if never killed."""
+"""metrics.csv has every row exactly, and a resumed run continues it as if never killed."""
 
 import csv
 import logging

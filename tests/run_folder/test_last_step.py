@@ -1,4 +1,4 @@
-"""What ranks leave of the last iterations: the newest that all members have, whole."""
+"""Files that ranks leave of their last iterations: the newest complete one that all members have."""
 
 from pathlib import Path
 

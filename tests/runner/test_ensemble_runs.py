@@ -1,4 +1,4 @@
-"""Runs of ``neuro train +algo=ensemble`` from start to end: folders, resume, lost ranks, what is read back."""
+"""Runs of ``neuro train +algo=ensemble`` from start to end: folders, resume, lost ranks, reading."""
 
 import csv
 import json
@@ -150,10 +150,10 @@ def test_a_lost_rank_costs_no_whole_iteration(folder, mpi):
     assert outcome(folder / name)[0] == outcome(folder / f"{name}-whole")[0]
 
 
-@pytest.mark.slow  # by default one of two ranks is killed
+@pytest.mark.slow  # default tests kill one of two ranks
 @needs_mpi
 def test_resume_finds_what_a_killed_world_left(folder):
-    """Runner, launcher and ranks are all killed: nobody is there to write, the next resume does it."""
+    """Runner, launcher and ranks are all killed: the next resume writes the checkpoint."""
     process = start(folder, "gone", own_mpi(), "generations=100000", "ranks=2", "distribution=logits_pipelined")
     wait_for_rows(folder / "gone", 6, process)
     world = [*ranks_of(process), *descendants(process.pid)]
@@ -173,7 +173,7 @@ def test_resume_finds_what_a_killed_world_left(folder):
 
 @pytest.fixture(scope="module")
 def mixed(folder) -> Path:
-    """Four members of one kind and three beside them, with other networks and optimizers."""
+    """Four members of one kind, and three with other networks and optimizers."""
     line = ("train", *SETTING, MIXED, "generations=5", "hydra.run.dir=mixed")
     well(neuro_inside(*line, cwd=folder))
     return folder / "mixed"
@@ -189,7 +189,7 @@ def test_members_of_several_kinds(folder, mixed):
 
 
 def test_load_gives_the_product_of_experts(folder, mixed, monkeypatch):
-    """What ``load`` gives has the metrics that the run reported; each member and the diversity by plain loops."""
+    """The loaded network has the metrics that the run reported; plain loops compute each member's and the diversity."""
     module = neuro_cli.load(mixed, checkpoint=5)
     assert [type(member).__name__ for member in module.members] == ["MNIST_10K"] * 4 + ["BlogCNN"] * 2 + ["MNIST_10K"]
     config = composed(*SETTING)

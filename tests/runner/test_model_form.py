@@ -1,4 +1,4 @@
-"""Networks of ours have a form without numbers, by which their parameters are counted."""
+"""Our networks have a form without numbers, from which parameters are counted."""
 
 import pytest
 import torch

@@ -71,13 +71,12 @@ def run_switch(ports, rate, delay, queue):
     polled = np.zeros((n, 2), np.int32)  # struct pollfd: descriptor, then events and revents of 16 bits each
     while True:
         t = _now(time)
-        following = t + SECOND
+        following = t + SECOND  # ns at which the next event is due
         for j in range(n):
             while head[j] != tail[j] and due[j, head[j] % RING] <= t:
                 place = head[j] % RING
-                _write(
-                    ports[j], base + slot[j, place] * FRAME, length[j, place]
-                )  # a full port drops the frame, as a network card would
+                # a full port drops the frame, as a network card would
+                _write(ports[j], base + slot[j, place] * FRAME, length[j, place])
                 free[left] = slot[j, place]
                 left += 1
                 head[j] += 1
@@ -85,13 +84,14 @@ def run_switch(ports, rate, delay, queue):
                 following = min(following, due[j, head[j] % RING])
         for i in range(n):
             polled[i, 0], polled[i, 1] = ports[i], _POLLIN
-            if up[i] - t > AHEAD:
+            if up[i] - t > AHEAD:  # unread frames fill the port's queue, which stops the sender
                 polled[i, 1] = 0
                 following = min(following, up[i] - AHEAD)
         nap = max(following - _now(time), 0)
         wait[0], wait[1] = nap // SECOND, nap % SECOND
         _ppoll(polled.ctypes.data, n, wait.ctypes.data, 0)
         for i in range(n):
+            # at most 16 frames of one port in a row, so that due frames of other ports do not wait long
             for _ in range(16 if polled[i, 1] >> 16 & _POLLIN else 0):
                 t = _now(time)
                 if up[i] - t > AHEAD or left == 0:
@@ -106,6 +106,7 @@ def run_switch(ports, rate, delay, queue):
                 to = frame[HEADER + 5] - 1  # the last byte of the MAC address is the port's number + 1
                 if frame[HEADER] & 1 or to < 0 or to >= n or to == i:
                     continue  # broadcasts are dropped: neighbours have fixed entries
+                # the downlink sends after what it has booked, and not before the uplink has sent the frame
                 arrival = max(down[to] + cost, up[i])
                 if arrival - up[i] > queue or tail[to] - head[to] >= RING:
                     continue

@@ -96,7 +96,7 @@ class TestSwitch:
 
     def test_a_faster_network_is_faster(self, nothing_left):
         slow, fast = measured(2, 2e8, 5e-3, 1_000_000), measured(2, 1e10, 2e-5, 1_000_000)
-        assert fast["median_trip"] < slow["median_trip"] / 3
+        assert fast["trip"] < slow["trip"] / 3  # shortest trips: a busy machine delays most of them
         assert fast["gather"] < slow["gather"] / 3
 
 

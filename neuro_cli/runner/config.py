@@ -106,6 +106,9 @@ class RunConfig:
 
 def section(kind: type[Section], node: Any, prefix: str = "", **more: Any) -> Section:
     """Make the dataclass ``kind`` of the keys in ``node``, which stand below ``prefix``. Raises UserError."""
+    if not isinstance(node, Mapping) and node not in (None, MISSING):
+        names = [prefix + each.name for each in fields(kind)]  # type: ignore[arg-type]
+        raise ConfigError(prefix.rstrip("."), node, f"it has keys of its own: {', '.join(names)}")
     values = {}
     for each in fields(kind):  # type: ignore[arg-type]  # typing has no name for dataclasses
         name = prefix + each.name

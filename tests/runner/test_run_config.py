@@ -72,6 +72,12 @@ def test_a_key_that_every_version_had_may_not_be_missing(name):
         RunConfig.of(config)
 
 
+@pytest.mark.parametrize(("group", "names"), [("stop", "stop.metric, stop.at"), ("evaluate", "evaluate.every")])
+def test_a_value_in_place_of_keys_is_refused(group, names):
+    with pytest.raises(ConfigError, match=f"{group}=5: it has keys of its own: {names}"):
+        RunConfig.of(composed() | {group: 5})
+
+
 def test_more_ranks_than_work_are_refused():
     with pytest.raises(ConfigError, match="ranks=129: must be an integer from 1 to 128"):
         RunConfig.of(composed("ranks=129"))

@@ -32,7 +32,7 @@ from neuro_cli.launch import lock, slurm
 from neuro_cli.launch.job_trust import check_job
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner import stop
-from neuro_cli.runner.root_keys import check_early
+from neuro_cli.runner.config import check_early
 
 EARLY = ("train", "evolve")  # verbs with root keys of numbers that are checked before torch is imported
 CONFIG_FOLDER = str(config_folder())

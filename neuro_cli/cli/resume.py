@@ -19,7 +19,7 @@ from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 from neuro_cli.run_folder.config import saved_config
-from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
+from neuro_cli.runner.config import RESUME_GROUPS, RESUME_KEYS
 
 if TYPE_CHECKING:
     from neuro_cli.run_folder.checkpoint import Checkpoint

@@ -56,8 +56,7 @@ class Metric:
         return value >= goal if self.better == HIGHER else value <= goal
 
 
-# of the tasks that come with neuro. The first two are in every metrics.csv or summary.json, whatever the task: scripts read them
-# by name. Run folders that declare no metrics were made by versions that had these three
+# of the tasks that come with neuro. Run folders that declare no metrics were made by versions that had these three
 ACCURACY = Metric("test_accuracy", "test accuracy", ".4f", FRACTION)
 LOSS = Metric("test_loss", "test loss", ".4f", better=LOWER, column=False)
 RETURN = Metric("mean_return", "mean return", ".1f", FITNESS)

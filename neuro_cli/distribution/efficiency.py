@@ -21,7 +21,7 @@ import torch
 
 from neuro_cli.core.clock import Clock
 from neuro_cli.fabric.base import World
-from neuro_cli.logger.base import RANK_COLUMNS
+from neuro_cli.logger.columns import RANK_COLUMNS
 
 T = TypeVar("T")
 

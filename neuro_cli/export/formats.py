@@ -1,7 +1,7 @@
-"""Files of a trained network for other programs: safetensors, PyTorch's .pt, ONNX. neuro itself reads none of the last two.
+"""Files of a trained network for other programs: safetensors, PyTorch's .pt, ONNX. neuro does not read the last two.
 
-The facts of the network (inputs, classes, metric, revision) are in each: under ``neuro`` in the header of safetensors and in the
-properties of ONNX, as ``archive/neuro.json`` in the archive that a .pt file is.
+Each has the facts of the network (inputs, classes, metric, revision): safetensors in its header and ONNX in its properties under
+``neuro``, a .pt file as ``neuro.json`` in its archive.
 """
 
 import io
@@ -24,15 +24,15 @@ from neuro_cli.run_folder.model_file import model_bytes, tensors_of
 from neuro_cli.task.inputs import TYPES
 
 NEEDED = ("onnx", "onnxscript")
-EXAMPLES = 2  # in the traced batch: 0 and 1 would be taken for sizes that never change
+EXAMPLES = 2  # examples in the traced batch; torch.export treats sizes 0 and 1 as fixed
 
 
 def check_file(file: Path) -> None:
-    """Raise UserError for a file that cannot be written: of another kind, that is there already, or without its packages."""
+    """Raise UserError for a file of another kind, one that exists, or one whose packages are missing."""
     if file.suffix not in FORMATS:
         raise ConfigError("file", file, f"must end in {', '.join(FORMATS)}, which says the format")
     if file.is_symlink() or file.exists():
-        raise ConfigError("file", file, "is there already: choose another name")
+        raise ConfigError("file", file, "exists already: choose another name")
     if not file.parent.is_dir():
         raise ConfigError("file", file, f"there is no folder {file.parent}")
     missing = [name for name in NEEDED if file.suffix == ".onnx" and find_spec(name) is None]
@@ -41,7 +41,7 @@ def check_file(file: Path) -> None:
 
 
 def write_network(file: Path, network: Network) -> int:
-    """Write ``network`` in the format that the name of ``file`` says, and return the bytes. Raises UserError."""
+    """Write ``network`` in the format that the name of ``file`` says, and return the number of bytes. Raises UserError."""
     content = FORMATS[file.suffix](network)
     try:
         write_atomically(file, content)
@@ -55,7 +55,7 @@ def _safetensors(network: Network) -> bytes:
 
 
 def _pt(network: Network) -> bytes:
-    """State as ``torch.load(file, weights_only=True)`` reads it."""
+    """Return the state as ``torch.load(file, weights_only=True)`` reads it."""
     content = io.BytesIO()
     torch.save({name: tensor.clone() for name, tensor in tensors_of(network.module).items()}, content)
     with zipfile.ZipFile(content, "a") as archive:
@@ -65,7 +65,7 @@ def _pt(network: Network) -> bytes:
 
 
 def _onnx(network: Network) -> bytes:
-    """Graph with inputs (B, *shape), any B, and outputs."""
+    """Return the graph with inputs (B, *shape), any B, and outputs."""
     parameter = next((each for each in network.module.parameters() if each.is_floating_point()), None)
     kind = TYPES[network.inputs.dtype]
     example = torch.zeros(EXAMPLES, *network.inputs.shape, dtype=kind)
@@ -79,7 +79,7 @@ def _onnx(network: Network) -> bytes:
             )  # fmt: skip
             assert program is not None
             model = program.model_proto
-    except Exception as error:  # the exporter raises errors of its own for whatever a network does that a graph cannot
+    except Exception as error:  # the exporter raises many kinds of errors for operations that a graph cannot express
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise UserError(f"the network cannot be written as ONNX: {reason[:200]}") from error
     entry = model.metadata_props.add()

@@ -1,6 +1,7 @@
-"""The trained network of a run folder of any verb, with what it takes and what made it."""
+"""Trained network of a run folder of any verb, with its inputs and facts about its training."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,12 @@ from neuro_cli.strategy.base import Strategy
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import Inputs
 
-MADE = ("strategy", "task", "model", "training")  # groups of a search that are made here; its pool is not
+MADE = ("strategy", "task", "model", "training")  # groups of a search whose objects are made here; its pool is not needed
 
 
 @dataclass(frozen=True)
 class Network:
-    """Trained ``module`` in evaluation mode, on the CPU. ``facts``: of ``model.safetensors``, ``inputs`` among them."""
+    """Trained ``module`` in evaluation mode, on the CPU. ``facts``: as in ``model.safetensors``."""
 
     module: nn.Module
     inputs: Inputs
@@ -42,7 +43,7 @@ class Network:
 
 
 def network_of(run: Path, checkpoint: int | str | None, trust: list[str]) -> Network:
-    """Load the network of a run folder: of a checkpoint (a generation, ``best``), by default the last state. Raises UserError."""
+    """Load the network of a run folder: a checkpoint's (a generation, ``best``) or the last state's. Raises UserError."""
     if is_search(run):
         _refuse_checkpoint(checkpoint, "a search keeps weights of candidates")
         return _of_search(run, trust)
@@ -67,7 +68,7 @@ def _of_training(run: Path, generation: int | str | None, trust: list[str]) -> N
 
 
 def _of_peer(run: Path, trust: list[str]) -> Network:
-    from neuro_cli.evolve.evolve import check_packages  # here: it needs an extra
+    from neuro_cli.evolve.evolve import check_packages  # imported here: it needs an extra
 
     check_packages()
     from neuro_cli.evolve.training.replay import replayed
@@ -80,7 +81,7 @@ def _of_peer(run: Path, trust: list[str]) -> Network:
 
 
 def _of_search(run: Path, trust: list[str]) -> Network:
-    """The best candidate by validation. Raises UserError where its weights were not kept."""
+    """Return the best candidate by validation. Raises UserError where its weights were not saved."""
     config = saved_config(run)
     refuse_untrusted({part: config[part] for part in MADE}, trust, OURS)
     engine = Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
@@ -105,8 +106,8 @@ def _of_search(run: Path, trust: list[str]) -> Network:
     return Network(module.eval(), inputs, {**facts, "generation": None, "candidate": number, "metric": metric})
 
 
-def _inputs_by_data(config: dict[str, Any]) -> Inputs:
-    """Inputs of a run whose folder does not say them (a search, a run of an earlier version): from the data of its task."""
+def _inputs_by_data(config: Mapping[str, Any]) -> Inputs:
+    """Return the inputs of a run whose folder does not declare them (a search, an earlier version), from its task's data."""
     task: Task = make(config, "task", Task)
     shape = config["model"].get("input_shape")
     task.load(
@@ -118,24 +119,24 @@ def _inputs_by_data(config: dict[str, Any]) -> Inputs:
     return task.inputs()
 
 
-def _declared_shape(config: dict[str, Any]) -> tuple[int, ...] | None:
+def _declared_shape(config: Mapping[str, Any]) -> tuple[int, ...] | None:
     module: nn.Module = make(config, "model", nn.Module)
     return getattr(module, "input_shape", None)
 
 
 def _measured(run: Path, generation: int) -> tuple[Any, dict[str, float]]:
-    """Headline of the run, and its value at ``generation`` where the folder has one."""
+    """Return the run's headline metric, and its value at ``generation`` if the folder has one."""
     headline = next(iter(declared(run)), None)
     if headline is None:
         return None, {}
     generations, values = read_metrics(run / "metrics.csv").points(headline.name)
-    found = {int(at): float(value) for at, value in zip(generations, values, strict=True)}
-    value = found.get(generation, _of_summary(run, generation).get(headline.name))
+    by_generation = {int(at): float(value) for at, value in zip(generations, values, strict=True)}
+    value = by_generation.get(generation, _of_summary(run, generation).get(headline.name))
     return headline, {} if value is None else {headline.name: value}
 
 
 def _of_summary(run: Path, generation: int) -> dict[str, Any]:
-    """Summary of a run that ended at ``generation``, {} of any other."""
+    """Return the summary of a run that ended at ``generation``, {} for any other run."""
     try:
         summary = json.loads((run / "summary.json").read_bytes())
     except (OSError, ValueError, RecursionError):

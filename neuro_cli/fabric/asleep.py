@@ -1,4 +1,4 @@
-"""Waits that leave the core to others, for ranks that share cores: MPI's own waits poll."""
+"""Waits without polling, for ranks that share cores; MPI's own waits poll."""
 
 import logging
 import os
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 ALERT = 1e-4  # seconds of waiting without sleep
 HERE = b"\0"
-SOCKET_NAME = 108  # bytes of the longest one, by Linux
+SOCKET_NAME = 108  # bytes of the longest name of a socket on Linux
 
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Keep Ctrl-C waiting, as it does in MPI: rank 0 is the one that reports it."""
+    """Delay Ctrl-C until the block ends, as MPI does: rank 0 reports it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -43,68 +43,69 @@ def wait_asleep(request: Any, nap: float) -> None:
 
 
 class LocalBarrier:
-    """Barrier of the ranks of one machine, which sleep in the kernel until the last of them is there.
+    """Barrier of the ranks of one machine, which sleep in the kernel until the last one arrives.
 
-    It carries no data and only spares polls: a collective that follows is complete once other machines have sent their parts.
-    ``peers``: on the first rank, sockets to all others; on another, the one to the first.
+    It carries no data and only spares polls: the collective after it waits for other machines alone. ``peers``: sockets to all
+    other ranks on the first rank, one to the first rank on the others.
     """
 
     def __init__(self, peers: list[socket.socket], first: bool) -> None:
         self._peers, self._first = peers, first
 
     def wait(self) -> None:
-        """Sleep until every rank of the machine is here, or one has died: MPI's launcher then ends the others."""
+        """Sleep until every rank of the machine arrives, or one dies: MPI's launcher then ends the others."""
         with interrupts_later():
             if not self._first:
-                self._tell()
+                self._signal()
+            # the first rank hears from all others, then releases them; a closed socket ends recv at once
             for peer in self._peers:
                 with suppress(OSError):
                     peer.recv(1)
             if self._first:
-                self._tell()
+                self._signal()
 
     def close(self) -> None:
-        """Leave it: whoever waits for this rank, or comes later, does not wait for it."""
+        """Leave the barrier: no rank waits for this one any more."""
         for peer in self._peers:
             peer.close()
 
-    def _tell(self) -> None:
+    def _signal(self) -> None:
         for peer in self._peers:
-            with suppress(OSError):  # it is gone
+            with suppress(OSError):  # the other rank has ended
                 peer.send(HERE)
 
 
 def local_barrier(node: Any) -> LocalBarrier | None:
-    """Make the barrier of all ranks of ``node``, an MPI communicator, together. None where they cannot meet, or one is alone.
+    """Make the barrier of ``node``, an MPI communicator; all its ranks call this. None where they cannot meet, or for one rank.
 
-    They meet in a folder that only this user may enter, and that is removed at once.
+    The sockets lie in a folder that only this user may enter and that is removed at once.
     """
     if node.size == 1:
         return None
     first, folder, failure = node.rank == 0, "", ""
-    own = socket.socket(socket.AF_UNIX)
+    local = socket.socket(socket.AF_UNIX)
     path = np.zeros(SOCKET_NAME, np.uint8)
     try:
         if first:
             folder = tempfile.mkdtemp(prefix="neuro-")
             name = os.path.join(folder, "barrier")
-            own.bind(name)
-            own.listen(node.size)
+            local.bind(name)
+            local.listen(node.size)
             path[: len(os.fsencode(name))] = list(os.fsencode(name))
-    except OSError as error:  # nowhere to write, or a folder of temporary files with too long a name
+    except OSError as error:  # no place to write, or too long a path of temporary files
         failure = str(error)
     node.Bcast(path)
     try:
         if not first:
-            own.connect(path.tobytes().rstrip(b"\0") or "no socket")
-    except OSError as error:  # the first rank could not, or this one sees another file system
+            local.connect(path.tobytes().rstrip(b"\0") or "no socket")
+    except OSError as error:  # the first rank failed, or this one sees another file system
         failure = str(error)
     failed = np.empty(node.size, np.uint8)
     node.Allgather(np.array([bool(failure)], np.uint8), failed)
-    peers = [own]
+    peers = [local]
     if first:
-        peers = [] if failed.any() else [own.accept()[0] for _ in range(node.size - 1)]
-        own.close()
+        peers = [] if failed.any() else [local.accept()[0] for _ in range(node.size - 1)]
+        local.close()
         shutil.rmtree(folder, ignore_errors=True)
     if not failed.any():
         return LocalBarrier(peers, first)

@@ -1,8 +1,8 @@
-"""Contract of a world of ranks: a few collectives on buffers, with the bytes of each counted.
+"""Interface of a world of ranks: a few collectives on buffers, with the bytes of each counted.
 
-Bytes are payload that this rank passes to a collective for others, and receives from others. An all-gather sends
-the rank's own block and receives all other blocks; an all-reduce sends and receives the whole buffer once. The bytes
-that the library's algorithm puts on the wire are within a factor of two of that.
+Bytes are the payload that this rank passes to a collective for others, and receives from others. An all-gather sends the
+rank's block and receives all other blocks; an all-reduce sends and receives the buffer once. The algorithm of the MPI library
+puts at most twice as many bytes on the wire, and at least half.
 """
 
 from abc import ABC, abstractmethod
@@ -16,18 +16,18 @@ from neuro_cli.fabric.cost import CostModel
 
 @dataclass
 class Traffic:
-    """Payload bytes since the start."""
+    """Payload bytes of a rank since its start."""
 
     sent: int = 0
     received: int = 0
 
 
 class Exchange(ABC):
-    """A collective under way."""
+    """Collective that is not complete yet."""
 
     @abstractmethod
     def test(self) -> bool:
-        """Whether the collective is complete. Libraries that move data only when they are called move some now."""
+        """Return whether the collective is complete. MPI libraries may move data only in such calls."""
 
     @abstractmethod
     def wait(self) -> np.ndarray:
@@ -48,40 +48,40 @@ class Arrived(Exchange):
 
 
 class World(ABC):
-    """``rank`` of ``size``; it is ``local_rank`` of the ``local_size`` ranks on this machine; ``library`` names the transport."""
+    """Rank ``rank`` of ``size``, which is ``local_rank`` of ``local_size`` on its machine; ``library`` names the transport."""
 
     rank = 0
     size = 1
     local_size = 1
     local_rank = 0
     library = "none"
-    interface: str | None = None  # through which messages go, where that is known
-    cost: CostModel | None = None  # what collectives cost, where the config says it
-    emulated = False  # the interface is that of an emulated host: every message must go through it
+    interface: str | None = None  # network interface of the messages, if known
+    cost: CostModel | None = None  # cost of collectives, if the config has it
+    emulated = False  # every message must cross the interface of an emulated host
 
     def __init__(self) -> None:
         self.traffic = Traffic()
 
     @abstractmethod
-    def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
-        """Blocks of all ranks in rank order, (sum(counts),); rank j gives ``counts[j]`` elements."""
+    def all_gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
+        """Return the blocks of all ranks in rank order, (sum(counts),); rank j gives ``counts[j]`` elements."""
 
-    def all_gather_on_node(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
-        """:meth:`all_gather` among the ranks of this machine, in the order of their ``local_rank``; no bytes are counted."""
+    def all_gather_on_node(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
+        """Gather among the ranks of this machine, in the order of their ``local_rank``. Bytes are not counted."""
         assert self.local_size == 1
-        return own
+        return block
 
     @abstractmethod
-    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
-        """Begin :meth:`all_gather` and return at once; ``own`` must not change until its end."""
+    def start_all_gather(self, block: np.ndarray, counts: list[int]) -> Exchange:
+        """Begin :meth:`all_gather` and return at once; ``block`` must not change until its end."""
 
     @abstractmethod
-    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
-        """Outcome of :meth:`all_gather` on rank 0 alone; None elsewhere."""
+    def gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        """Return the outcome of :meth:`all_gather` on rank 0; None on other ranks."""
 
     @abstractmethod
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
-        """Block ``rank`` of every rank's ``blocks``, in rank order; block j has the same length on all ranks."""
+        """Return block ``rank`` of every rank's ``blocks``, in rank order; block j has the same length on all ranks."""
 
     @abstractmethod
     def all_reduce(self, values: np.ndarray) -> None:
@@ -108,18 +108,18 @@ class World(ABC):
         """End every rank of the world now."""
 
     def interface_traffic(self) -> Traffic | None:
-        """Bytes that the kernel counted at this rank's interface since the start; None where it is not known."""
+        """Return the bytes that the kernel counted at this rank's interface since the start; None for an unknown interface."""
         return Traffic(*interface_bytes(self.interface)) if self.interface else None
 
     def settle(self) -> None:
-        """Wait until all earlier messages have arrived: the second message comes after the first has been answered."""
+        """Wait until all earlier messages have arrived: the second message follows the answer to the first."""
         self.any(False)
         self.any(False)
 
     def refuse_shortcut(self) -> None:
-        """Raise RuntimeError (on all ranks) when messages bypassed the interface that all of them should have crossed.
+        """Raise RuntimeError (on all ranks) when messages bypassed the emulated interface.
 
-        An emulated network that MPI does not use, because it found shared memory, would be measured as a fast one.
+        MPI may have used shared memory, and measurements would show a fast network.
         """
         handed = self.traffic.sent
         self.settle()
@@ -128,21 +128,21 @@ class World(ABC):
             raise RuntimeError(f"{self.library} does not send over the emulated network: {handed} bytes to send, {counted} there")
 
     def any(self, flag: bool) -> bool:
-        """Whether any rank's flag is set, the same on every rank."""
+        """Return whether any rank's flag is set, the same on every rank."""
         return bool(self.all_gather(np.array([flag], np.uint8), [1] * self.size).any())
 
 
 class SingleProcess(World):
-    """A world of one process."""
+    """World of one process."""
 
-    def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
-        return own
+    def all_gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
+        return block
 
-    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
-        return Arrived(own)
+    def start_all_gather(self, block: np.ndarray, counts: list[int]) -> Exchange:
+        return Arrived(block)
 
-    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
-        return own
+    def gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        return block
 
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
         return blocks
@@ -167,15 +167,15 @@ class SingleProcess(World):
 
 
 def shares(total: int, parts: int) -> list[tuple[int, int]]:
-    """Shares [j total / parts, (j + 1) total / parts) of every rank j, which together cover ``total``."""
+    """Return the shares [j total / parts, (j + 1) total / parts) of every rank j, which together cover ``total``."""
     return [(part * total // parts, (part + 1) * total // parts) for part in range(parts)]
 
 
-COUNTERS = Path("/proc/net/dev")  # of the network namespace of the process
+COUNTERS = Path("/proc/net/dev")  # counters of the process's network namespace
 
 
 def interface_bytes(name: str) -> tuple[int, int]:
-    """Bytes (sent, received) since the interface exists: payload, headers, acknowledgements, of all processes. Raises OSError."""
+    """Return bytes (sent, received) of an interface since it exists, headers and all processes included. Raises OSError."""
     for line in COUNTERS.read_text().splitlines():
         interface, _, numbers = line.partition(":")
         if interface.strip() == name:

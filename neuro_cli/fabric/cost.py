@@ -1,4 +1,4 @@
-"""Cost model of collectives on a network: seconds from the number of ranks and the bytes.
+"""Cost model of collectives on a network: seconds as a function of ranks and bytes.
 
 Messages cost ``latency`` each and ``bytes / bandwidth``; their number and length depend on the algorithm. The
 choices are those of MPICH (Thakur, Rabenseifner, Gropp 2005, "Optimization of collective communication operations in
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-GATHER_LONG = 512 * 1024  # total bytes from which blocks go round a ring
-REDUCE_LONG = 2048  # bytes from which a reduction is a reduce-scatter and an all-gather
+GATHER_LONG = 512 * 1024  # total bytes from which an all-gather uses a ring
+REDUCE_LONG = 2048  # bytes from which an all-reduce is a reduce-scatter and an all-gather
 
-# a collective of the world: its name, and the bytes that every rank holds at its end
+# name of a collective, and the bytes that every rank has at its end
 Call = tuple[str, int]
 
 
@@ -34,7 +34,7 @@ class CostModel:
     all_reduce: Cost
 
     def seconds(self, call: Call, ranks: int) -> float:
-        """Seconds of a collective on ``ranks`` ranks."""
+        """Return the seconds of a collective on ``ranks`` ranks."""
         kind, size = call
         messages, volume = shape_of(call, ranks)
         cost = self.all_reduce if kind == "all_reduce" else self.all_gather
@@ -42,7 +42,7 @@ class CostModel:
 
 
 def shape_of(call: Call, ranks: int) -> tuple[float, float]:
-    """Number of sequential messages, and the bytes that a rank sends in them as a multiple of the bytes held at the end."""
+    """Return the number of sequential messages, and a rank's bytes in them as a multiple of the bytes at the end."""
     kind, size = call
     if ranks == 1:
         return 0.0, 0.0
@@ -59,9 +59,9 @@ def shape_of(call: Call, ranks: int) -> tuple[float, float]:
 
 
 def stalled(calls: Sequence[tuple[Call, float, float]], model: CostModel, ranks: int) -> float:
-    """Total seconds that a rank waits for its collectives: (call, when it began, when its outcome was needed) of each.
+    """Return the total seconds that a rank waits for its collectives: (call, its begin, when its outcome was needed) each.
 
-    The times are those of a rank that waits for nothing. Messages of a rank use its link one after the other.
+    The times are those of a rank that never waits. A rank's messages use its link one after the other.
     """
     late, free = 0.0, 0.0
     ends: dict[int, float] = {}
@@ -77,9 +77,9 @@ def stalled(calls: Sequence[tuple[Call, float, float]], model: CostModel, ranks:
 
 
 def fit(measured: Sequence[tuple[Call, int, float]]) -> Cost:
-    """Fit the cost of one collective to (call, ranks, seconds): least squares of relative errors, neither part below zero.
+    """Fit the cost of one collective to (call, ranks, seconds) by least squares of relative errors; neither part below zero.
 
-    Sizes must span latency and bandwidth: one far below, one far above their product.
+    One size must be far below, one far above the product of latency and bandwidth.
     """
     rows = []
     for call, ranks, seconds in measured:
@@ -90,15 +90,15 @@ def fit(measured: Sequence[tuple[Call, int, float]]) -> Cost:
 
 
 def _least_squares_above_zero(rows: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """Least squares of ``rows`` (N, 2) times two numbers, neither below zero, against ``right`` (N,).
+    """Solve least squares of ``rows`` (N, 2) times two numbers, neither below zero, against ``right`` (N,).
 
-    Where the free solution has a negative part, the constrained one lies on an axis. By hand, because scipy.optimize.nnls would
-    cost every rank of a run with distribution=auto an import of a second.
+    Where the free solution has a negative part, the constrained one lies on an axis. scipy.optimize.nnls would do the same, but
+    importing it takes a second on every rank with distribution=auto.
     """
     free = np.linalg.lstsq(rows, right)[0]
     if (free >= 0).all():
         return float(free[0]), float(free[1])
     squares = (rows**2).sum(0)
     alone = np.maximum(right @ rows / np.where(squares > 0, squares, 1.0), 0.0)
-    gains = squares * alone**2  # by how much the sum of squares falls
+    gains = squares * alone**2  # decrease of the sum of squares
     return (float(alone[0]), 0.0) if gains[0] >= gains[1] else (0.0, float(alone[1]))

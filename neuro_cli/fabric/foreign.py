@@ -1,4 +1,4 @@
-"""Launchers that start processes without MPI: each process would be a run of its own, alone, of the same command."""
+"""Launchers that start processes without MPI: each process would be a separate run of the same command."""
 
 import os
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import launched
 
-TORCHRUN = "TORCHELASTIC_RUN_ID"  # in every process of torchrun, also of torch.distributed.run
+TORCHRUN = "TORCHELASTIC_RUN_ID"  # variable of every process of torchrun and of torch.distributed.run
 MPI_OF_SRUN = "give srun --mpi=pmi2 (MPICH) or --mpi=pmix (Open MPI), or "
 
 
 @dataclass(frozen=True)
 class ForeignStart:
-    """Start of this process as one of several by a ``launcher`` that tells MPI nothing: ``rank`` of ``ranks``."""
+    """Start of this process as ``rank`` of ``ranks`` by a ``launcher`` without MPI."""
 
     launcher: str
     rank: int
     ranks: int
 
     def refusal(self) -> UserError:
-        """Error with the command that starts ranks."""
+        """Return the error with the command that starts ranks."""
         return UserError(
             f"{self.launcher} started this process as rank {self.rank} of {self.ranks} without MPI, so each would train alone; "
             f"{MPI_OF_SRUN if self.launcher == 'srun' else ''}use neuro train ranks={self.ranks}, "
@@ -28,7 +28,7 @@ class ForeignStart:
 
 
 def foreign_start() -> ForeignStart | None:
-    """Place that torchrun, or srun without MPI, gave this process among others; None where none of them did."""
+    """Return the place among others that torchrun, or srun without MPI, gave this process; None without such a launcher."""
     if launched():
         return None
     if TORCHRUN in os.environ and (ranks := _number("WORLD_SIZE")) > 1:

@@ -10,18 +10,18 @@ import numpy as np
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.cost import Call, CostModel, fit
 
-SMALL, LARGE = 256, 8 * 1024 * 1024  # bytes: far below and far above what latency times bandwidth is on usual networks
-Timed = tuple[Call, int, float]  # a collective, the ranks, the seconds
+SMALL, LARGE = 256, 8 * 1024 * 1024  # bytes, far below and far above latency times bandwidth of usual networks
+Timed = tuple[Call, int, float]  # collective, ranks, seconds
 
 
 def timed_collectives(world: World, sizes: Sequence[int], repeats: int) -> list[Timed]:
-    """Median seconds of an all-gather and an all-reduce of each size in bytes; the slowest rank counts."""
+    """Return the median seconds of an all-gather and an all-reduce of each size in bytes; the slowest rank counts."""
     timed: list[Timed] = []
     for size in sizes:
         values = np.zeros(max(1, size // 4), np.float32)
         counts = [b - a for a, b in shares(values.size, world.size)]
-        own = values[: counts[world.rank]]
-        gather = _median(world, partial(world.all_gather, own, counts), repeats)
+        block = values[: counts[world.rank]]
+        gather = _median(world, partial(world.all_gather, block, counts), repeats)
         reduce = _median(world, partial(world.all_reduce, values), repeats)
         timed.append((("all_gather", values.nbytes), world.size, gather))
         timed.append((("all_reduce", values.nbytes), world.size, reduce))
@@ -31,7 +31,7 @@ def timed_collectives(world: World, sizes: Sequence[int], repeats: int) -> list[
 def _median(world: World, collective: Callable[[], object], repeats: int) -> float:
     seconds = np.empty(repeats + 1)
     for number in range(repeats + 1):
-        world.any(False)  # begin together
+        world.any(False)  # all ranks begin together
         start = time.perf_counter()
         collective()
         seconds[number] = time.perf_counter() - start
@@ -40,7 +40,7 @@ def _median(world: World, collective: Callable[[], object], repeats: int) -> flo
 
 
 def fitted(timed: Sequence[Timed]) -> CostModel:
-    """Cost model nearest to the measured times."""
+    """Return the cost model nearest to the measured times."""
     return CostModel(
         fit([entry for entry in timed if entry[0][0] == "all_gather"]),
         fit([entry for entry in timed if entry[0][0] == "all_reduce"]),
@@ -48,5 +48,5 @@ def fitted(timed: Sequence[Timed]) -> CostModel:
 
 
 def measured_cost(world: World) -> CostModel:
-    """Cost model of this world, from a few collectives now (fractions of a second)."""
+    """Measure the cost model of this world with a few collectives, which take fractions of a second."""
     return fitted(timed_collectives(world, (SMALL, LARGE), repeats=3))

@@ -1,6 +1,6 @@
-"""MPI through mpi4py, which only this module imports. Buffers only, nothing is pickled.
+"""MPI through mpi4py, which only this module imports. It moves buffers; nothing is pickled.
 
-Importing ``mpi4py.MPI`` starts MPI, so it happens only when a world is needed.
+The import of ``mpi4py.MPI`` starts MPI, so it waits until a world is needed.
 """
 
 import os
@@ -21,9 +21,9 @@ from neuro_cli.fabric.base import Arrived, Exchange, World
 FIX = f"{install('mpi')} brings MPICH"
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
 NAP = 0.01  # longest sleep between two tests for a broadcast, in seconds
-SHORT_NAP = 0.001  # the same before other collectives, where ranks share cores
-SHARE_CORES = "NEURO_SHARE_CORES"  # 1: ranks sleep while they wait; 0: they do not; else where they are more than the cores
-MOST_CORES = 8192  # of a machine
+SHORT_NAP = 0.001  # longest sleep before other collectives, in seconds, where ranks share cores
+SHARE_CORES = "NEURO_SHARE_CORES"  # 1: waiting ranks sleep; 0: they poll; else they sleep where ranks outnumber cores
+MOST_CORES = 8192  # cores of one machine
 
 # variables that launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
@@ -31,25 +31,25 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRAN
 
 
 def launched() -> bool:
-    """Tell whether an MPI launcher started this process, by its environment."""
+    """Return whether an MPI launcher started this process, by its environment."""
     return any(name in os.environ for name in (*_SIZE_VARIABLES, *RANK_VARIABLES))
 
 
 def library_name(version: str) -> str:
-    """Name and version of an MPI library, from MPI_Get_library_version: Open MPI appends its builder."""
+    """Return name and version of an MPI library from MPI_Get_library_version, to which Open MPI appends its builder."""
     return " ".join(version.split("\n")[0].partition(",")[0].rstrip("\x00").split())
 
 
 def nearly_alike(counts: list[int]) -> bool:
-    """Tell whether padding the blocks to the length of the longest adds little to send."""
+    """Return whether padding all blocks to the longest adds few bytes."""
     return max(counts) * len(counts) <= sum(counts) + sum(counts) // 8
 
 
 class MpiExchange(Exchange):
-    """Collective under way. It holds the buffers: MPI reads ``own`` and writes ``outcome`` until it is complete."""
+    """Collective that is not complete yet. It keeps the buffers alive: MPI reads ``block`` and writes ``outcome`` meanwhile."""
 
-    def __init__(self, request: Any, own: np.ndarray, outcome: np.ndarray, nap: float | None) -> None:
-        self._request, self._own, self._outcome, self._nap = request, own, outcome, nap
+    def __init__(self, request: Any, block: np.ndarray, outcome: np.ndarray, nap: float | None) -> None:
+        self._request, self._block, self._outcome, self._nap = request, block, outcome, nap
 
     def test(self) -> bool:
         return bool(self._request.Test())
@@ -63,7 +63,7 @@ class MpiExchange(Exchange):
 
 
 class MpiWorld(World):
-    """World of MPI_COMM_WORLD; a world of one, without MPI_Init, where no launcher started this process.
+    """World of MPI_COMM_WORLD; a world of one, without MPI_Init, for a process that no launcher started.
 
     Raises UserError when no MPI library can be loaded, or when it does not know the launcher's ranks.
     """
@@ -73,17 +73,17 @@ class MpiWorld(World):
         try:
             import mpi4py
 
-            # no MPI_Init in a world of one: an Open MPI without a launcher leaves files in /tmp and /dev/shm
+            # no MPI_Init in a world of one: Open MPI without a launcher leaves files in /tmp and /dev/shm
             mpi4py.rc.initialize = launched()
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "suspicious MPI execution environment")  # an error of ours follows
+                warnings.filterwarnings("ignore", "suspicious MPI execution environment")  # our own error follows
                 from mpi4py import MPI
         except (ImportError, RuntimeError, OSError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(f"MPI is not there ({reason}): {FIX}, or choose distribution=local") from error
+            raise UserError(f"MPI is not available ({reason}): {FIX}, or choose distribution=local") from error
         self._mpi: Any = MPI
         self._comm = MPI.COMM_WORLD
-        self._nap: float | None = None  # longest sleep of a rank that waits; None where each has a core
+        self._nap: float | None = None  # longest sleep of a waiting rank in seconds; None where each rank has a core
         self._barrier: LocalBarrier | None = None
         self.library = library_name(MPI.Get_library_version())
         if not MPI.Is_initialized():
@@ -97,110 +97,111 @@ class MpiWorld(World):
             self._barrier = local_barrier(self._node)
 
     def _shares_cores(self, node: Any) -> bool:
-        """Compare ranks and usable cores of each machine: where ranks are more, one that waits takes another's core.
+        """Return whether ranks outnumber the usable cores of a machine, so that a polling rank takes another one's core.
 
-        The same on every rank, for MPI's nonblocking collectives do not meet its blocking ones.
+        All ranks return the same: in MPI, nonblocking collectives do not match blocking ones.
         """
+        # sets of cores as bytes, so that the maximum over ranks is their union
         usable = np.zeros(MOST_CORES, np.uint8)
         usable[[core for core in os.sched_getaffinity(0) if core < MOST_CORES]] = 1
-        node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # a launcher may bind each rank to its own
-        told = os.environ.get(SHARE_CORES)
-        sharing = np.array([told == "1" if told in ("0", "1") else node.size > min(usable.sum(), core_limit())], np.uint8)
+        node.Allreduce(self._mpi.IN_PLACE, usable, op=self._mpi.MAX)  # each rank may be bound to one core
+        setting = os.environ.get(SHARE_CORES)
+        sharing = np.array([setting == "1" if setting in ("0", "1") else node.size > min(usable.sum(), core_limit())], np.uint8)
         self._comm.Allreduce(self._mpi.IN_PLACE, sharing, op=self._mpi.MAX)
         return bool(sharing[0])
 
     def _move(self, collective: str, *buffers: Any, among: Any = None) -> None:
-        """Run a collective that only moves numbers: MPI's blocking one, or where ranks share cores the other, asleep.
+        """Run a collective that only moves numbers: blocking, or nonblocking with sleeps where ranks share cores.
 
-        Where every rank has to wait for every other, those of this machine meet first.
+        If every rank has to wait for every other, the ranks of this machine meet first.
         """
         ranks = among or self._comm
         if self._nap is None:
             getattr(ranks, collective)(*buffers)
         else:
-            if self._barrier is not None and collective != "Gatherv":
+            if self._barrier is not None and collective != "Gatherv":  # of a gather only rank 0 waits for others
                 self._barrier.wait()
             wait_asleep(getattr(ranks, f"I{collective.lower()}")(*buffers), self._nap)
 
     def _check_launcher(self) -> None:
-        """Raise UserError when the launcher started more ranks than this world has: it belongs to another MPI."""
+        """Raise UserError when the launcher started more ranks than this world has: the launcher is of another MPI."""
         started = max((int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ), default=1)
         if self.size > 1 or started == 1:
             return
         if next(os.environ[name] for name in RANK_VARIABLES if name in os.environ) != "0":
-            time.sleep(2)  # each rank is alone and comes here; the first is to print, before its end takes the others
+            time.sleep(2)  # every rank is alone and comes here; the first one prints before its end ends the others
             raise SystemExit(BAD_INPUT)
         raise UserError(
             f"mpiexec started {started} ranks, but they cannot meet: it belongs to another MPI than the library of this Python, "
             f"{self.library}; neuro doctor tries the one that fits"
         )
 
-    def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+    def all_gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.size == 1:
-            return own
-        gathered = self._gathered_alike(own, counts) if nearly_alike(counts) else self._gathered(own, counts)
-        self._count(own.nbytes, gathered.nbytes - own.nbytes)
+            return block
+        gathered = self._gathered_alike(block, counts) if nearly_alike(counts) else self._gathered(block, counts)
+        self._count(block.nbytes, gathered.nbytes - block.nbytes)
         return gathered
 
-    def _gathered(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
-        gathered = np.empty(sum(counts), own.dtype)
-        self._move("Allgatherv", np.ascontiguousarray(own), [gathered, counts])
+    def _gathered(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
+        gathered = np.empty(sum(counts), block.dtype)
+        self._move("Allgatherv", np.ascontiguousarray(block), [gathered, counts])
         return gathered
 
-    def _gathered_alike(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
-        """Gather by Allgather, padded to one length: MPICH sends the blocks of Allgatherv in sequential pieces of 32 KiB."""
+    def _gathered_alike(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
+        """Gather by Allgather with padding: MPICH sends the blocks of Allgatherv in sequential pieces of 32 KiB."""
         longest = max(counts)
-        sent = np.ascontiguousarray(own)
-        if own.size < longest:
-            sent = np.empty(longest, own.dtype)
-            sent[: own.size] = own
-        gathered = np.empty(longest * self.size, own.dtype)
+        sent = np.ascontiguousarray(block)
+        if block.size < longest:
+            sent = np.empty(longest, block.dtype)
+            sent[: block.size] = block
+        gathered = np.empty(longest * self.size, block.dtype)
         self._move("Allgather", sent, gathered)
         if sum(counts) == gathered.size:
             return gathered
         return np.concatenate([block[:count] for block, count in zip(gathered.reshape(self.size, -1), counts, strict=True)])
 
-    def all_gather_on_node(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+    def all_gather_on_node(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.local_size == 1:
-            return own
-        gathered = np.empty(sum(counts), own.dtype)
-        self._move("Allgatherv", np.ascontiguousarray(own), [gathered, counts], among=self._node)
+            return block
+        gathered = np.empty(sum(counts), block.dtype)
+        self._move("Allgatherv", np.ascontiguousarray(block), [gathered, counts], among=self._node)
         return gathered
 
-    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
+    def start_all_gather(self, block: np.ndarray, counts: list[int]) -> Exchange:
         if self.size == 1:
-            return Arrived(own)
-        own = np.ascontiguousarray(own)
-        gathered = np.empty(sum(counts), own.dtype)
-        request = self._comm.Iallgatherv(own, [gathered, counts])
-        self._count(own.nbytes, gathered.nbytes - own.nbytes)
-        return MpiExchange(request, own, gathered, self._nap)
+            return Arrived(block)
+        block = np.ascontiguousarray(block)
+        gathered = np.empty(sum(counts), block.dtype)
+        request = self._comm.Iallgatherv(block, [gathered, counts])
+        self._count(block.nbytes, gathered.nbytes - block.nbytes)
+        return MpiExchange(request, block, gathered, self._nap)
 
-    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
+    def gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray | None:
         if self.size == 1:
-            return own
-        gathered = np.empty(sum(counts), own.dtype) if self.rank == 0 else None
-        self._move("Gatherv", np.ascontiguousarray(own), None if gathered is None else [gathered, counts])
+            return block
+        gathered = np.empty(sum(counts), block.dtype) if self.rank == 0 else None
+        self._move("Gatherv", np.ascontiguousarray(block), None if gathered is None else [gathered, counts])
         if gathered is None:
-            self._count(own.nbytes, 0)
+            self._count(block.nbytes, 0)
         else:
-            self._count(0, gathered.nbytes - own.nbytes)
+            self._count(0, gathered.nbytes - block.nbytes)
         return gathered
 
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
         if self.size == 1:
             return blocks
-        own = blocks[self.rank]
-        received = np.empty(self.size * own.size, own.dtype)
+        block = blocks[self.rank]
+        received = np.empty(self.size * block.size, block.dtype)
         sent = [np.concatenate(blocks), [block.size for block in blocks]]
-        self._move("Alltoallv", sent, [received, [own.size] * self.size])
-        self._count(sum(block.nbytes for block in blocks) - own.nbytes, received.nbytes - own.nbytes)
+        self._move("Alltoallv", sent, [received, [block.size] * self.size])
+        self._count(sum(block.nbytes for block in blocks) - block.nbytes, received.nbytes - block.nbytes)
         return list(received.reshape(self.size, -1))
 
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size == 1:
             return
-        if self._nap is not None:  # Iallreduce may add in another order: the rest are awaited first
+        if self._nap is not None:  # Iallreduce may add in another order than Allreduce: wait for the ranks, then use the latter
             if self._barrier is not None:
                 self._barrier.wait()
             if self._barrier is None or self.local_size < self.size:
@@ -232,6 +233,7 @@ class MpiWorld(World):
         if self.size == 1:
             return data
         length = np.array([len(data)], np.int64)
+        # the others wait for rank 0 here, maybe for minutes between two jobs: they sleep until the length arrives
         wait_asleep(self._comm.Ibcast(length, root=0), NAP)
         buffer = np.frombuffer(data, np.uint8).copy() if self.rank == 0 else np.empty(int(length[0]), np.uint8)
         self._comm.Bcast(buffer, root=0)
@@ -246,7 +248,7 @@ class MpiWorld(World):
         sys.stderr.flush()
         if self.size == 1:
             raise SystemExit(code)
-        # the launcher's proxy has the printed text, and drops what it has not passed on when it has to end all ranks
+        # the launcher drops printed text that it has not passed on when it ends all ranks
         time.sleep(LAST_WORDS)
         self._comm.Abort(code)
 
@@ -256,13 +258,13 @@ class MpiWorld(World):
 
 
 class Meeting:
-    """Place where all ranks wait for each other, apart from all other messages. Made by all of them together."""
+    """Barrier of all ranks, apart from all other messages. All ranks make it together."""
 
     def __init__(self) -> None:
         self._comm = mpi_world()._comm.Dup()
 
     def held(self, seconds: float | None) -> bool:
-        """Wait, without using the processor, until every rank is here; False if one is not within ``seconds``."""
+        """Sleep until every rank arrives; return False if one does not within ``seconds``."""
         request = self._comm.Ibarrier()
         deadline = None if seconds is None else time.monotonic() + seconds
         while not request.Test():
@@ -274,5 +276,5 @@ class Meeting:
 
 @cache
 def mpi_world() -> MpiWorld:
-    """The one MPI world of this process."""
+    """Return the one MPI world of this process."""
     return MpiWorld()

@@ -1,4 +1,4 @@
-"""Network of a world: its name, its cost model, the MPI settings that select it, and its emulation on one machine."""
+"""Network of a world: name, cost model, MPI settings that select it, and emulation on one machine."""
 
 import logging
 import os
@@ -15,10 +15,10 @@ from neuro_cli.fabric.mpi import launched, mpi_world
 
 log = logging.getLogger(__name__)
 
-EMULATED_RATE = 10e9  # bit/s: a user-space switch on the processors of the ranks carries little more
-# variables that set the interface: UCX and libfabric (MPICH), Open MPI
+EMULATED_RATE = 10e9  # bit/s; a user-space switch on the ranks' processors carries little more
+# variables that choose the interface: UCX and libfabric (MPICH), Open MPI
 _INTERFACE = ("UCX_NET_DEVICES", "FI_TCP_IFACE", "OMPI_MCA_btl_tcp_if_include")
-# ranks of emulated hosts share a machine, and must not notice: sockets only, no node of several ranks
+# ranks of emulated hosts must not notice that they share a machine: sockets only, one rank a node
 _SOCKETS = {
     "UCX_TLS": "tcp,self",
     "FI_PROVIDER": "tcp",
@@ -29,10 +29,10 @@ _SOCKETS = {
 
 
 class Network:
-    """``rate``: bit/s of a rank's link, each way; ``latency``: seconds, one way; None where the launcher's network decides.
+    """Network of ranks. ``rate``: bit/s of a rank's link, each way; ``latency``: seconds, one way; None: the launcher's network.
 
     ``environment``: variables of MPI libraries for worlds that neuro starts. ``interface``: network interface for MPI.
-    ``cost``: the cost model; None: to be measured.
+    ``cost``: the cost model; None: measured when needed.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class Network:
             raise ConfigError("fabric.emulate", True, f"{missing}; {way}")
 
     def variables(self) -> dict[str, str]:
-        """Environment variables of the ranks, for a world that neuro starts."""
+        """Return environment variables for the ranks of a world that neuro starts."""
         if self.emulate:
             return _SOCKETS | dict.fromkeys(_INTERFACE, PORT)
         named = dict.fromkeys(_INTERFACE, self.interface) if self.interface else {}
         return self.environment | {name: value for name, value in named.items() if value}
 
     def connect(self, needs_mpi: bool) -> World:
-        """The world of this process. MPI starts only where a launcher did so or ``needs_mpi``. Raises UserError."""
+        """Return the world of this process. MPI starts only after a launcher or with ``needs_mpi``. Raises UserError."""
         if self.emulate and HOSTS not in os.environ:
             how = "neuro must start the ranks itself" if launched() else "an emulated network joins the ranks of a world"
             raise ConfigError("fabric.emulate", True, f"{how}: give ranks=N, without a launcher")
@@ -85,7 +85,7 @@ class Network:
         return mpi_world() if needs_mpi or launched() else SingleProcess()
 
     def describe(self, world: World) -> None:
-        """Set the network's facts in ``world``, on every rank."""
+        """Set the network's facts in ``world``. Every rank calls this."""
         world.cost = self.cost
         if HOSTS in os.environ:
             world.interface, world.emulated = PORT, True

@@ -1,7 +1,7 @@
-"""Simulated world of any size in one process: runs the work of one rank, and receives zeros from the others.
+"""Simulated world of any size in one process: does the work of one rank and receives zeros from the others.
 
-So the time that one of N ranks spends outside of collectives is measured for any distribution method; the collectives are
-recorded, for a cost model to price.
+It measures the time that one of N ranks spends outside of collectives, for any distribution method. A cost model turns the
+recorded collectives into seconds.
 """
 
 import time
@@ -15,7 +15,7 @@ from neuro_cli.fabric.cost import Call
 
 @dataclass
 class Noted:
-    """Recorded collective: its begin, and the moment when the rank needed its outcome (seconds of ``perf_counter``)."""
+    """Recorded collective: its begin, and when the rank needed its outcome (seconds of ``perf_counter``)."""
 
     call: Call
     began: float
@@ -23,7 +23,7 @@ class Noted:
 
 
 class Travelling(Exchange):
-    """Exchange that takes no time here; records the moment when the rank needs the outcome."""
+    """Exchange that takes no time; records when the rank needs the outcome."""
 
     def __init__(self, noted: Noted, outcome: np.ndarray) -> None:
         self._noted, self._outcome = noted, outcome
@@ -37,7 +37,7 @@ class Travelling(Exchange):
 
 
 class SimulatedWorld(World):
-    """Rank ``rank`` of ``size``; by default the last one, which never has less to do than others (see ``shares``)."""
+    """Rank ``rank`` of ``size``; by default the last one, which never has less work than others (see ``shares``)."""
 
     library = "none: a world of one process that pretends"
 
@@ -47,34 +47,34 @@ class SimulatedWorld(World):
         self.noted: list[Noted] = []
         self._buffers: dict[tuple[int, np.dtype], np.ndarray] = {}
 
-    def all_gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray:
+    def all_gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.size == 1:
-            return own
+            return block
         total, start = sum(counts), sum(counts[: self.rank])
-        self._note("all_gather", total * own.itemsize)
-        self._count(own.nbytes, total * own.itemsize - own.nbytes)
-        key = (total, own.dtype)
-        if key not in self._buffers:  # allocated once: writing it again would take time that the cost model counts already
-            self._buffers[key] = np.zeros(total, own.dtype)
-        self._buffers[key][start : start + own.size] = own
+        self._note("all_gather", total * block.itemsize)
+        self._count(block.nbytes, total * block.itemsize - block.nbytes)
+        key = (total, block.dtype)
+        if key not in self._buffers:  # allocated once: the cost model already counts the time of writing it
+            self._buffers[key] = np.zeros(total, block.dtype)
+        self._buffers[key][start : start + block.size] = block
         return self._buffers[key]
 
-    def start_all_gather(self, own: np.ndarray, counts: list[int]) -> Exchange:
+    def start_all_gather(self, block: np.ndarray, counts: list[int]) -> Exchange:
         if self.size == 1:
-            return Arrived(own)
-        gathered = self.all_gather(own, counts)
+            return Arrived(block)
+        gathered = self.all_gather(block, counts)
         return Travelling(self.noted[-1], gathered)
 
-    def gather(self, own: np.ndarray, counts: list[int]) -> np.ndarray | None:
-        return self.all_gather(own, counts) if self.rank == 0 else None
+    def gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray | None:
+        return self.all_gather(block, counts) if self.rank == 0 else None
 
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
-        own = blocks[self.rank]
+        block = blocks[self.rank]
         if self.size > 1:
             sent = sum(block.nbytes for block in blocks)
             self._note("all_to_all", sent)
-            self._count(sent - own.nbytes, (self.size - 1) * own.nbytes)
-        return [own if rank == self.rank else np.zeros_like(own) for rank in range(self.size)]
+            self._count(sent - block.nbytes, (self.size - 1) * block.nbytes)
+        return [block if rank == self.rank else np.zeros_like(block) for rank in range(self.size)]
 
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size > 1:

@@ -1,7 +1,8 @@
-"""Makes the options that a config chooses, and says which targets are ours."""
+"""Construction of the options that a config chooses, and the rule for targets that are ours."""
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
@@ -20,12 +21,12 @@ OURS = (
     "torch.nn.",
     "torchvision.models.",
 )
-# arguments of our classes that are objects
+# endings of arguments of our classes that take objects
 _OBJECTS = ("optimizer", "_schedule")
 
 
-def value_of(config: dict[str, Any], key: str) -> Any:
-    """The value of a dotted key. Raises UserError when it is not there."""
+def value_of(config: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key. Raises UserError when it is missing."""
     node: Any = config
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -34,8 +35,8 @@ def value_of(config: dict[str, Any], key: str) -> Any:
     return node
 
 
-def make(config: dict[str, Any], group: str, expected: type) -> Any:
-    """The object of a group, or a copy of the one that a script gave. Raises UserError with what its constructor said."""
+def make(config: Mapping[str, Any], group: str, expected: type) -> Any:
+    """Make the object of a group, or copy the one that a script gave. Raises UserError with its constructor's message."""
     node = config.get(group)
     if isinstance(node, Made):
         return expect(node.object(), config, group, expected)
@@ -44,7 +45,7 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
     if is_made(node):
         raise made_by_script([group], "resume", "run")
     for name, value in node.items():
-        plain = value is None or isinstance(value, int | float | str | list)  # a script gives objects
+        plain = value is None or isinstance(value, int | float | str | list)  # scripts give objects
         if (
             is_ours(str(node[TARGET]))
             and name.endswith(_OBJECTS)
@@ -52,26 +53,26 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
         ):
             raise ConfigError(f"{group}.{name}", value, "must be keys with a _target_")
     try:
-        made = construct(node)
+        option = construct(node)
     except ConstructionError as error:
         raise _misfit(error, group) from error
-    except SystemExit as ended:  # its code would be that of a command that did what it was asked for
+    except SystemExit as ended:  # its code 0 would mean that the command succeeded
         raise ConfigError(
             f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code or 0})"
         ) from ended
-    return expect(made, config, group, expected)
+    return expect(option, config, group, expected)
 
 
-def expect(made: Any, config: dict[str, Any], group: str, expected: type) -> Any:
-    """``made``, the object of a group, which must be of a class. Raises ConfigError."""
-    if isinstance(made, expected):
-        return made
-    kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(made).__name__}"
+def expect(option: Any, config: Mapping[str, Any], group: str, expected: type) -> Any:
+    """Return ``option``, the object of a group, which must be of a class. Raises ConfigError."""
+    if isinstance(option, expected):
+        return option
+    kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(option).__name__}"
     raise ConfigError(f"{group}._target_", config[group]["_target_"], kind)
 
 
 def _misfit(error: ConstructionError, group: str) -> UserError:
-    """What the constructor said, under the key of the ``_target_`` that failed."""
+    """Return the constructor's error under the key of the ``_target_`` that failed."""
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, UserError):
         cause = cause.__cause__
@@ -83,33 +84,33 @@ def _misfit(error: ConstructionError, group: str) -> UserError:
 
 
 def _near_argument(target: Any, reason: str) -> str:
-    """A clause that names the nearest arguments of ``target`` if ``reason`` says that it has not the one given."""
+    """Return a clause with the nearest arguments of ``target`` if ``reason`` says that it lacks the given one."""
     unknown = re.search(r"unexpected keyword argument '(\w+)'", reason) if isinstance(target, str) else None
     return f"; {nearest(unknown[1], inspect.signature(located(target)).parameters)}" if unknown else ""
 
 
 def is_ours(target: str, ours: tuple[str, ...] = OURS) -> bool:
-    """Whether a ``_target_`` is an option of ours or a class of torch, not only by its name: dots lead from any module to any."""
+    """Return whether a ``_target_`` is an option of ours or a class of torch. A name is no proof: modules import others."""
     if not target.startswith(ours):
         return False
-    found = found_by(target)
-    if found is None:
-        return True  # it does not exist: making it says so
-    home = f"{found.__module__}.{found.__qualname__}" if callable(found) else ""
-    return home.startswith(ours) and (isinstance(found, type) or _builds_network(found))
+    target_object = found_by(target)
+    if target_object is None:
+        return True  # making it reports that it does not exist
+    home = f"{target_object.__module__}.{target_object.__qualname__}" if callable(target_object) else ""
+    return home.startswith(ours) and (isinstance(target_object, type) or _builds_network(target_object))
 
 
 def found_by(target: str) -> Any:
-    """The class or function of a ``_target_``; None where there is none."""
+    """Return the class or function of a ``_target_``; None if it does not exist."""
     try:
         return located(target)
     except Exception:
         return None
 
 
-def _builds_network(found: Any) -> bool:
-    """Whether a function is one of torchvision's that make a network."""
+def _builds_network(function: Any) -> bool:
+    """Return whether a function is one of torchvision's that make a network."""
     import torchvision
 
-    name = getattr(found, "__name__", "")
-    return name in torchvision.models.list_models() and torchvision.models.get_model_builder(name) is found
+    name = getattr(function, "__name__", "")
+    return name in torchvision.models.list_models() and torchvision.models.get_model_builder(name) is function

@@ -1,7 +1,7 @@
-"""Options that a script gives as objects: what the saved config says of them, and the copies that runs work on.
+"""Options that a script gives as objects: their entries in the saved config, and the copies that runs change.
 
-The config names the class and has the object's plain settings, so that a resume with another object is refused. The mark
-``_made_by_: script`` says that no command line can make it: the class may exist in a notebook only.
+The config has the class's name and the object's plain settings, so that a resume with another object is refused. The mark
+``_made_by_: script`` says that no command line can make the object: its class may exist in a notebook only.
 """
 
 import copy
@@ -21,45 +21,45 @@ from neuro_cli.run_folder.identity import FREE
 
 MARK = {"_made_by_": "script"}
 SETTINGS = "_settings_"
-MOST = 200  # values in a list, characters in a text, that are a setting and no data
+MOST = 200  # values of a list or characters of a text; longer ones are data, not settings
 
 
 class Made(dict[str, Any]):
-    """Config of an option that a script made: what a run folder keeps of it, with the object itself."""
+    """Config of an option that a script made, as a run folder saves it, along with the object."""
 
-    def __init__(self, group: str, made: Any, node: Mapping[str, Any] | None = None) -> None:
-        """``node``: what an earlier session saved of the object, whose class must have the same name. Raises ConfigError."""
-        name = f"{type(made).__module__}.{type(made).__qualname__}"
+    def __init__(self, group: str, option: Any, node: Mapping[str, Any] | None = None) -> None:
+        """``node``: the object's config in an earlier session, whose class must have the same name. Raises ConfigError."""
+        name = f"{type(option).__module__}.{type(option).__qualname__}"
         saved = name if node is None else str(node[TARGET])
         if saved.rpartition(".")[2] != name.rpartition(".")[2]:
             raise ConfigError(group, name, f"the run was made with a {saved}; resume keeps it")
-        super().__init__({TARGET: saved, **MARK, SETTINGS: _settings(group, made)})
-        self._group, self._made = group, made
+        super().__init__({TARGET: saved, **MARK, SETTINGS: _settings(group, option)})
+        self._group, self._option = group, option
 
     def object(self) -> Any:
-        """A copy, since a run changes what it works on; a logger itself, in which the script may want to see rows.
+        """Return a copy, since runs change their objects; a logger itself, since the script may read its rows.
 
-        Raises ConfigError for what cannot be copied.
+        Raises ConfigError for an object that cannot be copied.
         """
-        if isinstance(self._made, Logger):
-            return self._made
+        if isinstance(self._option, Logger):
+            return self._option
         try:
-            return copy.deepcopy(self._made)
-        except Exception as error:  # locks, files, sockets: each raises its own kind
+            return copy.deepcopy(self._option)
+        except Exception as error:  # locks, files and sockets raise different kinds
             raise ConfigError(self._group, self[TARGET], f"it cannot be copied: {' '.join(str(error).split())}") from error
 
     def digest(self) -> str:
-        """Hash of what ranks must have in common: class, settings and, of a module, all weights and buffers."""
+        """Return a hash of what ranks must have in common: class, settings, and all weights and buffers of a module."""
         content = hashlib.sha256(repr(sorted(self.items())).encode())
-        if isinstance(self._made, nn.Module):
-            for name, tensor in self._made.state_dict().items():
+        if isinstance(self._option, nn.Module):
+            for name, tensor in self._option.state_dict().items():
                 content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
                 content.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
         return content.hexdigest()
 
 
 def is_made(node: Any) -> bool:
-    """Whether a node of a saved config stands for an object of a script."""
+    """Return whether a node of a saved config stands for an object of a script."""
     return isinstance(node, dict) and MARK.items() <= node.items()
 
 
@@ -72,7 +72,7 @@ def refuse_made(run: Path, config: Mapping[str, Any], groups: Iterable[str], ver
 
 
 def made_by_script(groups: Iterable[str], verb: str, run: str) -> UserError:
-    """Error that says how to give ``verb`` the objects of ``groups``."""
+    """Return the error that says how to give ``verb`` the objects of ``groups``."""
     names = list(groups)
     return UserError(
         f"{', '.join(names)}: made by a script: neuro_cli.{verb}({run}, {', '.join(f'{name}=...' for name in names)})"
@@ -80,30 +80,30 @@ def made_by_script(groups: Iterable[str], verb: str, run: str) -> UserError:
 
 
 def placed(config: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved ``config`` with ``objects`` by group, where a script made the saved ones too. Raises ConfigError."""
-    for group, made in objects.items():
+    """Return a saved ``config`` with ``objects`` by group, where a script made the saved ones too. Raises ConfigError."""
+    for group, option in objects.items():
         if not is_made(config.get(group)):
             name = config[group].get(TARGET) if isinstance(config.get(group), dict) else None
-            raise ConfigError(group, type(made).__qualname__, f"no object can take the place of the run's {name}")
-    return {**config, **{group: Made(group, made, config[group]) for group, made in objects.items()}}
+            raise ConfigError(group, type(option).__qualname__, f"no object can take the place of the run's {name}")
+    return {**config, **{group: Made(group, option, config[group]) for group, option in objects.items()}}
 
 
 def plain(config: Any) -> Any:
-    """``config`` with dicts in place of objects, as files hold it."""
+    """Return ``config`` with dicts in place of objects, as files have it."""
     if isinstance(config, dict):
         return {key: plain(value) for key, value in config.items()}
     return [plain(value) for value in config] if isinstance(config, list) else config
 
 
-def _settings(group: str, made: Any) -> dict[str, Any]:
-    """Public attributes that are plain values, but for those that may change between sessions; of a module its shapes."""
-    if isinstance(made, nn.Module):  # its attributes may count its calls
-        shapes = [(name, tuple(parameter.shape)) for name, parameter in made.named_parameters()]
+def _settings(group: str, option: Any) -> dict[str, Any]:
+    """Return public attributes with plain values, except those that may change between sessions; for a module its shapes."""
+    if isinstance(option, nn.Module):  # a module's attributes may count its calls
+        shapes = [(name, tuple(parameter.shape)) for name, parameter in option.named_parameters()]
         return {"shapes_sha256": hashlib.sha256(repr(shapes).encode()).hexdigest()}
     free = {key.removeprefix(f"{group}.") for key in FREE if key.startswith(f"{group}.")}
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in sorted(getattr(made, "__dict__", {}).items())
+        for name, value in sorted(getattr(option, "__dict__", {}).items())
         if not name.startswith("_") and name not in free and _is_plain(value)
     }
 
@@ -114,5 +114,5 @@ def _is_plain(value: Any) -> bool:
     if type(value) is float:
         return math.isfinite(value)
     if type(value) is str:
-        return len(value) <= MOST and "${" not in value  # which a saved config may not have
+        return len(value) <= MOST and "${" not in value  # saved configs have no interpolations
     return value is None or type(value) in (bool, int)

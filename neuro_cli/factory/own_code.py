@@ -1,4 +1,4 @@
-"""Import path of a user's own packages: the current folder, after all that is installed, and only in a run of the user.
+"""Import path of a user's packages: the current folder, after everything installed, and only in the user's own runs.
 
 A folder from elsewhere may hold a ``matplotlib`` or a ``torch`` of its own: it must neither replace the
 installed package nor be imported where none is installed. So ``neuro`` drops the current folder, which ``python -m`` puts first,
@@ -43,7 +43,7 @@ def let_trusted(trust: Sequence[str]) -> None:
 
 @contextmanager
 def import_path_put_back() -> Iterator[None]:
-    """Put the import path back, for a script that calls us: what was imported stays."""
+    """Restore the import path of a calling script; imported modules stay."""
     before = sys.path[:]
     try:
         yield

@@ -1,13 +1,13 @@
-"""Trust in configs from elsewhere (saved in a run folder, or received over a network): refuses code of other packages.
+"""Trust in configs from elsewhere (in a run folder, or from a network): code of other packages is refused.
 
-Instantiating a class that a config names runs its code. The whole config is checked, since ``instantiate`` also makes
-nested objects. Some arguments of our classes name modules that a library imports; the class lists them
-as ``imports`` (the id of an environment and its options), and they are held to the same rule.
+Instantiating a class that a config names runs its code. The check covers all nested nodes, since construction does too. Some
+arguments of our classes name modules that a library imports (the id of an environment and its options). A class lists them as
+``imports``, and the same rule holds for them.
 """
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +21,15 @@ from neuro_cli.run_folder.identity import leaves
 
 Refusal = Callable[["Named"], UserError | None]
 
-# package:name and package.module.Class, as gymnasium and its environments import them; no file of a simulator
+# package:name and package.module.Class, which gymnasium and its environments import; names of simulators' files do not match
 _IMPORT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:(?!//).*|(?!.*\.xml$)[^\W\d]\w*(?:\.[^\W\d]\w*)+", re.DOTALL)
-# arguments of torchvision's networks by which they fetch a file and unpickle it
+# arguments that make torchvision's networks download a file and unpickle it
 _FETCHING = ("weights", "weights_backbone", "pretrained", "pretrained_backbone")
 
 
 @dataclass(frozen=True)
 class Named:
-    """Value by which a config names code of ``package``; ``target``: it is a ``_target_``."""
+    """Value in a config that names code of ``package``; ``target``: it is a ``_target_``."""
 
     key: str
     value: str
@@ -37,7 +37,7 @@ class Named:
     target: bool
 
 
-def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
+def refuse_untrusted(config: Mapping[str, Any], trust: list[str], also: tuple[str, ...] = ()) -> None:
     """Raise UserError when ``config`` names code that is not ours, torch's, below ``also`` or of a package in ``trust``.
 
     A package in ``trust`` may lie in the current folder; the user's own environment may name more (``NEURO_TRUST``).
@@ -54,7 +54,7 @@ def refuse_untrusted(config: dict[str, Any], trust: list[str], also: tuple[str, 
     let_trusted(trust)
 
 
-def refuse_foreign(config: dict[str, Any], what: str) -> None:
+def refuse_foreign(config: Mapping[str, Any], what: str) -> None:
     """Raise ConfigError when ``config`` names code that is neither ours nor torch's; ``what`` is made of it."""
 
     def refusal(named: Named) -> UserError | None:
@@ -65,14 +65,14 @@ def refuse_foreign(config: dict[str, Any], what: str) -> None:
     _refuse(config, refusal)
 
 
-def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
+def _refuse(config: Mapping[str, Any], refusal: Refusal) -> None:
     for key, value in leaves(config):
-        # an interpolation could resolve to code that this check does not see; a resolved config has none
+        # resolved configs have no interpolations, and one could hide code from this check
         if isinstance(value, str) and "${" in value:
             raise ConfigError(key, value, "an interpolation is not resolved here")
     for key, node in _made(config):
         if is_made(node) and node is config.get(key):
-            continue  # an object of a script: never made of the config, which ``make`` holds
+            continue  # an object of a script, which ``make`` never constructs
         target = node["_target_"]
         if not isinstance(target, str):
             raise ConfigError(f"{key}._target_", target, "must be the name of a class")
@@ -85,34 +85,34 @@ def _refuse(config: dict[str, Any], refusal: Refusal) -> None:
 
 
 def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:
-    """Code that arguments of our or torch's classes name; arguments of other classes are left to those classes."""
+    """Yield the code that arguments of our or torch's classes name; arguments of other classes are their own matter."""
     if not is_ours(target):
         return
     if target.startswith("torchvision."):
         fetching = [name for name in _FETCHING if node.get(name)] + ["_args_"] * bool(node.get("_args_"))
         yield from (Named(f"{key}.{name}", str(node[name]), "torchvision", target=False) for name in fetching)
         return
-    found = found_by(target)
-    for name in getattr(found, "imports", ()):
-        for where, value in leaves(_argument(found, node, name), f"{key}.{name}"):
+    function = found_by(target)
+    for name in getattr(function, "imports", ()):
+        for where, value in leaves(_argument(function, node, name), f"{key}.{name}"):
             text = str(value)
-            # of an id the library takes whatever stands before a colon
+            # gymnasium imports the part of an id before its colon
             if _IMPORT.fullmatch(text) or (where == f"{key}.{name}" and ":" in text):
                 yield Named(where, text, re.split(r"[.:]", text)[0], target=False)
 
 
-def _argument(found: Callable[..., Any], node: dict[str, Any], name: str) -> Any:
-    """Argument ``name`` of a call by ``node``, by its place or by its name; None where it has none."""
+def _argument(function: Callable[..., Any], node: dict[str, Any], name: str) -> Any:
+    """Return the argument ``name`` of a call by ``node``, given by place or by name; None without one."""
     given = {key: value for key, value in node.items() if key not in NOTATION}
     try:
-        bound = inspect.signature(found).bind_partial(*node.get("_args_", ()), **given)
-    except TypeError:  # not a valid call: instantiating it raises
+        bound = inspect.signature(function).bind_partial(*node.get("_args_", ()), **given)
+    except TypeError:  # an invalid call: construction raises
         return [given, node.get("_args_")]
     return bound.arguments.get(name)
 
 
 def _made(node: Any, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Pairs (dotted key, node) of all nodes in ``node`` with a ``_target_``, outer ones first."""
+    """Yield (dotted key, node) of all nodes in ``node`` with a ``_target_``, outer ones first."""
     if isinstance(node, dict) and "_target_" in node:
         yield key, node
     for name, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():

@@ -5,7 +5,7 @@ import logging
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.machine.memory import free_memory
-from neuro_cli.runner.build import make_model
+from neuro_cli.runner.build import form_of
 from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
@@ -31,5 +31,5 @@ def _model_bytes(options: Options) -> float:
     """Bytes of the centre, its gradient or momentum, and one candidate per thread; an ensemble's rank has only its members."""
     if options.is_ensemble:
         return 0.0
-    parameters = sum(parameter.numel() for parameter in make_model(options.plain).parameters())
+    parameters = sum(parameter.numel() for parameter in form_of(options.plain).parameters())
     return 4.0 * parameters * (2 + (options.config.threads or 1))

@@ -27,10 +27,9 @@ from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.named import option
 from neuro_cli.library.scorer import FitnessScorer, agreed
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.runner.build import threads_of
-from neuro_cli.runner.config import PRECISIONS
+from neuro_cli.runner.build import PRECISIONS, threads_of
+from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.root_keys import LAYOUTS
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 

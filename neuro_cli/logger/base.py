@@ -1,39 +1,15 @@
-"""The contract of a logger: who is told about a run. Rank 0 alone makes one and calls it."""
+"""Interface of loggers, which receive a run's metrics on rank 0."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.core.metric import ACCURACY
-
-# one row per generation; scripts read these by name
-METRIC_COLUMNS = (
-    "generation",
-    "fitness_mean",
-    "fitness_best",
-    "train_loss",
-    ACCURACY.name,
-    "seconds",
-    "seconds_sample",
-    "seconds_forward",
-    "seconds_communicate",
-    "seconds_update",
-    "bytes_sent",
-    "bytes_received",
-    "candidates_per_second",
-)
-
-# after those, of runs on several ranks
-RANK_COLUMNS = ("weak_efficiency", "strong_efficiency")
-
-# after all others; files of earlier versions have none of them, and go on without
-LATER_COLUMNS = ("elapsed_seconds", "sigma", "rate", "non_finite")
-
-Row = dict[str, int | float | None]
+from neuro_cli.logger.columns import Row
 
 
 class Logger(ABC):
-    """Called in the order start, log for every generation, finish. A killed run never reaches finish.
+    """Receiver of a run's metrics: start, then log for every generation, then finish. A killed run never reaches finish.
 
     ``evaluated``: columns of its rows that evaluations on the test set fill, the headline first; the run sets it before start.
     """
@@ -41,17 +17,17 @@ class Logger(ABC):
     evaluated: tuple[str, ...] = ()
 
     @abstractmethod
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
-        """Open the log of the run folder ``run``. Raises UserError when that cannot be.
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
+        """Open the log of the run folder ``run``. Raises UserError when that fails.
 
-        ``resumed_at`` is the last generation that counts of a run that goes on, None for a new run.
+        ``resumed_at``: the generation after which a resumed run continues, None for a new run. ``config``: resolved, read-only.
         """
 
     @abstractmethod
     def log(self, row: Row) -> None:
         """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured.
 
-        Of ``neuro scale`` and ``neuro bench`` that is the step of a table: ranks, or the repetition.
+        For ``neuro scale`` and ``neuro bench`` the generation is the step of a table: ranks, or the repetition.
         """
 
     @abstractmethod

@@ -1,33 +1,35 @@
-"""``metrics.csv``: one row per generation, on file before the next begins. Every run has it."""
+"""``metrics.csv``: one row per generation, written before the next generation begins. Every run has it."""
 
 import csv
 import logging
 import numbers
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import open_appending, refuse_link, write_atomically
-from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger, Row
+from neuro_cli.logger.base import Logger
+from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Row, columns_of
 
 log = logging.getLogger(__name__)
 
 
 class CsvLogger(Logger):
-    """The columns of ``METRIC_COLUMNS``, then others of the first row. Floats come back exactly; None is empty."""
+    """Writer of ``metrics.csv`` with the columns of its first row. Floats are read back exactly; None is an empty cell."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
         self._file: TextIO | None = None
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         self.path = run / "metrics.csv"
         refuse_link(self.path)
         try:
             if self.path.exists():
                 if resumed_at is None:
-                    raise UserError(f"{self.path}: is there already; go on with: neuro resume {run}, or use a new folder")
+                    raise UserError(f"{self.path}: exists already; continue with: neuro resume {run}, or use a new folder")
                 self._columns = _cut(self.path, resumed_at)
             elif resumed_at:
                 log.warning("%s is missing: rows of generations up to %d are lost", self.path, resumed_at)
@@ -36,13 +38,12 @@ class CsvLogger(Logger):
             raise UserError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def log(self, row: Row) -> None:
-        """Append a row. Raises ValueError for a column that the file has not, UserError when it cannot be written.
+        """Append a row. Raises ValueError for a column that the file lacks, UserError when it cannot be written.
 
-        Efficiencies and ``LATER_COLUMNS`` are left out where the file began without them: on one rank, or by an earlier version.
+        Files that began on one rank or with an earlier version may lack efficiencies and ``LATER_COLUMNS``.
         """
         if not self._columns:
-            others = sorted((name for name in row if name not in METRIC_COLUMNS), key=lambda name: name in LATER_COLUMNS)
-            self._columns = [*METRIC_COLUMNS, *others]
+            self._columns = columns_of(row, self.evaluated)
             self._write(self._columns)
         unknown = [name for name in row if name not in (*self._columns, *RANK_COLUMNS, *LATER_COLUMNS)]
         if unknown:
@@ -73,17 +74,17 @@ def _text(value: object) -> str:
 
 
 def _cut(path: Path, generation: int) -> list[str]:
-    """Leave the rows up to ``generation``, one each and ascending; return the columns ([] when the header is torn).
+    """Keep the rows up to ``generation``, one each and ascending; return the columns ([] when the header is torn).
 
-    Rows ascend where one command wrote them, so one cut of the file does it, which no kill can leave half done. Rows that
-    two commands wrote are put in order in a new file. Raises UserError for another file, or rows that contradict each other.
+    Rows of one command ascend, so the file is cut once, which no kill can leave half done. Rows of two commands are sorted into
+    a new file. Raises UserError for another file, or rows that contradict each other.
     """
     lines = path.read_bytes().splitlines(keepends=True)
     if not lines or not lines[0].endswith(b"\n"):
         os.truncate(path, 0)
         return []
     columns = _cells(lines[0])
-    if tuple(columns[: len(METRIC_COLUMNS)]) != METRIC_COLUMNS:
+    if columns[0] != METRIC_COLUMNS[0] or not set(METRIC_COLUMNS) <= set(columns):
         raise UserError(f"{path}: line 1 is not the header of neuro's metrics; move the file away")
     numbers = _rows(path, lines, columns, generation)
     kept = [lines[0], *(lines[number] for _, number in sorted(numbers.items()))]
@@ -91,10 +92,10 @@ def _cut(path: Path, generation: int) -> list[str]:
         os.truncate(path, sum(map(len, kept)))
     else:
         write_atomically(path, b"".join(kept))
-        log.warning("%s: rows were doubled, damaged or out of order: what is left is one a generation, in order", path)
+        log.warning("%s: rows were doubled, damaged or out of order: one row for each generation is left, in order", path)
     dropped = len(lines) - len(kept)
     if dropped:
-        log.info("%s: %d rows are dropped; those after generation %d will be made again", path, dropped, generation)
+        log.info("%s: %d rows are removed; generations after %d run again", path, dropped, generation)
     missing = set(range(1, generation + 1)) - numbers.keys()
     if missing:
         first = last = min(missing)
@@ -106,22 +107,22 @@ def _cut(path: Path, generation: int) -> list[str]:
 
 
 def _rows(path: Path, lines: list[bytes], columns: list[str], generation: int) -> dict[int, int]:
-    """The first line of every generation up to ``generation``. Raises UserError where a later one measured something else."""
-    found: dict[int, int] = {}
+    """Return the first line of every generation up to ``generation``. Raises UserError where a later line contradicts it."""
+    first_lines: dict[int, int] = {}
     for number, line in enumerate(lines[1:], 1):
         cells = _cells(line)
-        whole = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal() and all(map(_is_number, cells))
-        if not whole or not 0 < int(cells[0]) <= generation:
+        intact = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal() and all(map(_is_number, cells))
+        if not intact or not 0 < int(cells[0]) <= generation:
             continue
-        first = found.setdefault(int(cells[0]), number)
-        there = _cells(lines[first])
-        other = [name for name, a, b in zip(columns, there, cells, strict=True) if a != b and not _of_the_machine(name)]
+        first = first_lines.setdefault(int(cells[0]), number)
+        earlier = _cells(lines[first])
+        other = [name for name, a, b in zip(columns, earlier, cells, strict=True) if a != b and not _of_the_machine(name)]
         if other:
             raise UserError(
                 f"{path}: lines {first + 1} and {number + 1} are both of generation {cells[0]} and differ in {other[0]}; "
-                "move the file away, and resume goes on without these rows"
+                "move the file away, and resume continues without these rows"
             )
-    return found
+    return first_lines
 
 
 def _cells(line: bytes) -> list[str]:
@@ -129,7 +130,7 @@ def _cells(line: bytes) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    """Tell whether a cell is as :func:`_text` writes it; any other is damage."""
+    """Return whether a cell is as :func:`_text` writes it; any other is damage."""
     try:
         return cell == "" or float(cell) is not None
     except ValueError:
@@ -137,5 +138,5 @@ def _is_number(cell: str) -> bool:
 
 
 def _of_the_machine(column: str) -> bool:
-    """Tell whether a column measures the machine: made again, it is another number."""
+    """Return whether a column measures the machine, so that it differs when a generation runs again."""
     return column.startswith(("seconds", "bytes_")) or column.endswith(("_per_second", "_efficiency", "_seconds"))

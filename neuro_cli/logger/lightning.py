@@ -1,6 +1,6 @@
-"""MLflow and Comet by the loggers of Lightning, which share one interface: log_hyperparams, log_metrics, finalize.
+"""MLflow and Comet by Lightning's loggers, whose interface is log_hyperparams, log_metrics, finalize.
 
-What goes wrong there is told once, then this logger is silent: a tracker must not end a run.
+The first error is logged and the logger then stays silent: a tracker must not end a run.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Service:
-    """Class ``made`` of lightning.pytorch.loggers, and the ``package`` that it needs beside lightning.
+    """Class ``class_name`` of lightning.pytorch.loggers, and the ``package`` that it needs in addition to lightning.
 
-    ``argument``: by which a run goes on that the attribute ``identifier`` names; ``server``: the variable that chooses one.
+    ``argument``: continues the run that the attribute ``identifier`` names. ``server``: environment variable of the address.
     """
 
-    made: str
+    class_name: str
     package: str
     argument: str
     identifier: str
@@ -43,15 +43,15 @@ SERVICES = {
     "comet": Service("CometLogger", "comet_ml", "experiment_key", "version", "COMET_URL_OVERRIDE"),
 }
 _IDENTIFIER = re.compile(r"[\w-]{1,100}")
-# files of the current folder that comet takes its server from, and a part of those that are meant for it
+# files of the current folder in which comet looks for its server, and the text that marks one as meant for comet
 COMET_FILES = {".comet.config": "", ".env": "COMET_"}
 
 
 class LightningLogger(Logger):
-    """Metrics, config and summary to ``service``: mlflow | comet. ``settings``: arguments of Lightning's class.
+    """Sender of metrics, config and summary to ``service``: mlflow | comet. ``settings``: arguments of Lightning's class.
 
-    Where these leave it out, files go to a folder of the service's name in the run folder. A run that goes on is the same run
-    there, with the config that it began with: its identifier is kept in ``SERVICE.json``. Raises UserError without the packages.
+    By default files go to a folder of the service's name in the run folder. A resumed run is the same run there, with the config
+    of its start: ``SERVICE.json`` has its identifier. Raises UserError without the packages.
     """
 
     def __init__(self, service: str, settings: dict[str, Any] | None = None) -> None:
@@ -66,45 +66,45 @@ class LightningLogger(Logger):
         self._logger: Any = None
         self._broken = False
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         if self.service == "comet":
             refuse_settings()
-        made = getattr(importlib.import_module("lightning.pytorch.loggers"), SERVICES[self.service].made)
+        kind = getattr(importlib.import_module("lightning.pytorch.loggers"), SERVICES[self.service].class_name)
         self._file = run / f"{self.service}.json"
         settings = {**self._place(run), **self.settings}
-        known = self._known() if resumed_at is not None else None
-        if known is None:
-            self._call("start", lambda: self._begin(made, settings))
+        identifier = self._previous() if resumed_at is not None else None
+        if identifier is None:
+            self._call("start", lambda: self._begin(kind, settings))
             self._call("start", lambda: self._logger.log_hyperparams(config))
             return
         try:
-            self._begin(made, {SERVICES[self.service].argument: known, **settings})
+            self._begin(kind, {SERVICES[self.service].argument: identifier, **settings})
         except ConfigError:
             raise
-        except Exception as error:  # gone there, or there is no server
-            log.warning("%s: its run %s cannot go on (%s): it is another one from here", self.service, known, _reason(error))
+        except Exception as error:  # the run was deleted, or the server does not answer
+            log.warning("%s: cannot continue its run %s (%s): a new one begins", self.service, identifier, _reason(error))
             self.start(run, config, None)
 
-    def _begin(self, made: Callable[..., Any], settings: dict[str, Any]) -> None:
-        """Make Lightning's logger, find or make its run, and remember that. Raises ConfigError, or what the service raises."""
+    def _begin(self, kind: Callable[..., Any], settings: dict[str, Any]) -> None:
+        """Make Lightning's logger and save its run's identifier. Raises ConfigError, or errors of the service."""
         server, before = self._server(), dict(os.environ)
-        if self.service == "comet" and settings.get("online") is False:  # by which Lightning 2.6 would write no archive
+        if self.service == "comet" and settings.get("online") is False:  # Lightning 2.6 would write no archive
             settings = {name: value for name, value in settings.items() if name != "online"}
             os.environ["COMET_START_ONLINE"] = "0"
         try:
-            self._logger = made(**settings)
+            self._logger = kind(**settings)
             identifier = getattr(self._logger, SERVICES[self.service].identifier, None)
         except TypeError as error:
             raise ConfigError("logger.settings", self.settings, " ".join(str(error).split())) from error
         finally:
             for name in ("COMET_START_ONLINE", SERVICES[self.service].server):
-                if name not in before:  # MLflow sets its own, and a sweep's next run in this process would go there too
+                if name not in before:  # MLflow sets its address, which a sweep's next run in this process would use too
                     os.environ.pop(name, None)
         if identifier is not None:
             write_atomically(self._file, json.dumps({"id": str(identifier), "server": server}).encode())
 
-    def _known(self) -> str | None:
-        """Identifier of the run that goes on; None where it began on another server, or nothing is known."""
+    def _previous(self) -> str | None:
+        """Return the identifier of a resumed run; None where it began on another server or saved none."""
         try:
             refuse_link(self._file)
             node = json.loads(self._file.read_bytes()[:1000])
@@ -114,12 +114,12 @@ class LightningLogger(Logger):
             return None
 
     def _server(self) -> str:
-        """Sum of the address that is chosen, which may hold a password."""
+        """Return a hash of the server's address, which may contain a password."""
         address = self.settings.get("tracking_uri") or os.environ.get(SERVICES[self.service].server) or ""
         return hashlib.sha256(str(address).encode()).hexdigest()
 
     def _place(self, run: Path) -> dict[str, Any]:
-        """Argument for files of this run's own, where no server is named; MLflow keeps them in a database."""
+        """Return the argument that puts files into the run folder, unless a server is chosen; MLflow writes a database."""
         if self.service == "comet":
             return {"offline_directory": str(run / self.service)}
         if self.service != "mlflow" or "tracking_uri" in self.settings or os.environ.get("MLFLOW_TRACKING_URI"):
@@ -136,25 +136,25 @@ class LightningLogger(Logger):
         if numbers:
             step = int(summary.get("generations") or 0)
             self._call("finish", lambda: self._logger.log_metrics(numbers, step=step))
-        if self._logger is not None:  # one that began ends, whatever failed meanwhile
+        if self._logger is not None:  # a run that began is ended, whatever failed in between
             self._call("finish", lambda: self._logger.finalize("success"), again=True)
 
     def _call(self, what: str, action: Callable[[], Any], again: bool = False) -> None:
-        """Call ``action`` unless an earlier one failed; with ``again`` also then."""
+        """Call ``action`` unless an earlier one failed; ``again``: even then."""
         if self._broken and not again:
             return
         try:
             action()
         except ConfigError:
             raise
-        except Exception as error:  # each service raises errors of its own
+        except Exception as error:  # each service raises its own kinds of errors
             self._give_up(what, error)
 
     def _give_up(self, what: str, error: Exception) -> None:
         silent, self._broken = self._broken, True
         if silent:
             return
-        log.warning("%s failed to %s (%s): nothing more goes there, the run goes on", self.service, what, _reason(error))
+        log.warning("%s failed to %s (%s): nothing more is sent there, the run continues", self.service, what, _reason(error))
 
 
 def _reason(error: Exception) -> str:
@@ -162,11 +162,11 @@ def _reason(error: Exception) -> str:
 
 
 def refuse_settings() -> None:
-    """Raise UserError where comet would take its server from a file of the current folder, and send it the user's key."""
+    """Raise UserError where comet would send the user's key to a server that a file of the current folder names."""
     for name, part in COMET_FILES.items():
         try:
             refused = "comet" not in trusted_by_user() and part in Path(name).read_text(errors="replace")
-        except OSError:  # not there
+        except OSError:  # no such file
             continue
         if refused:
             raise UserError(

@@ -1,7 +1,7 @@
-"""Several loggers at once: ``logger=[csv,wandb]`` makes one of these, with the options' keys under their names."""
+"""Several loggers at once: ``logger=[csv,wandb]``, with each option's keys under its name."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Several(Logger):
-    """Tells each of ``loggers``, by the names of their options, in that order. Raises ConfigError for what is no logger."""
+    """Logger that calls each of ``loggers`` in order; names are those of options. Raises ConfigError for another object."""
 
     def __init__(self, **loggers: Logger) -> None:
         for name, logger in loggers.items():
@@ -21,7 +21,7 @@ class Several(Logger):
                 raise ConfigError(f"logger.{name}", type(logger).__name__, "must be a logger")
         self.loggers = tuple(loggers.values())
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         for logger in self.loggers:
             logger.start(run, config, resumed_at)
 
@@ -35,12 +35,12 @@ class Several(Logger):
 
 
 class Guarded(Logger):
-    """Tells ``logger`` until it fails after its start: that is a warning, and then it is told the end alone."""
+    """Logger that calls ``logger`` until that fails, then only its finish. A failure after the start is a warning."""
 
     def __init__(self, logger: Logger) -> None:
         self.logger, self._broken = logger, False
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         self.logger.evaluated = self.evaluated
         self.logger.start(run, config, resumed_at)
 
@@ -54,19 +54,19 @@ class Guarded(Logger):
     def _call(self, what: str, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # each has errors of its own
+        except Exception as error:  # each logger raises its own kinds of errors
             silent, self._broken = self._broken, True
             if not silent:
                 name, reason = type(self.logger).__name__, one_line(f"{type(error).__name__}: {error}")[:300]
-                log.warning("%s failed to %s (%s): nothing more goes there, the run goes on", name, what, reason)
+                log.warning("%s failed to %s (%s): nothing more is sent there, the run continues", name, what, reason)
 
 
-def beside_csv(chosen: Logger) -> list[Guarded]:
-    """The ``chosen`` loggers, none of which is that of metrics.csv, each guarded from its own errors and those of the others."""
+def without_csv(chosen: Logger) -> list[Guarded]:
+    """Return the ``chosen`` loggers, except that of metrics.csv; errors of one reach neither the run nor the others."""
     loggers = chosen.loggers if isinstance(chosen, Several) else (chosen,)
     return [Guarded(logger) for logger in loggers if not isinstance(logger, CsvLogger)]
 
 
 def with_csv(chosen: Logger) -> list[Logger]:
-    """That of metrics.csv, which every run has, and the others of the ``chosen`` ones."""
-    return [CsvLogger(), *beside_csv(chosen)]
+    """Return the logger of metrics.csv, which every run has, and the other ``chosen`` ones."""
+    return [CsvLogger(), *without_csv(chosen)]

@@ -1,6 +1,6 @@
 """Tables of measurements (``neuro scale``, ``neuro bench``) as metrics, for any logger.
 
-The table itself is a CSV file in the run folder, which is what ``logger=csv`` means there; other loggers get its numbers.
+The table is a CSV file in the run folder (``logger=csv``); other loggers get its numbers.
 """
 
 import math
@@ -12,10 +12,10 @@ from typing import Any
 
 from neuro_cli.core.errors import only_warned
 from neuro_cli.logger.base import Logger, Row
-from neuro_cli.logger.several import beside_csv
+from neuro_cli.logger.several import without_csv
 
-LEFT_OUT = {"machine", "round", "repeat"}  # the config has the first; the others count up as steps do
-# whole numbers that say what was measured, not how much came out
+LEFT_OUT = {"machine", "round", "repeat"}  # columns without news: the config has the machine, steps count rounds and repeats
+# integers that name a measurement and are no result of it
 LABELS = {
     "ranks", "population", "members", "iterations", "seed", "batch_size", "parameters", "examples", "threads", "normals",
     "episodes", "rank",
@@ -24,15 +24,15 @@ LABELS = {
 Point = tuple[int, str, float]
 
 
-def log_points(logger: Logger, run: Path, config: dict[str, Any], points: Iterable[Point]) -> None:
+def log_points(logger: Logger, run: Path, config: Mapping[str, Any], points: Iterable[Point]) -> None:
     """Log ``points``, (step, metric, value) each, to loggers that have not started: a row per step, ascending.
 
-    A logger that fails is a warning, for the table is written.
+    The failure of a logger is a warning: the table is on file.
     """
     rows: defaultdict[int, Row] = defaultdict(dict)
     for step, name, value in points:
         rows[step][name] = value
-    for each in beside_csv(logger):
+    for each in without_csv(logger):
         with only_warned(f"figures for {type(each.logger).__name__}"):
             each.start(run, config, None)
             for step in sorted(rows):
@@ -41,7 +41,7 @@ def log_points(logger: Logger, run: Path, config: dict[str, Any], points: Iterab
 
 
 def points_of(rows: Sequence[Mapping[str, str]]) -> list[Point]:
-    """Metrics of a table: texts and ``LABELS`` name a row's numbers (``iid_forward/seconds``); step n is the n-th of a name."""
+    """Return the points of a table: texts and ``LABELS`` name a row's numbers (``iid_forward/seconds``); steps count its rows."""
     columns = [name for name in (rows[0] if rows else {}) if name not in LEFT_OUT]
     numbers = [name for name in columns if name not in LABELS and all(_number(row[name]) is not None for row in rows)]
     seen: Counter[str] = Counter()
@@ -58,7 +58,7 @@ def points_of(rows: Sequence[Mapping[str, str]]) -> list[Point]:
 
 
 def _number(cell: str) -> float | None:
-    """The number in a cell, NaN for an empty one, None for a text."""
+    """Return the number in a cell, NaN for an empty one, None for a text."""
     try:
         return float(cell or "nan")
     except ValueError:

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,25 +16,25 @@ MISSING = f"logger=tensorboard: needs the extra: {install('tensorboard')}"
 
 
 class TensorBoardLogger(Logger):
-    """A scalar for each metric, config and summary as text, and what the tab HPARAMS compares runs by.
+    """Writer of a scalar for each metric, config and summary as text, and the keys by which the tab HPARAMS compares runs.
 
-    Raises UserError when the package is not there.
+    Raises UserError without the package.
     """
 
     def __init__(self) -> None:
         if importlib.util.find_spec("tensorboard") is None:
             raise UserError(MISSING)
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
             from torch.utils.tensorboard.summary import hparams
         except ImportError as error:
             raise UserError(MISSING) from error
         self.folder = run / "tensorboard"
-        # later generations of a killed session are hidden: they are made again
+        # hides later generations of a killed session, which run again
         purge = None if resumed_at is None else resumed_at + 1
-        # not the description of an experiment: without one the tab takes keys and metrics of all runs, those that differ first
+        # no description of an experiment: the tab then shows keys and metrics of all runs, the differing ones first
         _, begin, self._end = hparams(flat(config), {})
         with self._writing():
             self._writer = SummaryWriter(str(self.folder), purge_step=purge, flush_secs=10)
@@ -55,9 +55,11 @@ class TensorBoardLogger(Logger):
         writer: Any = self._writer.file_writer
         writer.add_summary(summary)
 
-    def _add_text(self, tag: str, content: dict[str, Any], step: int) -> None:
-        lines = json.dumps(content, indent=2, default=str).splitlines()
-        self._writer.add_text(tag, "\n".join(f"    {line}" for line in lines), step)  # four blanks: shown as code
+    def _add_text(self, tag: str, content: Mapping[str, Any], step: int) -> None:
+        lines = json.dumps(dict(content), indent=2, default=str).splitlines()
+        self._writer.add_text(
+            tag, "\n".join(f"    {line}" for line in lines), step
+        )  # Markdown shows lines after four blanks as code
         self._writer.flush()
 
     @contextmanager
@@ -69,7 +71,7 @@ class TensorBoardLogger(Logger):
 
 
 def flat(config: Any, path: str = "") -> dict[str, int | float | str]:
-    """Values of ``config`` by their dotted keys, as the tab shows them: truth values and lists are texts, nulls are left out."""
+    """Return values of ``config`` by dotted key, as the tab shows them: booleans and lists as texts, without nulls."""
     if isinstance(config, dict):
         parts = [flat(node, f"{path}.{name}" if path else str(name)) for name, node in config.items()]
         return {key: value for part in parts for key, value in part.items()}

@@ -1,6 +1,6 @@
-"""Weights & Biases: metrics, config and summary under ``wandb/`` of the run folder, uploaded where there is a key.
+"""Weights & Biases: metrics, config and summary under ``wandb/`` of the run folder, uploaded if a key exists.
 
-A tracker must not end or hold up a run: whatever goes wrong with it is told once, then this logger is silent.
+A tracker must not end or delay a run: the first error is logged, then this logger stays silent.
 """
 
 import configparser
@@ -9,7 +9,7 @@ import netrc
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -24,23 +24,23 @@ from neuro_cli.logger.groups import grouped
 
 log = logging.getLogger(__name__)
 
-START_SECONDS, FINISH_SECONDS = 20.0, 30.0  # what a server that does not answer may cost
-UPLOAD_SECONDS = 300.0  # what an artifact may take at the end
+START_SECONDS, FINISH_SECONDS = 20.0, 30.0  # seconds to wait for a server at the start and at the end
+UPLOAD_SECONDS = 300.0  # seconds that an artifact may take at the end
 MODES = ("online", "offline", "disabled")
 _FOLDER = re.compile(r"(?:offline-)?run-\d+_\d+-(\w+)")
-MOST = 120  # characters of a name
-# what `wandb init` writes to them; any other setting could choose who gets the user's key
+MOST = 120  # characters of a run's name
+# keys that `wandb init` writes there; any other could choose who gets the user's key
 SETTINGS, HARMLESS = ("wandb/settings", ".wandb/settings"), {"entity", "project", "mode"}
 
 
 class WandbLogger(Logger):
-    """Offline when there is no key and no mode was chosen, or when the server does not answer. Raises ConfigError.
+    """Sender to wandb; offline without a key or a chosen mode, or when the server does not answer. Raises ConfigError.
 
-    ``entity``: user or team; ``group``: by default the folder of the sweep; ``name``: by default what was typed; ``tags``: list;
-    ``mode``: online | offline | disabled, by default WANDB_MODE; ``log_model``: network and config become an artifact at the end.
-    Settings files of the current folder may name entity, project and mode only: start raises UserError for others. A run that
-    goes on keeps its identifier at wandb. A thread of its own talks to wandb, so that a server that does not answer
-    costs a run no time before its end.
+    ``entity``: user or team; ``group``: by default the folder of the sweep; ``name``: by default the typed overrides; ``tags``:
+    list; ``mode``: online | offline | disabled, by default WANDB_MODE; ``log_model``: network and config become an artifact at
+    the end. Settings files of the current folder may set entity, project and mode only: start raises UserError for others. A
+    resumed run keeps its identifier at wandb. A separate thread talks to wandb, so a server that does not answer costs a run no
+    time before its end.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class WandbLogger(Logger):
         self._run: Any = None
         self._broken = False
 
-    def start(self, run: Path, config: dict[str, Any], resumed_at: int | None) -> None:
+    def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         refuse_settings()
-        known = previous_identifier(run / "wandb") if resumed_at is not None else None
+        identifier = previous_identifier(run / "wandb") if resumed_at is not None else None
         self._folder = run
         self._calls: SimpleQueue[tuple[str, Callable[[], Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="neuro-wandb", daemon=True)
         self._thread.start()
-        self._calls.put(("start", lambda: self._open(run, config, known)))
+        self._calls.put(("start", lambda: self._open(run, config, identifier)))
 
     def log(self, row: Row) -> None:
         metrics = grouped(row, self.evaluated)
@@ -91,31 +91,31 @@ class WandbLogger(Logger):
         if self._thread.is_alive():
             log.warning("wandb does not answer: what it has not uploaded stays in the run folder, see wandb sync")
 
-    def _open(self, run: Path, config: dict[str, Any], known: str | None) -> None:
+    def _open(self, run: Path, config: Mapping[str, Any], identifier: str | None) -> None:
         import wandb
 
         mode = self.mode
         if mode is None and "WANDB_MODE" not in os.environ and not has_key(wandb.setup().settings.base_url):
             log.info("no key of wandb: recording offline; upload with: wandb sync %s/wandb/offline-run-*", run)
             mode = "offline"
-        run.mkdir(parents=True, exist_ok=True)  # wandb takes another folder when this one is not there
+        run.mkdir(parents=True, exist_ok=True)  # wandb would take another folder in place of a missing one
         try:
-            self._run = self._made(run, config, known, mode)
-        except Exception as error:  # wandb raises errors of its own, of its service and of the network
+            self._run = self._begun(run, config, identifier, mode)
+        except Exception as error:  # errors of wandb, of its service or of the network
             if mode in ("offline", "disabled"):
                 raise
-            # at once what came meanwhile waits in the queue: nothing is lost
+            # rows wait in the queue: nothing is lost
             log.warning("wandb does not answer (%s): recording offline, to be uploaded later", _reason(error))
-            self._run = self._made(run, config, known, "offline")
-        self._tell(run)
+            self._run = self._begun(run, config, identifier, "offline")
+        self._show(run)
 
-    def _made(self, run: Path, config: dict[str, Any], known: str | None, mode: str | None) -> Any:
+    def _begun(self, run: Path, config: Mapping[str, Any], identifier: str | None, mode: str | None) -> Any:
         import wandb
 
         settings = wandb.Settings(
-            silent=True,  # the terminal is the runner's
+            silent=True,  # the runner prints to the terminal
             console="off",
-            disable_git=not importable(),  # git runs what the config of a repository names; a saved run's folder may be one
+            disable_git=not importable(),  # git runs programs that a repository's config names; a saved run may be one
             init_timeout=START_SECONDS,
             finish_timeout=FINISH_SECONDS + UPLOAD_SECONDS * self.log_model,
         )
@@ -132,14 +132,14 @@ class WandbLogger(Logger):
             tags=self.tags or None,
             dir=str(run),
             config=config,
-            id=known,
-            resume="allow" if known else None,
+            id=identifier,
+            resume="allow" if identifier else None,
             mode=mode,
             settings=settings,
         )
 
-    def _tell(self, run: Path) -> None:
-        """Say where the run is, in the log and, where somebody sees it, on the terminal."""
+    def _show(self, run: Path) -> None:
+        """Write the run's address to the log and, unless quiet, to the terminal."""
         if getattr(self._run, "disabled", False):
             return
         if self._run.offline:
@@ -169,15 +169,15 @@ class WandbLogger(Logger):
 
     def _serve(self) -> None:
         for what, action in iter(self._calls.get, None):
-            if self._broken and (what != "finish" or self._run is None):  # a run that began ends, whatever failed
+            if self._broken and (what != "finish" or self._run is None):  # a run that began is ended, whatever failed
                 continue
             try:
                 action()
-            except Exception as error:  # wandb raises errors of its own, of its service and of the network
+            except Exception as error:  # errors of wandb, of its service or of the network
                 silent, self._broken = self._broken, True
                 if silent:
                     continue
-                log.warning("wandb failed to %s (%s): nothing more goes to wandb, the run goes on", what, _reason(error))
+                log.warning("wandb failed to %s (%s): nothing more is sent to wandb, the run continues", what, _reason(error))
 
 
 def refuse_settings() -> None:
@@ -190,10 +190,10 @@ def refuse_settings() -> None:
             parser.read(name)
             others = {key for section in (parser.defaults(), *parser.values()) for key in section} - HARMLESS
         except (configparser.Error, ValueError, OSError):
-            others = {"what is no setting"}
+            others = {"unreadable settings"}
         if others:
             raise UserError(
-                f"logger=wandb: {name} of the current folder sets {', '.join(sorted(others))}, by which it could choose who gets "
+                f"logger=wandb: {name} of the current folder sets {', '.join(sorted(others))}, which could choose who gets "
                 f"your key; set variables WANDB_* in its place, or {advice('wandb')}"
             )
 
@@ -203,12 +203,12 @@ def _reason(error: Exception) -> str:
 
 
 def sweep_of(run: Path) -> str | None:
-    """Name of the sweep that ``run`` is a job of; None outside one."""
+    """Return the name of the sweep with the job ``run``; None outside a sweep."""
     return run.absolute().parent.name if (run.absolute().parent / "multirun.yaml").is_file() else None
 
 
 def typed_in(run: Path) -> str:
-    """Name of ``run`` by what was typed for it: ``algo=snes,seed=2``; the folder's name where nothing was."""
+    """Return the overrides typed for ``run`` as its name, ``algo=snes,seed=2``; the folder's name without any."""
     try:
         lines = (run / ".hydra" / "overrides.yaml").read_text(errors="replace")[:10_000].splitlines()
     except OSError:
@@ -219,23 +219,23 @@ def typed_in(run: Path) -> str:
 
 
 def has_key(server: str) -> bool:
-    """Tell whether a key for the address ``server`` is in the environment or in the netrc file."""
+    """Return whether a key for the address ``server`` is in the environment or in the netrc file."""
     if os.environ.get("WANDB_API_KEY"):
         return True
-    # the server's former name: wandb takes its key too
+    # the server's former name, whose key wandb accepts too
     hosts = (urlsplit(server).netloc, *(["api.wandb.ai"] if server == "https://api.forge.coreweave.com" else []))
     for path in (os.environ.get("NETRC"), "~/.netrc", "~/_netrc"):
         try:
-            known = netrc.netrc(Path(path).expanduser()) if path else None
+            keys = netrc.netrc(Path(path).expanduser()) if path else None
         except (OSError, netrc.NetrcParseError):
             continue
-        if known is not None and any(known.authenticators(host) for host in hosts):
+        if keys is not None and any(keys.authenticators(host) for host in hosts):
             return True
     return False
 
 
 def previous_identifier(folder: Path) -> str | None:
-    """The identifier at wandb of the newest session under ``folder``, None when there is none."""
+    """Return the identifier at wandb of the newest session under ``folder``, None without a session."""
     if not folder.is_dir():
         return None
     sessions = [path for path in folder.iterdir() if _FOLDER.fullmatch(path.name)]

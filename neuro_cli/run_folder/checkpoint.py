@@ -1,9 +1,9 @@
 """Checkpoints: tensors in one safetensors file per generation, everything else in ``state.json``, nothing pickled.
 
-What is spread over ranks lies in shards beside that file, written and read by whoever has their content.
+State that is spread over ranks lies in shards next to that file; the ranks that have it write and read them.
 
-``state.json`` is the truth: a file that it does not list does not count. It is replaced only when the new tensors are
-on disk, and old tensors go only when it has been replaced: a kill or a full disk at any moment leaves a complete set.
+``state.json`` is the truth: a file that it does not list does not count. New tensors are on disk before it is replaced, and
+old tensors are removed after that, so a kill or a full disk at any moment leaves a complete checkpoint.
 """
 
 import hashlib
@@ -34,15 +34,15 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 STATE = "state.json"
-BEST = "best"  # in place of a generation: that of the best evaluation
-# JSON has no NaN and no infinity: such a float is kept as the 16 hex digits of its bits under this key
+BEST = "best"  # stands for the generation of the best evaluation
+# key of a NaN or an infinity, which JSON lacks: its value is the 16 hex digits of the float's bits
 _FLOAT_BITS = "float64_bits"
 _FILE = re.compile(r"\d{8,}(\.again|\.[a-z]+-\d+\.[0-9a-f]{16})?\.safetensors")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a checkpoint in a file of its own, which any rank can write and read by itself."""
+    """Part of a checkpoint in a separate file, which any rank can write and read alone."""
 
     name: str
     file: str
@@ -52,7 +52,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run needs to go on after ``generation``. ``shards``: parts that are still on disk, in ``folder``."""
+    """State from which a run continues after ``generation``. ``shards``: parts still on disk, in ``folder``."""
 
     generation: int
     tensors: dict[str, Tensor]
@@ -61,34 +61,34 @@ class Checkpoint:
     folder: Path = Path()
 
     def part(self, name: str) -> dict[str, Tensor]:
-        """The tensors of one part of the run, by their names within it."""
+        """Return the tensors of one part of the run, by their names within it."""
         return State(self.tensors).part(name)
 
     def shard(self, name: str) -> State:
-        """A part, verified before it is parsed. Raises UserError."""
-        found = next(shard for shard in self.shards if shard.name == name)
-        content, problem = _verified(self.folder, asdict(found))
+        """Return a part, verified before it is parsed. Raises UserError."""
+        entry = next(shard for shard in self.shards if shard.name == name)
+        content, problem = _verified(self.folder, asdict(entry))
         if content is None:
-            raise UserError(f"{self.folder / found.file}: {problem}")
+            raise UserError(f"{self.folder / entry.file}: {problem}")
         return shard_state(content)
 
 
 def shard_bytes(state: State) -> bytes:
-    """Tensors of any layout and device, and scalars, as the content of a safetensors file. Raises TypeError."""
+    """Return tensors of any layout and device, and scalars, as the content of a safetensors file. Raises TypeError."""
     return serialised(state.tensors, {"scalars": json.dumps(_encoded(state.scalars), allow_nan=False)})
 
 
 def shard_state(content: bytes) -> State:
-    """What :func:`shard_bytes` was given."""
+    """Return the state that :func:`shard_bytes` encoded."""
     length = int.from_bytes(content[:8], "little")
     scalars = json.loads(content[8 : 8 + length])["__metadata__"]["scalars"]
     return State(tensors_from_bytes(content), _decoded(json.loads(scalars)))
 
 
 def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
-    """Write a part ``name`` (letters, -, a number) of the checkpoint that :meth:`CheckpointStore.save` is then told of.
+    """Write a part ``name`` (letters, -, a number) of a checkpoint, for :meth:`CheckpointStore.save`.
 
-    The file is named after its content, so none that counts is ever replaced. Raises UserError when it cannot be written.
+    Its file is named after the content, so no file in use is ever replaced. Raises UserError when it cannot be written.
     """
     digest = hashlib.sha256(content).hexdigest()
     shard = Shard(name, f"{generation:08d}.{name}.{digest[:16]}.safetensors", len(content), digest)
@@ -104,7 +104,7 @@ def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
 
 
 class CheckpointStore:
-    """The last ``keep`` checkpoints of the run folder ``run``, and the best one where there is one. Only one process may save."""
+    """Last ``keep`` checkpoints of the run folder ``run``, and the best one if any. Only one process may save."""
 
     def __init__(self, run: Path, keep: int) -> None:
         if keep < 1:
@@ -114,14 +114,14 @@ class CheckpointStore:
         self._held: HeldFolder | None = None
 
     def hold(self) -> None:
-        """Let this be the folder of all later saves, wherever it is moved to. Raises UserError where it is none."""
+        """Open the folder for all later saves, even if it is moved. Raises UserError where it is no folder."""
         try:
             self._held = HeldFolder(self.run)
         except OSError as error:
             raise UserError(f"{self.run}: {error.strerror}") from error
 
     def refuse_other(self) -> None:
-        """Raise UserError where the folder that is held was moved or removed."""
+        """Raise UserError where the open folder was moved or removed."""
         if self._held is not None:
             self._held.refuse_other()
 
@@ -133,23 +133,23 @@ class CheckpointStore:
         shards: Sequence[Shard] = (),
         passing: bool = False,
     ) -> Path:
-        """Write a checkpoint; remove those that are too old, and later ones (the run went back to an earlier one).
+        """Write a checkpoint and return its tensor file; remove too old ones, and later ones after a step back.
 
-        Tensors of any layout and device; scalars are what JSON holds, floats exactly: with ``best`` = {generation, ...} among
-        them that one is kept beside the last, until another is. ``shards``: parts of it that lie in the folder already
-        (:func:`write_shard`). ``passing``: it goes when it is the best no longer. Returns the tensor file.
-        Raises UserError when it cannot be written (the earlier checkpoints stay) or the folder is not the one that is held,
-        TypeError on other scalars.
+        Tensors may have any layout and device. Scalars are what JSON can hold, floats exactly; ``best`` = {generation, ...}
+        among them marks the checkpoint that stays along with the last ones. ``shards``: parts that :func:`write_shard` wrote
+        already. ``passing``: the checkpoint stays only while it is the best.
+        Raises UserError when it cannot be written (earlier checkpoints stay) or when the folder is not the open one, TypeError
+        on other scalars.
         """
         self.refuse_other()
         content = serialised(tensors)
         old = self._entries()
         name = f"{generation:08d}.safetensors"
         if any(entry["file"] == name for entry in old):
-            name = f"{generation:08d}.again.safetensors"  # the file in use stays until state.json no longer needs it
+            name = f"{generation:08d}.again.safetensors"  # state.json needs the other file until it is replaced
         later = [entry["generation"] for entry in old if entry["generation"] > generation]
         if later:
-            log.info("checkpoints of generations %s are dropped: the run went back to an earlier one", later)
+            log.info("checkpoints of generations %s are removed: the run went back to an earlier one", later)
         entry = {
             "generation": generation,
             "file": name,
@@ -164,7 +164,7 @@ class CheckpointStore:
         coming = {shard.file for shard in shards}
         entries = self._kept([*(entry for entry in old if entry["generation"] < generation), entry], scalars.get("best"))
         try:
-            self.folder.mkdir(exist_ok=True)  # not the run folder itself, which was made for the run
+            self.folder.mkdir(exist_ok=True)  # never the run folder itself: a removed run must not come back
             sync_folder(self.run)
             self._sweep(coming)
             write_atomically(self.folder / name, content)
@@ -177,7 +177,7 @@ class CheckpointStore:
         return self.folder / name
 
     def _kept(self, entries: list[dict[str, Any]], best: dict[str, Any] | None) -> list[dict[str, Any]]:
-        """The newest of ``entries``, the last ``keep`` that are not passing, and the best one, marked."""
+        """Return the newest of ``entries``, the last ``keep`` that are not passing, and the best one, marked."""
         if best is not None:
             entries = [{key: value for key, value in entry.items() if key != "best"} for entry in entries]
             for entry in entries:
@@ -187,11 +187,11 @@ class CheckpointStore:
         return [entry for entry in entries if entry in lasting or entry is entries[-1] or entry.get("best")]
 
     def generations(self) -> list[int]:
-        """Generations that have a checkpoint, ascending; none without a state.json. Reads no tensors."""
+        """Return the generations that have a checkpoint, ascending; none without a state.json. Reads no tensors."""
         return [entry["generation"] for entry in self._entries()]
 
     def load(self, generation: int | str | None = None) -> Checkpoint:
-        """The checkpoint of ``generation``, by default the newest, or the ``best``; verified before it is parsed.
+        """Return the checkpoint of ``generation`` (the newest by default, or "best"), verified before it is parsed.
 
         Raises UserError.
         """
@@ -202,27 +202,28 @@ class CheckpointStore:
         if generation is None:
             generation = entries[-1]["generation"]
         if generation == BEST:
-            found = [entry for entry in entries if entry.get("best")]
-            if not found:
-                raise UserError(f"{self.run}: checkpoint=best: it keeps none; checkpoint.best=true does, from a resume on too")
-            generation = found[0]["generation"]
-        found = [entry for entry in entries if entry["generation"] == generation]
-        if not found:
+            best = [entry for entry in entries if entry.get("best")]
+            if not best:
+                allowed = "no best checkpoint was kept; set checkpoint.best=true (works on resume)"
+                raise UserError(f"{self.run}: checkpoint=best: {allowed}")
+            generation = best[0]["generation"]
+        chosen = next((entry for entry in entries if entry["generation"] == generation), None)
+        if chosen is None:
             available = ", ".join(str(entry["generation"]) for entry in entries)
-            raise UserError(f"{self.run}: no checkpoint of generation {generation}; there are {available}")
-        content, problem = _verified(self.folder, found[0])
-        damaged = found[0]["file"]
-        shards = tuple(Shard(**shard) for shard in found[0].get("shards", ()))
+            raise UserError(f"{self.run}: no checkpoint for generation {generation}; available: {available}")
+        content, problem = _verified(self.folder, chosen)
+        damaged = chosen["file"]
+        shards = tuple(Shard(**shard) for shard in chosen.get("shards", ()))
         for shard in shards:
             if content is not None:
                 part, problem = _verified(self.folder, asdict(shard))
                 content, damaged = (content, damaged) if part is not None else (None, shard.file)
         if content is not None:
             try:
-                scalars = _decoded(found[0]["scalars"])
+                scalars = _decoded(chosen["scalars"])
                 if scalars.get("best") and scalars["best"]["generation"] not in self.generations():
-                    scalars["best"] = None  # a later one was better: this run goes back to before that
-                return Checkpoint(found[0]["generation"], tensors_from_bytes(content), scalars, shards, self.folder)
+                    scalars["best"] = None  # this run goes back to a generation before the best one
+                return Checkpoint(chosen["generation"], tensors_from_bytes(content), scalars, shards, self.folder)
             except SafetensorError as error:
                 problem = f"not a safetensors file ({error})"
         earlier = self._newest_intact([entry for entry in entries if entry["generation"] < generation])
@@ -230,7 +231,7 @@ class CheckpointStore:
         raise UserError(f"{self.folder / damaged}: {problem}; {offer}")
 
     def _entries(self) -> list[dict[str, Any]]:
-        """The entries of state.json, ascending by generation. Raises UserError when it was edited or damaged."""
+        """Return the entries of state.json, ascending by generation. Raises UserError when it was edited or damaged."""
         path = self.folder / STATE
         try:
             state = json.loads(path.read_bytes())
@@ -260,7 +261,7 @@ class CheckpointStore:
         return f"{self.folder}: cannot write the checkpoint of generation {generation} ({error.strerror}); {intact}"
 
     def _sweep(self, coming: Set[str] = frozenset()) -> None:
-        """Remove what state.json does not list and is not ``coming``: of a killed or failed writer, or too old."""
+        """Remove files that state.json does not list, except those ``coming``: too old ones, and those of killed writers."""
         listed = {*_files(self._entries()), *coming}
         for path in self.folder.glob("*"):
             if path.name.endswith(".tmp") or (_FILE.fullmatch(path.name) and path.name not in listed):
@@ -268,12 +269,12 @@ class CheckpointStore:
 
 
 def _files(entries: list[dict[str, Any]]) -> list[str]:
-    """The files of all entries, their shards' among them."""
+    """Return the files of all entries and of their shards."""
     return [part["file"] for entry in entries for part in (entry, *entry.get("shards", ()))]
 
 
 def _verified(folder: Path, entry: dict[str, Any]) -> tuple[bytes | None, str]:
-    """(content, "") of an intact file, else (None, what is wrong)."""
+    """Return (content, "") of an intact file, else (None, what is wrong)."""
     try:
         content = (folder / entry["file"]).read_bytes()
     except OSError as error:
@@ -286,7 +287,7 @@ def _verified(folder: Path, entry: dict[str, Any]) -> tuple[bytes | None, str]:
 
 
 def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """Content of a safetensors file with ``tensors`` of any layout and device; each is whole, also where two share memory."""
+    """Return the content of a safetensors file with ``tensors`` of any layout and device; some may share memory."""
     # safetensors takes contiguous tensors only, and refuses two that share memory
     plain: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -309,7 +310,7 @@ def _digest(entries: list[dict[str, Any]]) -> str:
 
 
 def _encoded(value: Any) -> Any:
-    """``value`` as strict JSON. Raises TypeError on what JSON does not give back as it was."""
+    """Return ``value`` as strict JSON. Raises TypeError on what JSON would not give back unchanged."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -1,6 +1,6 @@
-"""The saved config of a run folder."""
+"""Reader and writer of a run folder's saved config."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,17 @@ from neuro_cli.run_folder.names import refuse_unbegun
 
 
 @contextmanager
-def resumed_config(run: Path, config: dict[str, Any]) -> Iterator[None]:
-    """Keep the config of a resumed run beside the original one, for later resumes; take it back if no checkpoint followed."""
-    from neuro_cli.run_folder.checkpoint import STATE  # here: torch is not for who only reads a config
+def resumed_config(run: Path, config: Mapping[str, Any]) -> Iterator[None]:
+    """Write the config of a resumed run next to the original one; remove it again if no checkpoint follows."""
+    from neuro_cli.run_folder.checkpoint import STATE  # imported here: readers of a config need no torch
 
     path, state = run / ".hydra" / "resumed.yaml", run / "checkpoints" / STATE
     config_before, state_before = _content(path), _content(state)
-    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(config)).encode())
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
     try:
         yield
     finally:
-        if _content(state) == state_before and path.exists():  # it is gone with a folder that was moved
+        if _content(state) == state_before and path.exists():  # a moved folder takes the file along
             if config_before is None:
                 path.unlink()
             else:
@@ -37,10 +37,10 @@ def _content(path: Path) -> bytes | None:
 
 
 def saved_config(run: Path) -> dict[str, Any]:
-    """The resolved config in the folder of a run of any verb. Raises UserError for a folder that is no run."""
+    """Return the resolved config in the folder of a run of any verb. Raises UserError for a folder that is no run."""
     config = config_of(run)
     for key, value in leaves(config):
-        # it would read what the environment has, and a run saves its config resolved: this one never began, or was edited
+        # runs save resolved configs: this one never began or was edited, and resolving it could read the environment
         if isinstance(value, str) and "${" in value:
             refuse_unbegun(run)
             raise UserError(f"{config_file(run)}: {key}={value}: an interpolation is not resolved here")
@@ -48,12 +48,12 @@ def saved_config(run: Path) -> dict[str, Any]:
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a run of any verb is in ``folder``."""
+    """Return whether ``folder`` is that of a run, of any verb."""
     return config_file(folder).exists()
 
 
 def config_of(run: Path) -> dict[str, Any]:
-    """The config in the folder of a run of any verb, as of its last session, to be shown: interpolations as they stand.
+    """Return the config of a run of any verb, as of its last session, for display: interpolations stay unresolved.
 
     Raises UserError for a folder that is no run.
     """
@@ -64,11 +64,11 @@ def config_of(run: Path) -> dict[str, Any]:
 
 
 def config_file(run: Path) -> Path:
-    """The file of a run's config, as of its last session."""
+    """Return the file of a run's config, as of its last session."""
     resumed = run / ".hydra" / "resumed.yaml"
     return resumed if resumed.exists() else run / ".hydra" / "config.yaml"
 
 
 def is_search(run: Path) -> bool:
-    """Whether the folder is that of an architecture search. Raises UserError for a folder that is no run."""
+    """Return whether the folder is that of an architecture search. Raises UserError for a folder that is no run."""
     return {"strategy", "trainings"} <= saved_config(run).keys()

@@ -1,4 +1,4 @@
-"""Choice to draw the plot ``curves.png`` of a run: matplotlib costs most of a second, much for a short job."""
+"""Switch of the plot ``curves.png``: matplotlib costs most of a second, which is much for a short job."""
 
 import os
 
@@ -7,5 +7,5 @@ OFF = "0"
 
 
 def wanted() -> bool:
-    """Tell whether the plot is drawn: always, unless the environment says ``NEURO_CURVES=0``."""
+    """Return whether the plot is drawn: always, unless the environment has ``NEURO_CURVES=0``."""
     return os.environ.get(VARIABLE) != OFF

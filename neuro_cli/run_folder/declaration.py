@@ -1,7 +1,7 @@
 """``.hydra/metrics.yaml`` and ``.hydra/inputs.yaml``: what a run's evaluations measure, and what its network takes.
 
-A report reads the first, whoever uses the network the second: making the task would run its code and need its data. The files
-lie beside the config, for they say what the run is: they are there from the first moment, and stay when checkpoints are removed.
+Reports read the first file, users of the network the second; to make the task instead would run its code and need its data.
+Both lie next to the config, exist from the start of the run, and stay when checkpoints are removed.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from neuro_cli.core.files import write_atomically
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN, Metric, as_plain, from_plain
 from neuro_cli.run_folder import saved_yaml
 
-if TYPE_CHECKING:  # a report reads the metrics without torch
+if TYPE_CHECKING:  # reports read the metrics without torch
     from neuro_cli.task.inputs import Inputs
 
-MOST = 100  # metrics in the file; those of an ensemble's single members, which come last, may be thousands
-UNDECLARED = (ACCURACY, RETURN, LOSS)  # of folders from before the declaration
+MOST = 100  # metrics in the file; an ensemble has some for each of its members, maybe thousands, and they come last
+UNDECLARED = (ACCURACY, RETURN, LOSS)  # metrics of folders that are older than the declaration
 
 
 def declare(run: Path, metrics: Sequence[Metric], inputs: "Inputs | None" = None) -> None:
-    """Write the files into the run folder ``run``; without ``inputs`` the first alone. Raises UserError."""
+    """Write the files into the run folder ``run``; without ``inputs`` only the first. Raises UserError."""
     _write(_file(run), as_plain(metrics[:MOST]))
     if inputs is not None:
         from neuro_cli.task.inputs import as_plain as plain_of
@@ -40,7 +40,7 @@ def _write(path: Path, node: Any) -> None:
 
 
 def declared(run: Path) -> tuple[Metric, ...]:
-    """The metrics of the run in ``run``, the headline first; none where its folder does not say. Raises UserError."""
+    """Return the metrics of the run in ``run``, the headline first; none where its folder declares none. Raises UserError."""
     path = _file(run)
     if not path.exists():
         return ()
@@ -51,7 +51,7 @@ def declared(run: Path) -> tuple[Metric, ...]:
 
 
 def declared_inputs(run: Path) -> "Inputs | None":
-    """Inputs of the network of the run in ``run``; None where its folder does not say. Raises UserError."""
+    """Return the inputs of the network of the run in ``run``; None where its folder declares none. Raises UserError."""
     path = _inputs_file(run)
     if not path.exists():
         return None

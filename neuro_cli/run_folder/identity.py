@@ -1,15 +1,15 @@
-"""What makes a run this run: the config keys that its numbers depend on. A checkpoint carries them."""
+"""Identity of a run: the config keys that determine its results. Every checkpoint stores it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from neuro_cli.core.errors import UserError
 
 KEYS = ("seed", "population", "batch_size", "layout", "precision", "task", "model", "sampler", "algo")
-# of the distribution, where it is not the value with which all methods give the same numbers
+# keys of the distribution that change results, with the value under which all methods agree
 METHOD = {"ranks_shaping": "global", "wire": "float32", "staleness": 0}
-# where data lies, not what they are; how much is tested or held at once; what is kept beside checkpoints;
-# whether a member without a finite fitness ends a run
+# keys of those groups that leave the trained parameters as they are: where data lies, how much is tested or stepped at once,
+# what is written along with checkpoints, whether a member without a finite fitness ends the run
 FREE = (
     "task.root",
     "task.download",
@@ -23,7 +23,7 @@ FREE = (
 # values that all give the same numbers, the usual one first; another value is another run
 SAME = {"task.simulator": ("auto", "gymnasium", "direct")}
 
-# classes with other names in earlier versions: folders that those wrote keep the old names
+# old and present names of classes: run folders of earlier versions keep the old ones
 MOVED = {
     "neuro_cli.search.generational.Generational": "neuro_cli.strategy.generational.Generational",
     "neuro_cli.search.random_search.RandomSearch": "neuro_cli.strategy.random.RandomSearch",
@@ -47,7 +47,7 @@ MOVED |= {
 
 
 def renamed(node: Any) -> Any:
-    """A saved config or identity with the present names of its classes."""
+    """Return a saved config or identity with the present names of its classes."""
     if isinstance(node, dict):
         return {key: renamed(value) for key, value in node.items()}
     if isinstance(node, list):
@@ -56,7 +56,7 @@ def renamed(node: Any) -> Any:
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Dotted keys and leaf values of a nested config."""
+    """Return dotted keys and leaf values of a nested config."""
     if not isinstance(node, dict):
         return {prefix: node}
     leaves: dict[str, Any] = {}
@@ -65,8 +65,8 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
-def identity_of(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted keys and values that the run's numbers depend on."""
+def identity_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dotted keys and values that determine the run's results."""
     leaves = flatten({key: config[key] for key in KEYS})
     for key, usual in METHOD.items():
         value = config["distribution"].get(key, usual)
@@ -75,7 +75,7 @@ def identity_of(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in leaves.items() if key not in FREE and value not in SAME.get(key, ())}
 
 
-def refuse_other(config: dict[str, Any], saved: dict[str, Any]) -> None:
+def refuse_other(config: Mapping[str, Any], saved: dict[str, Any]) -> None:
     """Raise UserError when ``config`` describes another run than the checkpoint's ``saved`` identity."""
     usual = {f"distribution.{key}": value for key, value in METHOD.items()} | {key: values[0] for key, values in SAME.items()}
     now, saved = usual | identity_of(config), usual | saved
@@ -94,7 +94,7 @@ def refuse_difference(now: dict[str, Any], saved: dict[str, Any], verb: str) -> 
 
 
 def leaves(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything in ``node`` that is no dict and no list."""
+    """Yield (dotted key, value) of everything in ``node`` that is no dict and no list."""
     if not isinstance(node, dict | list):
         yield key, node
         return

@@ -1,9 +1,9 @@
-"""Handlers of log lines: all of a run go to its log.txt, warnings to the terminal too.
+"""Handlers of log lines: a run's lines go to its log.txt, warnings to the terminal too.
 
-Lines of a model's or a task's own loggers go there as well, under their names (:mod:`neuro_cli.run_folder.own_log`).
+Lines of a model's or a task's loggers go there as well, under their names (:mod:`neuro_cli.run_folder.own_log`).
 
-log.txt is locked while a process writes it, and the system drops the lock of a killed one: so `neuro report` knows a
-run that goes on from one that was killed.
+A process locks log.txt while it writes, and the system drops the lock of a killed process. By that `neuro report` tells running
+from killed runs.
 """
 
 import fcntl
@@ -27,21 +27,21 @@ _ROOT = logging.getLogger("neuro_cli")
 
 
 class Clean(logging.Formatter):
-    """Formatter whose lines a terminal prints as they are: a name, a message of a peer or a file may hold anything."""
+    """Formatter of lines without control characters, which names, files and messages of peers may contain."""
 
     def format(self, record: logging.LogRecord) -> str:
         return lines_apart(super().format(record))
 
 
 class _OwnFile(logging.FileHandler):
-    """A log file that is no symbolic link."""
+    """Log file; a symbolic link is refused."""
 
     def _open(self) -> TextIOWrapper:
         return os.fdopen(open_appending(Path(self.baseFilename)), "a")
 
 
 class _Terminal(logging.StreamHandler[TextIO]):
-    """Standard error as it is now: while a bar is drawn there, lines go above it."""
+    """Handler of the present standard error; a progress bar replaces it to print lines above itself."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -68,35 +68,33 @@ def log_to(run: Path | None, rank: int) -> None:
     file = _OwnFile(run / LOG) if run is not None and rank == 0 else None
     also_to(file, rank)
     if file is not None:
-        assert file.stream is not None  # opened at once
+        assert file.stream is not None  # a FileHandler opens its file at once
         file.setFormatter(Clean(FORMAT))
         _ROOT.addHandler(file)
         try:
             fcntl.flock(file.stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pass  # the process that started this world holds it, as long as the world lives
+            pass  # the process that started this world has the lock until the world ends
         except OSError as error:
-            _ROOT.info(
-                "no locks on this file system (%s): neuro report takes a run that goes on for a failed one", error.strerror
-            )
+            _ROOT.info("no locks on this file system (%s): neuro report takes a running run for a failed one", error.strerror)
 
 
 def is_written(run: Path) -> bool:
-    """Tell whether a living process writes the log of ``run``."""
+    """Return whether a living process writes the log of ``run``."""
     try:
         with (run / LOG).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no log yet, or no locks on this file system (its first line says so)
+    except OSError:  # no log yet, or a file system without locks (the log's first line says so)
         return False
     return False
 
 
 def messages(run: Path) -> list[str]:
-    """The lines of neuro itself in the log of ``run``, without time and place; none without a log."""
+    """Return neuro's lines in the log of ``run``, without time and place; none without a log."""
     try:
         lines = (run / LOG).read_text(errors="replace").split("\n")
     except FileNotFoundError:
         return []
-    return [found[1] for found in map(_OURS.fullmatch, lines) if found]
+    return [match[1] for match in map(_OURS.fullmatch, lines) if match]

@@ -1,4 +1,4 @@
-"""The reader of ``metrics.csv``: columns of numbers, also while it is written and where lines of it are damaged."""
+"""Reader of ``metrics.csv``: columns of numbers, also from a file that is being written or has damaged lines."""
 
 import csv
 from collections.abc import Iterator
@@ -7,46 +7,46 @@ from pathlib import Path
 
 import numpy as np
 
-MOST = 2**32  # no run has more generations
+MOST = 2**32  # above the generations of any run
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """``columns``: by name, (G,) float64 in the order of the file, NaN where there is no finite number.
+    """Columns by name, (G,) float64 in the order of the file, NaN where a cell has no finite number.
 
-    ``damaged``: how many lines are no row of this file; they are left out. A torn last line of a run at work is none.
+    ``damaged``: lines left out because they are no row of this file; the torn last line of a running run does not count.
     """
 
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     damaged: int = 0
-    problem: str = ""  # the first of these lines, in words
+    problem: str = ""  # describes the first damaged line
 
     def __len__(self) -> int:
         return len(self["generation"])
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A column; of one that is not there, as many NaN as there are rows."""
+        """Return a column; NaN in every row where the file lacks it."""
         if name in self.columns:
             return self.columns[name]
         return np.full(len(self.columns["generation"]) if self.columns else 0, np.nan)
 
     @property
     def last(self) -> int:
-        """The last generation that has a row; 0 without one."""
+        """Last generation that has a row; 0 without one."""
         return int(self["generation"][-1]) if len(self) else 0
 
     def points(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Generations and values of a column where it has a finite value."""
-        known = np.isfinite(self[name])
-        return self["generation"][known], self[name][known]
+        """Return the generations and values of a column where it has a finite value."""
+        finite = np.isfinite(self[name])
+        return self["generation"][finite], self[name][finite]
 
     def measured(self) -> list[str]:
-        """The columns that have a number anywhere, in the order of the file, without the generation."""
+        """Return the columns that have a number in some row, in the order of the file, without the generation."""
         return [name for name, values in self.columns.items() if name != "generation" and np.isfinite(values).any()]
 
 
 def read_metrics(path: Path) -> Metrics:
-    """The rows of ``path`` with ascending generations; none without the file or its header."""
+    """Return the rows of ``path`` with ascending generations; none without the file or its header."""
     head, *lines = _lines(path) or [""]
     names = next(csv.reader([head]), [])
     if "generation" not in names or len(set(names)) < len(names):
@@ -69,20 +69,20 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def _lines(path: Path) -> list[str]:
-    """Whole lines: the last one may be torn."""
+    """Return the complete lines: the last one may be torn."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
-    return _whole(content).decode("utf-8", "replace").splitlines()
+    return _complete(content).decode("utf-8", "replace").splitlines()
 
 
-def _whole(content: bytes) -> bytes:
+def _complete(content: bytes) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
 def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
-    """The cells of every line; None for a line that has others."""
+    """Yield the cells of every line; None for a line that is no row."""
     for line in lines:
         cells = line.split(",")
         try:
@@ -92,22 +92,22 @@ def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
 
 
 class MetricsTail:
-    """The rows of a file of metrics that another process writes, each once, as text; a line counts when its end is there."""
+    """Rows that another process appends to a file of metrics, each once, as text; torn lines wait for their end."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._head = path, 0, list[str]()
 
     def new(self) -> Iterator[dict[str, str]]:
-        """Rows that came since the last call."""
+        """Yield the rows that were added since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 content = file.read()
         except FileNotFoundError:
             return
-        whole = _whole(content)
-        self._offset += len(whole)
-        for line in csv.reader(whole.decode().splitlines()):
+        lines = _complete(content)
+        self._offset += len(lines)
+        for line in csv.reader(lines.decode().splitlines()):
             if self._head:
                 yield dict(zip(self._head, line, strict=True))
             else:

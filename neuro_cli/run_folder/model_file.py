@@ -1,14 +1,13 @@
-"""``model.safetensors``: the trained network by the names of its tensors, what ``load_state_dict`` takes, and what it is.
+"""``model.safetensors``: the trained network's tensors by name, as ``load_state_dict`` takes them, and facts about it.
 
-The checkpoint has the same numbers, flat and with the optimizer's state: it is for going on, this file for using the network.
-Its header has, under ``neuro``, one JSON object with the facts of :func:`facts_of`; ``format: pt`` beside it is what other
-libraries read.
+The checkpoint has the same numbers, flat and with the optimizer's state. It is for resuming; this file is for using the network.
+The header has one JSON object with the facts of :func:`facts_of` under ``neuro``, and ``format: pt`` for other libraries.
 """
 
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,11 @@ def facts_of(
     inputs: Inputs | None,
     headline: Metric | None,
     values: Mapping[str, float],
+    packages: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Facts of a network trained for ``generation`` generations: what made it, what it takes, how good it is.
+    """Return facts of a network trained for ``generation`` generations: what made it, what it takes, how good it is.
 
-    ``values``: of an evaluation, of which the ``headline`` is kept. JSON holds all of it.
+    ``values``: metrics of an evaluation; the facts have the ``headline``. ``packages``: those of the task.
     """
     metric = None
     if headline is not None and headline.name in values:
@@ -50,7 +50,7 @@ def facts_of(
         "generation": generation,
         "inputs": None if inputs is None else as_plain(inputs),
         "metric": metric,
-        "versions": versions(),
+        "versions": versions(packages=packages),
         "git_revision": git_revision(),
     }
 
@@ -60,16 +60,16 @@ def _target(node: Any) -> Any:
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
-    """Tensors of the state of ``module``, parameters and buffers; what else a class of the user's keeps there is left out."""
+    """Return the tensors in the state of ``module``; a user's class may keep other things there, which are left out."""
     state = module.state_dict()
     others = [name for name, value in state.items() if not isinstance(value, Tensor)]
     if others:
-        log.warning("%s: no tensor, so it is in the checkpoint's network only", ", ".join(others))
+        log.warning("%s: not a tensor, so model.safetensors leaves it out", ", ".join(others))
     return {name: value for name, value in state.items() if isinstance(value, Tensor)}
 
 
 def model_bytes(module: nn.Module, facts: Mapping[str, Any]) -> bytes:
-    """Content of a safetensors file with the tensors of ``module`` and ``facts`` in its header."""
+    """Return the content of a safetensors file with the tensors of ``module`` and ``facts`` in its header."""
     return serialised(tensors_of(module), {"format": "pt", "neuro": json.dumps(facts)})
 
 
@@ -82,7 +82,7 @@ def write_model(path: Path, module: nn.Module, facts: Mapping[str, Any]) -> None
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """Facts in the header of a file that :func:`write_model` wrote. Raises UserError."""
+    """Return the facts in the header of a file that :func:`write_model` wrote. Raises UserError."""
     try:
         with safe_open(path, "pt") as file:
             facts = json.loads((file.metadata() or {})["neuro"])

@@ -1,8 +1,8 @@
-"""Short names of run folders: ``latest``, and a part of the stamp by which no other folder of ``outputs/`` is named.
+"""Short names of run folders: ``latest``, and a part of a stamp that only one folder of ``outputs/`` has.
 
-``outputs/train/latest`` leads to the run that began or went on last, of those whose folders neuro named. It is a symbolic link,
-or, on file systems without links, a file with the folder's name. Nothing is written through it: a command takes the folder that
-it leads to, which must be one beside it.
+``outputs/train/latest`` leads to the run that started or resumed last, among the folders that neuro named. It is a symbolic
+link or, on file systems without links, a file with the folder's name. Commands write to the folder itself, which must be a
+sibling of the link.
 """
 
 import logging
@@ -15,14 +15,14 @@ from neuro_cli.core.errors import UserError
 log = logging.getLogger(__name__)
 
 LATEST, OUTPUTS = "latest", Path("outputs")
-STAMP = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,6})?")  # as conf/command.yaml makes it
+STAMP = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,6})?")  # the form of names that conf/command.yaml sets
 PART = re.compile(r"[\d_-]{3,30}")
 
 
 def never_began(run: Path) -> bool:
-    """Tell whether a command was ended in the folder before its run could leave anything: config and log alone are there."""
-    there = {path.name for path in run.iterdir()} if run.is_dir() else set()
-    return (run / ".hydra" / "hydra.yaml").is_file() and there <= {".hydra", ".lock", "log.txt"}
+    """Return whether the command in this folder ended before its run wrote anything but config and log."""
+    names = {path.name for path in run.iterdir()} if run.is_dir() else set()
+    return (run / ".hydra" / "hydra.yaml").is_file() and names <= {".hydra", ".lock", "log.txt"}
 
 
 def refuse_unbegun(run: Path) -> None:
@@ -32,14 +32,14 @@ def refuse_unbegun(run: Path) -> None:
 
 
 def remember(run: Path) -> None:
-    """Let ``latest`` lead to the folder of ``run``, or of its sweep, where neuro has named that. Errors are left to the log."""
+    """Let ``latest`` lead to the folder of ``run``, or of its sweep, if neuro named it. Errors only go to the log."""
     run = run.absolute()
     folder = run if STAMP.fullmatch(run.name) else run.parent
     if not STAMP.fullmatch(folder.name):
         return
     path = folder.parent / LATEST
     if path.exists() and not path.is_symlink() and not _is_ours(path):
-        log.info("%s: it is there, and not neuro's: it stays", path)
+        log.info("%s: exists and is not neuro's: it stays", path)
         return
     temporary = path.with_name(f".{LATEST}-{os.getpid()}.tmp")
     try:
@@ -52,7 +52,7 @@ def remember(run: Path) -> None:
 
 
 def _lead(path: Path, name: str) -> None:
-    """Make a link to ``name``, or where there are none a file with it."""
+    """Make a link to ``name``, or a file with the name where the file system has no links."""
     try:
         path.symlink_to(name, target_is_directory=True)
     except OSError:
@@ -65,36 +65,36 @@ def _is_ours(path: Path) -> bool:
 
 
 def folder_of(given: Path) -> Path:
-    """The folder that a user means: as typed where it is there, else by a short name. Raises UserError for an unclear one."""
+    """Return the folder that a user means: as typed if it exists, else by a short name. Raises UserError for an unclear one."""
     for parent in (given, *given.parents):
         if parent.name == LATEST and (parent.is_symlink() or _is_ours(parent)):
             return _led_to(parent) / given.relative_to(parent)
     if given.exists() or given.is_absolute():
         return given
     if given.name == LATEST and len(given.parts) <= 2:
-        found = sorted(map(_led_to, OUTPUTS.glob(f"{given.parent.name or '*'}/{LATEST}")), key=lambda folder: folder.name)
-        return found[-1] if found else given
+        runs = sorted(map(_led_to, OUTPUTS.glob(f"{given.parent.name or '*'}/{LATEST}")), key=lambda folder: folder.name)
+        return runs[-1] if runs else given
     return _by_part(given)
 
 
 def _led_to(latest: Path) -> Path:
-    """The folder that ``latest`` leads to. Raises UserError for one that is not beside it, or is gone."""
+    """Return the folder that ``latest`` leads to. Raises UserError for one that is no sibling of it, or does not exist."""
     name = os.readlink(latest) if latest.is_symlink() else latest.read_text(errors="replace").strip()
     if not STAMP.fullmatch(name):
         raise UserError(f"{latest}: it leads to {name[:100]}, which is no run that neuro has named: name the folder itself")
     folder = latest.parent / name
     if folder.is_symlink() or not folder.is_dir():
-        raise UserError(f"{latest}: it leads to {name}, which is not there any more")
+        raise UserError(f"{latest}: it leads to {name}, which no longer exists")
     return folder
 
 
 def _by_part(given: Path) -> Path:
-    """The only folder of ``outputs/`` with the part ``given`` of a stamp in its name; ``given`` itself where there is none."""
+    """Return the only folder of ``outputs/`` whose stamp contains ``given``; ``given`` itself where none does."""
     verb, part = (given.parts[0], given.parts[1]) if len(given.parts) == 2 else ("*", str(given))
     if len(given.parts) > 2 or not PART.fullmatch(part) or any(letter in verb for letter in "[]?"):
         return given
-    found = sorted(folder for folder in OUTPUTS.glob(f"{verb}/*{part}*") if STAMP.fullmatch(folder.name) and folder.is_dir())
-    if len(found) > 1:
-        names = ", ".join(map(str, found[:3])) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-        raise UserError(f"{given}: it is a part of several names: {names}")
-    return found[0] if found else given
+    matches = sorted(folder for folder in OUTPUTS.glob(f"{verb}/*{part}*") if STAMP.fullmatch(folder.name) and folder.is_dir())
+    if len(matches) > 1:
+        names = ", ".join(map(str, matches[:3])) + (f" and {len(matches) - 3} more" if len(matches) > 3 else "")
+        raise UserError(f"{given}: ambiguous, matches {names}")
+    return matches[0] if matches else given

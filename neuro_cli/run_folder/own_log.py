@@ -1,7 +1,7 @@
-"""Lines of loggers that are not neuro's: those of a user's model, task or sampler, and warnings of libraries.
+"""Handlers of other loggers' lines: those of a user's model, task or sampler, and warnings of libraries.
 
-They go to log.txt and, as warnings or with -v, to the terminal, each under its logger's name. What a script or Hydra has set up
-at the root logger stays, and then prints to the terminal in place of this.
+Lines go to log.txt under their loggers' names, and warnings (all lines with -v) to the terminal. Handlers that a script or Hydra
+set at the root logger stay, and print to the terminal in place of these.
 """
 
 import logging
@@ -10,7 +10,7 @@ import sys
 from neuro_cli.core.errors import lines_apart
 from neuro_cli.core.verbosity import verbose
 
-# packages that neuro needs or works with: of theirs warnings alone, as logging has it by default
+# packages that neuro needs or works with: only their warnings, which is logging's default
 LIBRARIES = (
     "torch", "torchvision", "numpy", "numba", "llvmlite", "matplotlib", "PIL", "fontTools", "sklearn", "scipy", "hydra",
     "omegaconf", "mpi4py", "wandb", "tensorboard", "tensorflow", "lightning", "mlflow", "alembic", "comet_ml", "gymnasium",
@@ -22,7 +22,7 @@ NAMED = "%(name)s: %(message)s"
 
 
 class _Foreign(logging.Handler):
-    """Handler of the root logger that writes lines of others, of libraries from warnings on; a second line is indented."""
+    """Handler at the root logger: lines of other loggers, those of libraries from warnings on; continued lines are indented."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         package = record.name.partition(".")[0]
@@ -33,7 +33,7 @@ class _Foreign(logging.Handler):
 
 
 class _ToFile(_Foreign):
-    """Beside neuro's own lines, in the same file."""
+    """Handler that writes into the file of neuro's own lines."""
 
     def __init__(self, file: logging.FileHandler) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class _ToFile(_Foreign):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            if self._file.stream is not None:  # closed meanwhile
+            if self._file.stream is not None:  # None: neuro's handler has closed it
                 self._file.stream.write(self.format(record))
                 self._file.flush()
         except Exception:
@@ -50,7 +50,7 @@ class _ToFile(_Foreign):
 
 
 class _ToTerminal(_Foreign):
-    """Standard error, with the rank where that is not 0."""
+    """Handler of standard error; a rank other than 0 adds its number."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(logging.NOTSET if verbose() and rank == 0 else logging.WARNING)
@@ -58,14 +58,14 @@ class _ToTerminal(_Foreign):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            sys.stderr.write(self.format(record))  # as it is now: above a bar where one is drawn
+            sys.stderr.write(self.format(record))  # looked up each time: a progress bar replaces it to print above itself
             sys.stderr.flush()
         except Exception:
             self.handleError(record)
 
 
 def also_to(file: logging.FileHandler | None, rank: int) -> None:
-    """Send lines of others to ``file`` and to the terminal, in place of what an earlier call has set."""
+    """Send other loggers' lines to ``file`` and to the terminal, in place of an earlier call's handlers."""
     leave()
     root = logging.getLogger()
     if not any(type(handler) in (logging.StreamHandler, logging.FileHandler) for handler in root.handlers):

@@ -1,10 +1,10 @@
-"""The colours of all figures: told apart by colour-blind readers and in print."""
+"""Colours of all figures: colour-blind readers and prints on paper tell them apart."""
 
-# M. Okabe, K. Ito, "Color Universal Design", 2008: for figures in files
+# figures in files: M. Okabe, K. Ito, "Color Universal Design", 2008
 VERMILION, BLUE, GREEN, ORANGE = "#D55E00", "#0072B2", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#999999"
 
-# for pages, after the palettes of Okabe and Ito and of Paul Tol: (on white, on near-black), each at least 3:1 against its ground;
+# pages, after the palettes of Okabe and Ito and of Paul Tol: (on white, on near-black), with a contrast of at least 3:1;
 # a page's script chooses
 COLOURS = (
     ("#0072B2", "#56B4E9"),
@@ -20,10 +20,10 @@ DASHES = ("solid", "dashed", "dotted")
 
 
 def colour(place: int) -> str:
-    """Of the light page: how a figure is drawn before the script looks at the reader's choice."""
+    """Return a colour of the light page, in which figures are drawn until the script applies the reader's choice."""
     return COLOURS[place % len(COLOURS)][0]
 
 
 def dash(place: int) -> str:
-    """Another way to draw a line for those that share a colour."""
+    """Return the style of a line; lines that share a colour differ in it."""
     return DASHES[place // len(COLOURS) % len(DASHES)]

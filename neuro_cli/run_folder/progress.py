@@ -1,4 +1,4 @@
-"""Progress of a run on one line: a bar that moves on a terminal or in a notebook, now and then a plain line elsewhere."""
+"""Progress of a run on one line: a bar on a terminal or in a notebook, occasional plain lines elsewhere."""
 
 import os
 import sys
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-LINE_SECONDS = 2.0  # between two plain lines
-WIDTH, LEAST, MOST = 16, 10, 40  # of the bar, in characters: in a notebook, and on a terminal at least and at most
-BAR_SECONDS = 0.2  # between two drawings of the bar
-TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")  # variables by which rich takes an output for a terminal
+LINE_SECONDS = 2.0  # seconds between two plain lines
+WIDTH, LEAST, MOST = 16, 10, 40  # characters of the bar: in a notebook; on a terminal at least and at most
+BAR_SECONDS = 0.2  # seconds between two drawings of the bar
+TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")  # variables that make rich treat an output as a terminal
 
 
 class Progress:
-    """Generations ``start`` + 1 to ``total``; :meth:`update` takes the metrics of each as it is done.
+    """Display of generations ``start`` + 1 to ``total``; :meth:`update` takes the metrics of each.
 
     Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new evaluation.
     """
 
     def __init__(self, total: int, start: int = 0, console: "Console | None" = None, plain: bool = False) -> None:
-        """``plain``: lines only, wherever they go. ``console``: in place of that of the process."""
+        """``plain``: lines only, even on a terminal. ``console``: replaces that of the process."""
         self._total, self._start, self._done = total, start, start
         self._tested = ""
-        self._told = True
+        self._printed = True
         self._line = ""
         self._bar: Bar | None = None
         self._task: TaskID
@@ -44,10 +44,10 @@ class Progress:
             self._begin(self._console)
 
     def _begin(self, console: "Console") -> None:
-        """Make what moves, on a terminal or in a notebook."""
+        """Set up the bar of a terminal or of a notebook."""
         if console.is_jupyter:
-            # rich's own bar needs ipywidgets there, and without them leaves a line for each drawing
-            from IPython.display import display  # where there is a notebook, there is IPython
+            # without ipywidgets, rich's own bar would leave a line for each drawing
+            from IPython.display import display  # every notebook has IPython
 
             self._cell = display({"text/plain": self._bar_text(self._start)}, raw=True, display_id=True)
         elif console.is_terminal and not console.is_dumb_terminal:
@@ -55,10 +55,10 @@ class Progress:
             from rich.progress import Progress as Bar
             from rich.table import Column
 
-            # drawn by update: a thread that draws would take the interpreter from the members' threads
+            # update draws: a thread that draws would take the interpreter from the members' threads
             self._column = BarColumn(bar_width=LEAST)
             text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
-            # what goes to a file must not come to the terminal
+            # a redirected standard error stays redirected
             redirected = sys.stderr.isatty()
             self._bar = Bar(self._column, text, console=console, auto_refresh=False, redirect_stderr=redirected)
             self._task = self._bar.add_task(f"{self._start}/{self._total}", total=self._total, completed=self._start)
@@ -72,17 +72,17 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.stop()  # which draws once more
+            self._bar.stop()  # stop draws once more
         elif self._cell is not None:
             self._show_cell()
-        elif not self._told:
-            self._tell()
+        elif not self._printed:
+            self._print()
 
     def update(self, row: dict[str, Any], tested: str = "") -> None:
-        """One more generation is done, with the metrics ``row`` (columns of ``metrics.csv``); ``tested``: its test in words."""
+        """Count one more generation with its ``row`` of ``metrics.csv``; ``tested``: its test evaluation in words."""
         self._done += 1
         self._tested = tested or self._tested
-        self._line, self._told = "  ".join(self._parts(row)), False
+        self._line, self._printed = "  ".join(self._parts(row)), False
         now = time.monotonic()
         if self._bar is not None:
             width = self._bar.console.width
@@ -98,10 +98,10 @@ class Progress:
                 self._show_cell()
         elif tested or self._done == self._total or now - self._last >= LINE_SECONDS:
             self._last = now
-            self._tell()
+            self._print()
 
-    def _tell(self) -> None:
-        self._told = True
+    def _print(self) -> None:
+        self._printed = True
         self.say(self._line)
 
     def _show_cell(self) -> None:
@@ -125,7 +125,7 @@ class Progress:
         return "  ".join(self._parts(row))
 
     def _parts(self, row: dict[str, Any]) -> list[str]:
-        """All there is to tell: generation, fitness, the last test, candidates per second, time to the end."""
+        """Return all parts of the line: generation, fitness, the last test, candidates per second, time to the end."""
         parts = [f"generation {self._done}/{self._total}", f"fitness {row['fitness_mean']:.4g}"]
         if self._tested:
             parts.append(self._tested)
@@ -136,7 +136,7 @@ class Progress:
         return parts
 
     def _fitting(self, row: dict[str, Any], width: int) -> str:
-        """As much of it as leaves room for the bar, the time to the end before all else but the generation."""
+        """Return the parts that leave room for the bar; the generation comes first, then the time to the end."""
         parts = self._parts(row)
         first, fitness, rate = parts[0].removeprefix("generation "), parts[1], f"{row['candidates_per_second']:.4g}/s"
         tested, left = [self._tested] * bool(self._tested), parts[-1:] if self._done < self._total else []
@@ -153,7 +153,7 @@ class Progress:
 
 
 def _drawn_on() -> bool:
-    """Tell whether standard output may be a terminal or a notebook: elsewhere rich would print plain lines, and is not loaded."""
+    """Return whether standard output may be a terminal or a notebook; elsewhere rich is of no use and stays unloaded."""
     if any(os.environ.get(name) for name in TERMINALS) or "IPython" in sys.modules:
         return True
     return sys.stdout is not None and sys.stdout.isatty()

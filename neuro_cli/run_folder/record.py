@@ -1,7 +1,7 @@
-"""Files that a run leaves in its folder, written by rank 0 alone: metrics, checkpoints, log, network, plot, summary."""
+"""Files of a run in its folder, which rank 0 alone writes: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError, only_warned
 from neuro_cli.core.machine.threads import Threads
-from neuro_cli.core.metric import ACCURACY, LOSS, Metric
+from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched
-from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Logger
+from neuro_cli.logger.base import Logger
+from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Row
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
@@ -27,12 +28,12 @@ from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
-# names that no other metric may have
-RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS} - {ACCURACY.name, LOSS.name}
+# names that no metric of a task may have
+RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS}
 
 
 class Recorded(Protocol):
-    """What a record says of the training that it records."""
+    """Training as its record sees it."""
 
     world: World
     device: torch.device
@@ -44,6 +45,9 @@ class Recorded(Protocol):
     @property
     def metrics(self) -> tuple[Metric, ...]: ...
 
+    @property
+    def packages(self) -> tuple[str, ...]: ...
+
     def facts(self) -> dict[str, Any]: ...
 
     def inputs(self) -> Inputs: ...
@@ -52,16 +56,16 @@ class Recorded(Protocol):
 
 
 class RunRecord:
-    """The run folder of a run that starts (``resumed_at`` None) or goes on after generation ``resumed_at``.
+    """Run folder of a run that starts (``resumed_at`` None) or continues after generation ``resumed_at``.
 
-    ``config``: the resolved one. ``logger``: the chosen one, beside which ``metrics.csv`` is always written. ``progress``:
-    the display, by default one line.
+    ``config``: resolved. ``logger``: the chosen one; ``metrics.csv`` is written in any case. ``progress``: the display, by
+    default one line.
     """
 
     def __init__(
         self,
         run: Path,
-        config: dict[str, Any],
+        config: Mapping[str, Any],
         work: Recorded,
         logger: Logger,
         resumed_at: int | None,
@@ -79,7 +83,7 @@ class RunRecord:
             each.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())
         remember(run)
-        # Open MPI gives its ranks a terminal of their own, wherever their output goes: no bar under a launcher
+        # no bar under a launcher: Open MPI gives each rank a terminal, wherever the output goes
         self._progress = progress or Progress(config["generations"], resumed_at or 0, plain=launched())
         self._progress.say(f"neuro: {header(config, work)}")
         self._progress.say(f"neuro: folder {run}")
@@ -94,7 +98,7 @@ class RunRecord:
             work.world.library,
         )
 
-    def row(self, row: dict[str, Any]) -> None:
+    def row(self, row: Row) -> None:
         for logger in self._loggers:
             logger.log(row)
         value = row.get(self._headline.name)
@@ -113,7 +117,7 @@ class RunRecord:
         self._store.refuse_other()
 
     def stopped(self, generation: int, reason: str) -> None:
-        log.warning("stopped after generation %d (%s); go on with: neuro resume %s", generation, reason or "signal", self.run)
+        log.warning("stopped after generation %d (%s); continue with: neuro resume %s", generation, reason or "signal", self.run)
 
     def finish(self, work: Recorded, generation: int, seconds: float, metrics: dict[str, float], digest: str) -> dict[str, Any]:
         """Write network, plot and summary; return the summary. ``digest``: of the parameters."""
@@ -130,11 +134,11 @@ class RunRecord:
             "distribution": work.method,
             "threads": work.threads.count,
             "device": str(work.device),
-            "versions": versions(work.world.library),
+            "versions": versions(work.world.library, work.packages),
             "git_revision": git_revision(),
             **work.facts(),
         }
-        facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics)
+        facts = facts_of(self._config, generation, work.inputs(), self._headline, metrics, work.packages)
         write_model(self.run / MODEL, work.trained(generation), {**facts, "parameters_sha256": digest})
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):
@@ -145,7 +149,10 @@ class RunRecord:
 
     def _plot(self) -> None:
         if curves.wanted():
-            from neuro_cli.run_folder.plot import plot_run, title_of  # here: matplotlib is for the rank that draws, at its end
+            from neuro_cli.run_folder.plot import (
+                plot_run,
+                title_of,
+            )  # imported here: only the rank that draws needs matplotlib, at its end
 
             plot_run(self.run / "metrics.csv", self.run / "curves.png", self._headline, title_of(self._config))
 
@@ -153,8 +160,8 @@ class RunRecord:
         self._progress.__exit__(None, None, None)
 
 
-def header(config: dict[str, Any], work: Recorded) -> str:
-    """Name what runs, in one line: the network, its task, the method, and on what."""
+def header(config: Mapping[str, Any], work: Recorded) -> str:
+    """Return one line about the run: network, task, method, ranks and device."""
     names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
     ranks, threads = work.world.size, work.threads.count
     parts = (
@@ -167,7 +174,7 @@ def header(config: dict[str, Any], work: Recorded) -> str:
 
 
 def refuse_reserved(metrics: Sequence[Metric]) -> None:
-    """Raise UserError where a metric has no name of its own beside the others and beside what every run measures."""
+    """Raise UserError where a metric shares its name with another one or with a figure of every run."""
     if not metrics:
         raise UserError("task.metrics: it declares none; at least one is needed, the headline first")
     names = [metric.name for metric in metrics]

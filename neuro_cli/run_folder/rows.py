@@ -1,4 +1,4 @@
-"""The reader of CSV tables in run folders, ``metrics.csv`` aside: candidates, studies, measurements."""
+"""Reader of CSV tables in run folders, except ``metrics.csv``: candidates, studies, measurements."""
 
 import csv
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ Rows = Sequence[dict[str, str]]
 
 
 def read_rows(path: Path) -> Rows:
-    """The rows of a CSV file with a head; none of a file that is not there. Lines with other than its cells are left out."""
+    """Return the rows of a CSV file with a header; none without the file. Skips lines with more or fewer cells."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8", errors="replace") as file:

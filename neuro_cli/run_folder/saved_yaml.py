@@ -1,7 +1,7 @@
-"""YAML of a run folder, which somebody else may have written: bounded before anything is made of it.
+"""Bounded reader of a run folder's YAML, which somebody else may have written.
 
-Nine lines of anchors and aliases can stand for a billion values, and a text of nested interpolations for hours of parsing.
-What a run writes has neither, so the bounds are far above every config and far below what takes a second.
+Nine lines of anchors and aliases can stand for a billion values, and nested interpolations for hours of parsing. Configs of runs
+have neither. The bounds lie far above every config and far below what takes a second.
 """
 
 import io
@@ -14,15 +14,15 @@ from omegaconf import OmegaConf
 from neuro_cli.core.errors import UserError
 
 BYTES = 1 << 19
-VALUES = 20_000  # aliases counted as often as what they stand for
-DEPTH = 50
-INTERPOLATION = 1000  # characters of a text that has one
-# the parser of libyaml where PyYAML has it: the other takes seconds for what is too much
+VALUES = 20_000  # values in a file, an alias counted as all that it stands for
+DEPTH = 50  # levels of nodes
+INTERPOLATION = 1000  # characters of a text with an interpolation
+# libyaml's parser where PyYAML has it: the one in Python takes seconds to find a file too large
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read(path: Path) -> Any:
-    """The plain lists, dicts and values of ``path``, interpolations as they stand. Raises UserError."""
+    """Return the plain lists, dicts and values of ``path``, interpolations unresolved. Raises UserError."""
     try:
         with path.open("rb") as file:
             content = file.read(BYTES + 1)
@@ -30,12 +30,12 @@ def read(path: Path) -> Any:
         return OmegaConf.to_container(OmegaConf.load(io.StringIO(content.decode())))
     except UserError as error:
         raise UserError(f"{path}: not a readable config: {error}") from error
-    except Exception as error:  # a damaged file shows as almost any exception
+    except Exception as error:  # a damaged file raises almost any exception
         raise UserError(f"{path}: not a readable config: {' '.join(str(error).split())[:200]}") from error
 
 
 def _bound(content: bytes) -> None:
-    """Raise UserError for more than a config can be. Nothing is made of the content: the parser's events are counted."""
+    """Raise UserError for more than a config can be. Counts the parser's events and makes no object of them."""
     if len(content) > BYTES:
         raise UserError(f"it is longer than {BYTES} bytes")
     named: dict[str, int] = {}
@@ -59,7 +59,7 @@ def _bound(content: bytes) -> None:
 
 
 def _add(open_nodes: list[list[Any]], named: dict[str, int], anchor: str | None, values: int) -> None:
-    """Count a node of so many ``values`` as part of the one that it is in, and under its name."""
+    """Add a node's ``values`` to the node around it, and remember them under the node's anchor."""
     open_nodes[-1][1] += values
     if anchor:
         named[anchor] = values

@@ -1,4 +1,4 @@
-"""``summary.json``: what came out of a run, and what it takes to name the run again."""
+"""``summary.json``: a run's results, and what computed them."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,13 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.version import __version__
 from neuro_cli.run_folder.checkpoint import write_atomically
 
 log = logging.getLogger(__name__)
 
-# scripts read these by name: they are always there, null when a run has no such thing
+# scripts read these by name: every run has them, null where it has no such thing
 SUMMARY_KEYS = (
-    ACCURACY.name,
-    LOSS.name,
     "generations",
     "wall_seconds",
     "candidates_per_second",
@@ -41,8 +39,8 @@ SUMMARY_KEYS = (
 
 
 def write_summary(path: Path, fields: dict[str, Any]) -> None:
-    """Write ``fields`` as JSON, atomically: the keys of ``SUMMARY_KEYS`` first, then others. Raises UserError."""
-    ordered = {key: fields.get(key) for key in SUMMARY_KEYS} | fields
+    """Write ``fields`` as JSON, atomically, with null for keys of ``SUMMARY_KEYS`` that it lacks. Raises UserError."""
+    ordered = fields | {key: fields.get(key) for key in SUMMARY_KEYS}
     for key, value in ordered.items():
         if isinstance(value, float) and not math.isfinite(value):
             log.warning("%s: %s is %s, which JSON cannot represent: written as null", path.name, key, value)
@@ -54,14 +52,14 @@ def write_summary(path: Path, fields: dict[str, Any]) -> None:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def versions(mpi: str | None = None) -> dict[str, str | None]:
-    """What computed: Python, neuro, the numeric packages and, if given, the name of the MPI library."""
-    return {
-        "python": platform.python_version(),
-        "neuro": __version__,
-        **{package: _installed(package) for package in ("torch", "numpy", "numba")},
-        "mpi": mpi,
-    }
+def versions(mpi: str | None = None, packages: Iterable[str] = ()) -> dict[str, str | None]:
+    """Return versions by name: Python, neuro, the numeric packages, the installed ones of ``packages``.
+
+    ``mpi``: name of the MPI library.
+    """
+    numeric = {package: _installed(package) for package in ("torch", "numpy", "numba")}
+    more = {package: number for package in packages if package not in numeric and (number := _installed(package))}
+    return {"python": platform.python_version(), "neuro": __version__, **numeric, **more, "mpi": mpi}
 
 
 def _installed(package: str) -> str | None:
@@ -72,28 +70,28 @@ def _installed(package: str) -> str | None:
 
 
 def git_revision() -> str | None:
-    """The commit of the checkout that runs, with ``-dirty`` when files differ from it; None outside a checkout."""
+    """Return the commit of the running checkout, with ``-dirty`` when files differ from it; None outside a checkout."""
     checkout = Path(__file__).resolve().parents[2]
-    if not (checkout / ".git").exists():  # an installed package may lie in a repository that is not ours
+    if not (checkout / ".git").exists():  # an installed package may lie in somebody else's repository
         return None
-    # git sets these for its hooks, and they would point it to the repository of the hook
+    # a hook of git has these set, and they point to its own repository
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         asked = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
-        log.info("the revision of %s is not known: %s", checkout, error)
+        log.info("the revision of %s is unknown: %s", checkout, error)
         return None
     if asked.returncode:
-        log.info("the revision of %s is not known: %s", checkout, " ".join(asked.stderr.split()))
+        log.info("the revision of %s is unknown: %s", checkout, " ".join(asked.stderr.split()))
         return None
     return asked.stdout.strip()
 
 
 def peak_memory_bytes() -> int:
-    """The most memory that this process ever held (resident)."""
+    """Return the peak resident memory of this process, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # rusage begins with the peak of the process that started this one
+    if status.exists():  # rusage starts at the peak of the parent process
         line = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM")), None)
         if line is not None:
             return int(line.split()[1]) * 1024
@@ -102,7 +100,7 @@ def peak_memory_bytes() -> int:
 
 
 def parameters_sha256(parameters: Tensor) -> str:
-    """SHA-256 of the little-endian float32 bytes of a flat vector (M,). Raises ValueError for another tensor."""
+    """Return the SHA-256 of the little-endian float32 bytes of a flat vector (M,). Raises ValueError for another tensor."""
     if parameters.dtype != torch.float32 or parameters.ndim != 1:
         raise ValueError(f"a flat float32 vector is hashed, not {parameters.dtype} {tuple(parameters.shape)}")
     values = parameters.detach().cpu().contiguous().numpy()

@@ -1,4 +1,4 @@
-"""``sweep.json`` in the folder of a sweep: the command that began it, by which it goes on after a kill, a failure or a stop."""
+"""``sweep.json`` in a sweep's folder: its command, which resumes it after a kill, a failure or a stop."""
 
 import json
 from dataclasses import asdict, dataclass, field, fields
@@ -10,14 +10,14 @@ from neuro_cli.core.files import write_atomically
 
 FILE = "sweep.json"
 FORMAT = 1
-LONGEST = 1 << 22  # bytes
+LONGEST = 1 << 22  # bytes of a file that is read
 
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """Command ``neuro VERB ARGUMENTS``, typed in the folder ``cwd``, whose jobs lie below ``folder`` as Hydra was given it.
+    """Command ``neuro VERB ARGUMENTS``, typed in the folder ``cwd``; its jobs lie below ``folder``, relative to that.
 
-    ``comment``: by which SLURM lists the jobs, empty elsewhere. ``submitted``: numbers of the jobs that SLURM was given last.
+    ``comment``: SLURM lists the jobs by it; empty elsewhere. ``submitted``: numbers of the jobs last submitted to SLURM.
     """
 
     verb: str
@@ -37,12 +37,12 @@ class SweepRecord:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
     def same_command(self, other: "SweepRecord") -> bool:
-        """Tell whether both were typed alike, in the same folder."""
+        """Return whether both are the same command, typed in the same folder."""
         return (self.verb, self.arguments, self.cwd) == (other.verb, other.arguments, other.cwd)
 
 
 def read_record(sweep: Path) -> SweepRecord | None:
-    """The record in the folder ``sweep``; None where there is none. Raises UserError for a file that is no record."""
+    """Return the record in the folder ``sweep``; None without one. Raises UserError for a file that is no record."""
     path = sweep / FILE
     try:
         with path.open("rb") as file:
@@ -55,12 +55,12 @@ def read_record(sweep: Path) -> SweepRecord | None:
 
 
 def _record(node: Any) -> SweepRecord:
-    """Record of the parsed JSON. Raises ValueError."""
+    """Return the record in the parsed JSON. Raises ValueError."""
     if not isinstance(node, dict) or node.pop("format", None) != FORMAT:
         raise ValueError(f"it has no format {FORMAT}")
-    known = {each.name: each.type for each in fields(SweepRecord)}
-    if set(node) != set(known):
-        raise ValueError(f"its keys are not {', '.join(known)}")
+    names = [each.name for each in fields(SweepRecord)]
+    if set(node) != set(names):
+        raise ValueError(f"its keys are not {', '.join(names)}")
     texts = [node["verb"], node["cwd"], node["folder"], node["comment"], *_list(node["arguments"])]
     if not all(isinstance(text, str) and "\0" not in text for text in texts):
         raise ValueError("verb, arguments, cwd, folder and comment are texts")

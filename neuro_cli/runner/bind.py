@@ -1,4 +1,4 @@
-"""Binds the parts of a population to each other on one rank: the one way in which runs and :class:`neuro_cli.Evolution` begin."""
+"""Binding of a population's parts on one rank; runs and :class:`neuro_cli.Evolution` both begin here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,9 @@ ScorerMaker = Callable[[ScoringSettings, Tensor], Scorer]
 
 @dataclass
 class Population:
-    """Population of ``size`` members on one rank. ``model``: a form without numbers, see ``ParameterLayout.release_storage``."""
+    """Population of ``size`` members on one rank. ``model``: a skeleton without parameter storage, see
+    ``ParameterLayout.release_storage``.
+    """
 
     world: World
     device: torch.device
@@ -42,10 +44,10 @@ class Population:
     size: int
 
     def state(self, everywhere: bool = False) -> State:
-        """State that the next generation depends on, on the CPU, with the solution as ``parameters``. Every rank calls this.
+        """Return the state that the next generation depends on, on the CPU, with the solution as ``parameters``.
 
-        Rank 0's is whole: it gathers what the ranks' methods keep for themselves. Others get an empty one, or, with
-        ``everywhere``, all but that.
+        Every rank calls this. Rank 0 also gathers what the other ranks' methods keep. The others get an empty state, or with
+        ``everywhere`` all but the gathered part.
         """
         method = self.distribution.state()
         if self.world.rank and not everywhere:
@@ -56,11 +58,11 @@ class Population:
         tensors |= {f"task.{name}": tensor.cpu() for name, tensor in self.task.state().items()}
         tensors |= {f"scorer.{name}": tensor.cpu() for name, tensor in self.distribution.job.scorer.state().items()}
         tensors["parameters"] = self.algo.solution.cpu()
-        channels_last = self.task.memory_format is torch.channels_last  # how the flat parameters lie
+        channels_last = self.task.memory_format is torch.channels_last  # memory order of the flat parameters
         return State(tensors, {"algo": algo.scalars, "distribution": method.scalars, "channels_last": channels_last})
 
     def restore(self, state: State) -> None:
-        """Restore rank 0's :meth:`state`; noise and data order have none. Every rank calls this."""
+        """Restore rank 0's :meth:`state`. Every rank calls this. Noise and data order need no state."""
         tensors = {name: tensor.to(self.device) for name, tensor in state.part("algo").items()}
         self.algo.restore(State(tensors, state.scalars["algo"]))
         # checkpoints of earlier versions have no such entry
@@ -73,9 +75,9 @@ class Population:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers that a population is bound with. ``per_example``: each direction has its own share of the batch.
+    """Numbers of a population. ``per_example``: each direction scores its own share of the batch.
 
-    ``graphs``: passes of small members on a GPU are recorded.
+    ``graphs``: passes of small members on a GPU become CUDA graphs.
     """
 
     seed: int
@@ -96,7 +98,9 @@ def bind(
     numbers: Numbers,
     make_scorer: ScorerMaker = scorer_of,
 ) -> Population:
-    """Bind the parts to each other; ``model`` loses its numbers to the centre. ``task`` is loaded, and ``model`` on its device.
+    """Bind the parts to each other; the centre takes the parameters of ``model``.
+
+    ``task`` must be loaded, and ``model`` on its device.
 
     Raises UserError where they do not fit.
     """

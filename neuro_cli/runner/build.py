@@ -1,7 +1,8 @@
-"""Builds a run from its config, on one rank."""
+"""Construction of a run from its config, on one rank."""
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,56 +17,60 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
+from neuro_cli.factory.construct import TARGET
 from neuro_cli.factory.instantiate import make
+from neuro_cli.factory.made import is_made
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.runner.config import PRECISIONS, RunConfig
+from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 
 log = logging.getLogger(__name__)
 
+PRECISIONS = {name: getattr(torch, name) for name in PRECISION_NAMES}
+
 
 @dataclass
 class Parts(Population):
-    """All that a run is made of, on one rank."""
+    """Parts of a run on one rank, with its config."""
 
     config: RunConfig
 
 
 def device_of(name: str, local_rank: int = 0) -> torch.device:
-    """Device that ``device=name`` means for rank ``local_rank`` of a machine. Raises ConfigError.
+    """Return the device that ``device=name`` means for rank ``local_rank`` of a machine. Raises ConfigError.
 
-    ``auto``: a CUDA device if there is one, else the CPU. Of several it is that of the local rank; ranks beyond begin again.
+    ``auto``: a CUDA device, else the CPU. Several GPUs are dealt to the local ranks in turn.
     """
-    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":
-        return torch.device("cpu" if not there else "cuda" if there == 1 else f"cuda:{local_rank % there}")
+        return torch.device("cpu" if not count else "cuda" if count == 1 else f"cuda:{local_rank % count}")
     allowed = f"must be auto, cpu or cuda[:N]; {torch.cuda.device_count()} CUDA devices here"
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
         raise ConfigError("device", name, allowed) from error
-    known = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
-    if device.type != "cpu" and not known:
+    usable = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
+    if device.type != "cpu" and not usable:
         raise ConfigError("device", name, allowed)
     return device
 
 
 def take_device(name: str, world: World) -> torch.device:
-    """Device of this rank, made the current one of the process: kernels are started there. Raises ConfigError."""
+    """Return the device of this rank and make it the process's current one, where kernels run. Raises ConfigError."""
     device = device_of(name, world.local_rank)
     if device.index is not None:
         torch.cuda.set_device(device)
-    there = torch.cuda.device_count() if device.type == "cuda" else 0
-    own = there == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # the launcher may have given each rank another one
-    if name == "auto" and 0 < there < world.local_size and not own:
-        log.warning("device=auto: %d ranks share the %d GPU%s of this machine", world.local_size, there, "s" * (there > 1))
+    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    one_each = count == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # a launcher may show each rank another GPU
+    if name == "auto" and 0 < count < world.local_size and not one_each:
+        log.warning("device=auto: %d ranks share the %d GPU%s of this machine", world.local_size, count, "s" * (count > 1))
     return device
 
 
 def threads_of(configured: int | None, world: World, device: torch.device) -> int:
-    """Threads of one rank: as configured, else the machine's usable cores over the ranks on it; 1 on a GPU."""
+    """Return the threads of one rank: as configured, else the usable cores divided by the machine's ranks; 1 on a GPU."""
     if configured is not None:
         return int(configured)
     if device.type != "cpu":
@@ -73,11 +78,23 @@ def threads_of(configured: int | None, world: World, device: torch.device) -> in
     return max(1, usable_cores() // world.local_size)
 
 
-def make_model(config: dict[str, Any]) -> nn.Module:
-    """The model with initial weights that depend on the seed only; the global generator is left as it was."""
+def make_model(config: Mapping[str, Any]) -> nn.Module:
+    """Return the model with initial weights that depend on the seed only; the global generator stays as it was."""
     with seeded(model_seed(config["seed"])):
         model: nn.Module = make(config, "model", nn.Module)
     return model
+
+
+def form_of(config: Mapping[str, Any]) -> nn.Module:
+    """Return the model with shapes in place of numbers, where its class is ours; any other as :func:`make_model` does.
+
+    Other constructors may read their numbers (torchvision's RegNets do), or keep tensors for their next object.
+    """
+    node = config["model"]
+    if is_made(node) or not str(node.get(TARGET)).startswith("neuro_cli.model."):
+        return make_model(config)
+    with torch.device("meta"):
+        return make_model(config)
 
 
 def build(options: Options, world: World) -> Parts:
@@ -101,7 +118,7 @@ def build(options: Options, world: World) -> Parts:
 
 
 def load_task(options: Options, model: nn.Module, device: torch.device, world: World) -> Task:
-    """The task with its data, in the memory format that ``model`` takes. Raises UserError."""
+    """Return the task with its data, in the memory format that ``model`` takes. Raises UserError."""
     load_data(options, model, device, world)
     check_fit(model, options.task, options.plain)
     return options.task
@@ -116,7 +133,7 @@ def load_data(options: Options, model: nn.Module, device: torch.device, world: W
         task.load(input_shape=shape, device=device, seed=config["seed"], batch_size=config["batch_size"])
 
     if config["task"].get("download"):
-        with collectively(world):  # one rank downloads, the others find the files
+        with collectively(world):  # the other ranks read the files that rank 0 downloads
             if world.rank == 0:
                 load()
         if world.rank:
@@ -125,7 +142,7 @@ def load_data(options: Options, model: nn.Module, device: torch.device, world: W
         load()
 
 
-def check_fit(model: nn.Module, task: Task, config: dict[str, Any]) -> None:
+def check_fit(model: nn.Module, task: Task, config: Mapping[str, Any]) -> None:
     """Score two examples, and set the task's memory format. Raises UserError when model and task do not fit."""
     model_name, task_name = (str(config[group]["_target_"]).rsplit(".", 1)[-1] for group in ("model", "task"))
     reason = task.misfit(model)

@@ -15,7 +15,7 @@ from neuro_cli.task.base import Task
 
 
 def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
-    """Model with parameters ``centre`` (M,) in evaluation mode, with the batch-norm statistics of ``generation``."""
+    """Return the model with parameters ``centre`` (M,) in evaluation mode, with the batch-norm statistics of ``generation``."""
     module = copied(parts.model)
     parts.layout.attach(module, centre.clone())
     compute_statistics(module, parts.task, generation)
@@ -24,7 +24,7 @@ def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
 
 @unfused()
 def evaluate_centre(parts: Parts, module: nn.Module) -> dict[str, float]:
-    """Metrics of ``module`` on the whole test set, by name."""
+    """Return the metrics of ``module`` on the whole test set, by name."""
     isolation = parts.distribution.job.scorer.settings.isolation
     deployed = parts.task.deployed(module)
     return parts.task.evaluation(sums_over_chunks(parts.task, deployed, parts.world, parts.threads, isolation))
@@ -33,14 +33,14 @@ def evaluate_centre(parts: Parts, module: nn.Module) -> dict[str, float]:
 def sums_over_chunks(
     task: Task, module: nn.Module, world: World, threads: Threads, isolation: Isolation | None = None
 ) -> np.ndarray:
-    """Sums (E,) over the test set; chunks are shared among ranks and threads and added up in one order.
+    """Return the sums (E,) over the test set. Ranks and threads share the chunks; sums are added in one order.
 
-    ``isolation``: what passes of this module were seen to change, which chunks are kept from as members are.
+    ``isolation``: state that passes of this module change, which no chunk may pass on to another.
     """
     chunks = task.evaluation_chunks
-    own = range(*shares(chunks, world.size)[world.rank])
-    rows = TestChunks(task, module, threads, isolation or Isolation()).sums(own)
+    share = range(*shares(chunks, world.size)[world.rank])
+    rows = TestChunks(task, module, threads, isolation or Isolation()).sums(share)
     width = int(world.all_gather(np.array([len(next(iter(rows.values()), []))]), [1] * world.size).max())
-    table = np.concatenate([rows[chunk] for chunk in own]) if own else np.empty(0)
+    table = np.concatenate([rows[chunk] for chunk in share]) if share else np.empty(0)
     counts = [(b - a) * width for a, b in shares(chunks, world.size)]
     return world.all_gather(table, counts).reshape(chunks, width).sum(axis=0)

@@ -1,84 +1,172 @@
-"""The root keys of a run, typed and checked once.
+"""Root keys of a training run, a field each: how a key is checked, and whether ``neuro resume`` may change it.
 
-They are no structured config of Hydra: what that says of ``generations=abc`` is "Error merging override", of
-``generations=0`` nothing; what is checked here ends with the key, the value and its range.
+A new key is a field here and a line in ``conf/train.yaml``, whose comment ``--help`` and the configuration page show.
+The keys are no structured config of Hydra, which answers ``generations=abc`` with "Error merging override" and ``generations=0``
+not at all. The checks here end with the key, the value and its range.
+
+Commands check the keys before they import torch, so this module imports none.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from typing import Any, Self, TypeVar
 
-import torch
+from neuro_cli.core.checks import boolean, integer, number, one_of, thread_count
+from neuro_cli.core.errors import ConfigError, UserError
 
-from neuro_cli.core.checks import integer
-from neuro_cli.factory.instantiate import value_of
-from neuro_cli.runner.root_keys import CHECKS, PRECISION_NAMES
-from neuro_cli.runner.target import StopConfig
+LAYOUTS = ("shared_batch", "per_example")
+PRECISION_NAMES = ("float32", "bfloat16")
+BITS_32, BITS_64 = 2**32 - 1, 2**64 - 1
 
-PRECISIONS = {name: getattr(torch, name) for name in PRECISION_NAMES}
+Check = Callable[[str, Any], Any]
+Section = TypeVar("Section")
+
+
+def key(check: Check | None = None, *, resumable: bool = False, default: Any = MISSING) -> Any:
+    """Declare a key. ``check(key, value)`` returns the value or raises ConfigError; None: other code checks it.
+
+    ``resumable``: ``neuro resume`` may change it. ``default``: its value in folders of versions that had no such key.
+    """
+    return field(default=default, metadata={"check": check or (lambda key, value: value), "resumable": resumable})
+
+
+def _integer(low: int, high: int | None = None) -> Check:
+    return lambda key, value: integer(key, value, low, high)
+
+
+def _or_none(check: Check) -> Check:
+    return lambda key, value: None if value is None else check(key, value)
+
+
+def _metric_name(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(key, value, "must be the name of a metric of the test")
+    return value
+
+
+@dataclass(frozen=True)
+class StopConfig:
+    """Metric and the value ``at`` which it ends the run; both None: the run has no target. Raises ConfigError."""
+
+    metric: str | None = key(_or_none(_metric_name), resumable=True, default=None)
+    at: float | None = key(_or_none(number), resumable=True, default=None)
+
+    def __post_init__(self) -> None:
+        if (self.metric is None) != (self.at is None):
+            missing = "stop.at" if self.at is None else "stop.metric"
+            raise ConfigError(missing, None, "stop.metric and stop.at go together: a metric, and the value that ends the run")
 
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """``every``: generations between two checkpoints; ``keep``: number of the last ones that stay. Both >= 1.
+    """Checkpoints: how many generations apart, how many of the last ones stay, whether the best one stays too."""
 
-    ``best``: whether one of the best test evaluation stays beside them.
-    """
-
-    every: int
-    keep: int
-    best: bool = False
+    every: int = key(_integer(1), resumable=True)
+    keep: int = key(_integer(1), resumable=True)
+    best: bool = key(boolean, resumable=True, default=False)
 
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """``every``: generations between two evaluations on the test set, >= 1."""
+    """Evaluations on the test set: how many generations apart."""
 
-    every: int
+    every: int = key(_integer(1), resumable=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Root keys of ``conf/train.yaml``; ``plain``: the whole resolved config, as a run folder keeps it."""
 
     plain: dict[str, Any]
-    seed: int
-    generations: int
-    population: int
-    batch_size: int
-    layout: str
-    precision: str
-    device: str
-    cuda_graphs: bool
-    threads: int | None
-    ranks: int | None
-    time_limit: float | None
+    seed: int = key(_integer(0, BITS_64))
+    generations: int = key(_integer(1, BITS_32), resumable=True)
+    population: int = key(_integer(1, BITS_32))
+    batch_size: int = key(_integer(1))
+    layout: str = key(lambda key, value: one_of(key, value, LAYOUTS))
+    precision: str = key(lambda key, value: one_of(key, value, PRECISION_NAMES))
+    time_limit: float | None = key(_or_none(lambda key, value: number(key, value, above=0.0)), resumable=True)
     stop: StopConfig
+    threads: int | None = key(_or_none(thread_count), resumable=True)
+    cuda_graphs: bool = key(boolean, resumable=True, default=False)
+    device: str = key(resumable=True)
+    ranks: int | None = key(resumable=True)
     checkpoint: CheckpointConfig
     evaluate: EvaluateConfig
 
+    def __post_init__(self) -> None:
+        if self.ranks is not None:
+            # more ranks than work is a typing error, whose processes would take all of the machine's memory
+            integer("ranks", self.ranks, 1, max(self.population, self.batch_size))
+
     @classmethod
-    def of(cls, plain: dict[str, Any]) -> "RunConfig":
+    def of(cls, plain: dict[str, Any]) -> Self:
         """Check the root keys. Raises UserError for a key that is missing, of another type, or out of its range."""
+        return section(cls, plain, plain=plain)
 
-        def checked(key: str) -> Any:
-            return CHECKS[key](key, value_of(plain, key))
 
-        seed, generations = checked("seed"), checked("generations")
-        population, batch_size = checked("population"), checked("batch_size")
-        every, keep = checked("checkpoint.every"), checked("checkpoint.keep")
-        best = CHECKS["checkpoint.best"]("checkpoint.best", plain["checkpoint"].get("best", False))  # earlier versions had none
-        checkpoint = CheckpointConfig(every, keep, best)
-        evaluate = EvaluateConfig(checked("evaluate.every"))
-        layout, precision = checked("layout"), checked("precision")
-        device, threads, ranks = value_of(plain, "device"), checked("threads"), value_of(plain, "ranks")
-        graphs = CHECKS["cuda_graphs"]("cuda_graphs", plain.get("cuda_graphs", False))  # earlier versions had none
-        if ranks is not None:
-            # before they are started: with a typing error in it they would take all of the machine's memory
-            integer("ranks", ranks, 1, max(population, batch_size))
-        time_limit = checked("time_limit")
-        keys = plain.get("stop") or {}  # configs of earlier versions have none
-        return cls(
-            plain=plain, seed=seed, generations=generations, population=population, batch_size=batch_size, layout=layout,
-            precision=precision, device=device, cuda_graphs=graphs, threads=threads, ranks=ranks, time_limit=time_limit,
-            stop=StopConfig(keys.get("metric"), keys.get("at")), checkpoint=checkpoint, evaluate=evaluate,
-        )  # fmt: skip
+def section(kind: type[Section], node: Any, prefix: str = "", **more: Any) -> Section:
+    """Make the dataclass ``kind`` of the keys in ``node``, which stand below ``prefix``. Raises UserError."""
+    if not isinstance(node, Mapping) and node not in (None, MISSING):
+        names = [prefix + each.name for each in fields(kind)]  # type: ignore[arg-type]
+        raise ConfigError(prefix.rstrip("."), node, f"it has keys of its own: {', '.join(names)}")
+    values = {}
+    for each in fields(kind):  # type: ignore[arg-type]  # typing has no name for dataclasses
+        name = prefix + each.name
+        if isinstance(each.type, type) and is_dataclass(each.type):
+            values[each.name] = section(each.type, _value(node, each.name), f"{name}.")
+        elif "check" in each.metadata:
+            value = _value(node, each.name, each.default)
+            if value is MISSING:
+                raise UserError(f"{name}: it is missing in the config")
+            values[each.name] = each.metadata["check"](name, value)
+    return kind(**values, **more)
+
+
+def keys_of(kind: type = RunConfig, prefix: str = "") -> dict[str, "Field[Any]"]:
+    """Return the fields of all keys of ``kind``, those of its sections too, by dotted key."""
+    declared: dict[str, Field[Any]] = {}
+    for each in fields(kind):
+        if isinstance(each.type, type) and is_dataclass(each.type):
+            declared |= keys_of(each.type, f"{prefix}{each.name}.")
+        elif "check" in each.metadata:
+            declared[prefix + each.name] = each
+    return declared
+
+
+def check_early(config: Mapping[str, Any], kind: type = RunConfig) -> None:
+    """Check the keys that ``config`` has, except those that refer to others. Raises ConfigError."""
+    for name, each in keys_of(kind).items():
+        value: Any = config
+        for part in name.split("."):
+            value = _value(value, part)
+        if value is not MISSING and not (isinstance(value, str) and "${" in value):
+            each.metadata["check"](name, value)
+
+
+def resumable(kind: type = RunConfig) -> tuple[str, ...]:
+    """Return the root keys that ``neuro resume`` may change."""
+    return tuple(name for name, each in keys_of(kind).items() if each.metadata["resumable"])
+
+
+def _value(node: Any, name: str, default: Any = MISSING) -> Any:
+    return node.get(name, default) if isinstance(node, Mapping) else default
+
+
+# groups and keys of a run that ``neuro resume`` may change; all others stay as its config has them
+RESUME_GROUPS = ("distribution", "fabric", "logger")
+RESUME_KEYS = (
+    *resumable(),
+    "task.root",
+    "task.download",
+    "task.files",
+    "task.environments",
+    "task.simulator",
+    "task.evaluation_episodes",
+    "distribution.ranks_shaping",
+    "distribution.wire",
+    "distribution.overlap",
+    "distribution.encoding",
+    "distribution.pieces",
+    "algo.keep_last_step",
+    "algo.non_finite",
+)

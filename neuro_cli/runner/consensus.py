@@ -1,4 +1,4 @@
-"""Collective errors: a UserError on one rank is raised by all of them, and printed once."""
+"""Collective errors: all ranks raise the UserError of one rank, and print it once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,13 +22,13 @@ class AgreedConfigError(AgreedError, ConfigError):
 
 @contextmanager
 def collectively(world: World) -> Iterator[None]:
-    """Raise AgreedError on every rank when the block raised a UserError on any, with the message of the lowest such rank."""
+    """Raise AgreedError on every rank where the block raises a UserError on any, with the lowest such rank's message."""
     message = ""
     cause: UserError | None = None
     try:
         yield
     except AgreedError:
-        raise  # raised in an inner block: all ranks have it
+        raise  # an inner block raised it on all ranks
     except UserError as error:
         if world.size == 1:
             raise

@@ -20,7 +20,7 @@ from neuro_cli.runner.options import Options
 
 @dataclass(frozen=True)
 class Evaluation:
-    """``values`` by name of the network of ``generation``; ``metrics``: those of them that the task declares."""
+    """Metrics of the network of ``generation``: ``values`` by name; ``metrics``: the declared ones."""
 
     generation: int
     values: dict[str, float]
@@ -34,7 +34,7 @@ def evaluate(
     changes: Mapping[str, Any],
     objects: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Evaluate a checkpoint, the last one by default. ``objects``: what a script made. Raises UserError."""
+    """Evaluate a checkpoint, the last one by default. ``objects``: a script's own, by group. Raises UserError."""
     config = read_config(run, trust, objects, "evaluate", MODULE)
     checkpoint = read_checkpoint(run, config, generation)
     config |= {key: value for key, value in changes.items() if "." not in key}

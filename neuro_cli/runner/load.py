@@ -1,4 +1,4 @@
-"""Loads a run folder's config, checkpoints and model."""
+"""Loading of a run folder's config, checkpoints and model."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,15 +20,15 @@ from neuro_cli.run_folder.config import config_file, saved_config
 from neuro_cli.run_folder.declaration import declared_inputs
 from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.run_folder.names import folder_of
-from neuro_cli.runner.build import make_model
+from neuro_cli.runner.build import form_of, make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import ImageHook
 
-# root keys of a config that every command reads, and others that a run needs to go on
+# root keys that every command reads, and those that a resume needs too
 NEEDED = {"distribution", "sampler", "population", "batch_size", "layout", "precision", "device", "threads"}
 RESUMED = {"fabric", "logger", "generations", "ranks", "time_limit", "checkpoint", "evaluate"}
-MODULE = ("model", "task", "algo")  # groups that a trained network is loaded by
+MODULE = ("model", "task", "algo")  # groups that a trained network is made from
 
 
 def read_config(
@@ -58,28 +58,28 @@ def read_config(
 
 
 def training_config(run: Path) -> dict[str, Any]:
-    """The saved config of a training run's folder, of which nothing is to be made unchecked. Raises UserError."""
+    """Return the saved config of a training run's folder, unchecked: make no object of it. Raises UserError."""
     config = saved_config(run)
     if not {"task", "model", "algo", "seed"} <= config.keys():
-        raise UserError(f"{run}: no training run of neuro (its config has no task, model, algo, seed)")
+        raise UserError(f"{run}: not a neuro training run: its config lacks task, model, algo or seed")
     return config
 
 
-def read_checkpoint(run: Path, config: dict[str, Any], generation: int | str | None) -> Checkpoint:
+def read_checkpoint(run: Path, config: Mapping[str, Any], generation: int | str | None) -> Checkpoint:
     """Read a verified checkpoint of the run, the last one by default. Raises UserError if it is of another run."""
     checkpoint = CheckpointStore(run, keep=1).load(generation)
     refuse_other(config, checkpoint.scalars["identity"])
     if checkpoint.shards:
-        return checkpoint  # an ensemble's networks are compared when they are made
-    size, saved = ParameterLayout(make_model(config)).size, checkpoint.tensors["parameters"].numel()
+        return checkpoint  # an ensemble compares its networks when it makes them
+    size, saved = ParameterLayout(form_of(config)).size, checkpoint.tensors["parameters"].numel()
     if size != saved:
         target = config["model"]["_target_"]
         raise UserError(f"model._target_={target}: it has {size} parameters now, the run's checkpoint {saved}; resume keeps it")
     return checkpoint
 
 
-def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.Module:
-    """Load the trained module in evaluation mode, on the CPU; an ensemble's gives the mean of its members' outputs."""
+def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> nn.Module:
+    """Load the trained module in evaluation mode, on the CPU; an ensemble gives the mean of its members' outputs."""
     if checkpoint.shards:
         return JointPrediction(load_members(config, checkpoint)).eval()
     model = make_model(config)
@@ -97,7 +97,7 @@ def load_model(run: Path, config: dict[str, Any], checkpoint: Checkpoint) -> nn.
 
 
 def with_images(run: Path, module: nn.Module) -> nn.Module:
-    """``module`` of the folder ``run``; it takes images too from now on, where it was trained on such and the folder says how."""
+    """Return ``module``, which also takes images where the folder ``run`` says how it was trained on them."""
     inputs = declared_inputs(run)
     if inputs is not None and inputs.images:
         module = Hookable(module) if isinstance(module, torch.jit.ScriptModule) else module
@@ -106,7 +106,7 @@ def with_images(run: Path, module: nn.Module) -> nn.Module:
 
 
 class Hookable(nn.Module):
-    """A scripted module, ``inner``, in a module that takes hooks."""
+    """Wrapper of a scripted module, ``inner``, which takes no hooks itself."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -117,13 +117,13 @@ class Hookable(nn.Module):
 
 
 def load(run: str | Path, checkpoint: int | str | None = None, trust: list[str] | None = None, **objects: Any) -> nn.Module:
-    """Load the trained ``nn.Module`` of the folder ``run``, in evaluation mode; an ensemble's gives mean logits, and has members.
+    """Load the trained ``nn.Module`` of the folder ``run``, in evaluation mode; an ensemble gives mean logits.
 
-    It takes its inputs as floating numbers. One that was trained on images takes those too, and does to them what training did:
-    tensors (B, C, H, W) of uint8, pictures, lists of pictures or of files.
+    It takes floating-point inputs. A network that was trained on images also takes tensors (B, C, H, W) of uint8, pictures,
+    lists of pictures or of files, and prepares them as training did.
 
-    ``checkpoint``: a generation or "best", the last by default. ``trust``: packages other than ours that the saved config may
-    take classes from. ``objects``: the model and the task of a run that a script made with objects. Raises UserError.
+    ``checkpoint``: a generation or "best", the last by default. ``trust``: packages other than ours whose classes the
+    saved config may name. ``objects``: the model and the task, where a script gave the run objects. Raises UserError.
     """
     folder = folder_of(Path(run))
     config = read_config(folder, trust or [], objects, "load", MODULE)

@@ -1,4 +1,4 @@
-"""Generation loop of ``neuro train`` and ``neuro resume``, the same code on every rank; rank 0 alone writes."""
+"""Generation loop of ``neuro train`` and ``neuro resume``. Every rank runs it; rank 0 alone writes."""
 
 import logging
 import math
@@ -11,34 +11,41 @@ from neuro_cli.core.errors import CandidateError
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.schedule import ended
 from neuro_cli.fabric.base import World
+from neuro_cli.logger.columns import Cost, Row, row_of
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
-from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.build import build
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.ensemble.training import build_ensemble
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.target import Target
-from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.runner.population import PopulationTraining
+from neuro_cli.runner.stop import StopRequest, Target
+from neuro_cli.runner.trainable import Trainable
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Progression:
-    """Progress of a run, which a checkpoint restores beside the trainable's own state."""
+    """Progress of a run, which a checkpoint restores along with the trainable's state."""
 
-    generation: int = 0  # completed
-    seconds: float = 0.0  # spent in earlier sessions and this one
-    metrics: dict[str, float] | None = None  # of the last test evaluation
+    generation: int = 0  # generations completed
+    seconds: float = 0.0  # seconds of all sessions
+    metrics: dict[str, float] | None = None  # the last test evaluation's
     best: dict[str, Any] | None = None  # generation and value of the best one, with checkpoint.best
 
     def improves(self, headline: Metric) -> bool:
-        """Tell whether the last test evaluation is better than all before; it is the best from then on."""
+        """Return whether the last test evaluation is better than all before, and remember it as the best."""
         value = (self.metrics or {}).get(headline.name, float("nan"))
         if math.isnan(value) or (self.best is not None and headline.reached(self.best["value"], value)):
             return False
         self.best = {"generation": self.generation, "value": value}
         return True
+
+
+def assemble(options: Options, world: World) -> Trainable:
+    """Build all parts of a population or an ensemble, bound to each other. Raises UserError where they do not fit."""
+    return build_ensemble(options, world) if options.is_ensemble else PopulationTraining(build(options, world))
 
 
 def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
@@ -104,7 +111,7 @@ def _generations(
             at.metrics = work.evaluate(at.generation)
             reached = target.reached(at.metrics)
         if record is not None:
-            record.row(_whole(row, work, at, seconds, traffic, evaluated))
+            record.row(_row(row, work, at, seconds, traffic, evaluated))
         stopping = world.any(stop.wanted()) or reached
         due = last or stopping or at.generation % every == 0
         improved = evaluated and config.checkpoint.best and at.improves(work.metrics[0])
@@ -126,28 +133,16 @@ def _generations(
 
 
 def _save(work: Trainable, at: Progression, record: RunRecord | None, passing: bool = False) -> None:
-    """Save a checkpoint; ``passing``: for being the best alone."""
+    """Save a checkpoint; ``passing``: one that stays only while it is the best."""
     scalars: dict[str, Any] = {"seconds": at.seconds, "metrics": at.metrics}
     if work.config.checkpoint.best:
         scalars |= {"best": at.best, "passing": passing}
     work.save(at.generation, scalars, record)
 
 
-def _whole(
-    row: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], evaluated: bool
-) -> dict[str, Any]:
-    """Row of ``metrics.csv``: the trainable's columns and those of the loop."""
-    metrics = at.metrics if evaluated and at.metrics else {}
-    phases = work.clock.take()
-    return {
-        "generation": at.generation,
-        **row,
-        **{name: metrics.get(name) for name in work.columns()},
-        "seconds": seconds,
-        **{f"seconds_{phase}": spent for phase, spent in phases.items()},
-        "bytes_sent": traffic[0],
-        "bytes_received": traffic[1],
-        "candidates_per_second": work.candidates / seconds,
-        **work.efficiencies(seconds, phases["communicate"]),
-        "elapsed_seconds": at.seconds,
-    }
+def _row(training: Row, work: Trainable, at: Progression, seconds: float, traffic: tuple[int, int], evaluated: bool) -> Row:
+    """Return the row of ``metrics.csv`` for the generation that took ``seconds``."""
+    tested = work.tested(at.metrics if evaluated else None)
+    cost = Cost(seconds, work.clock.take(), *traffic, work.candidates)
+    efficiencies = work.efficiencies(seconds, cost.phases["communicate"])
+    return row_of(at.generation, training, tested, cost, **efficiencies, elapsed_seconds=at.seconds)

@@ -1,5 +1,6 @@
-"""The options that a run's config chooses, made when they are first asked for, and once."""
+"""Options of a run's config: each object is made once, at its first use."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,14 +21,14 @@ MethodKind = TypeVar("MethodKind", bound=Method)
 
 
 class Options:
-    """Parts of one run before they are bound to each other. Each property raises UserError for what its config is.
+    """Parts of one run before they are bound to each other. Each property raises UserError for a wrong config.
 
-    ``plain``: the resolved config, with the sizes of its models that it leaves null and that the task knows.
+    ``plain``: the resolved config; sizes of models that it leaves null are the task's.
     """
 
     def __init__(self, plain: dict[str, Any]) -> None:
         self._bound = False
-        self.plain = plain  # the task, if it is asked for sizes, is made of it
+        self.plain = plain  # the task, which may be asked for sizes, reads it
         self.plain = {**plain, "model": self._sized(plain["model"])} if "model" in plain else plain
         algo = plain.get("algo")
         if isinstance(algo, dict) and isinstance(algo.get("members"), list):
@@ -38,7 +39,7 @@ class Options:
             self.plain = {**self.plain, "algo": {**algo, "members": members}}
 
     def _sized(self, model: Any) -> Any:
-        """Config of a network with the task's sizes where it has null."""
+        """Return the config of a network with the task's sizes where it has null."""
         if not isinstance(model, dict) or all(value is not None for value in model.values()):
             return model
         declared = model.get("input_shape")
@@ -52,41 +53,41 @@ class Options:
 
     @cached_property
     def task(self) -> Task:
-        made: Task = make(self.plain, "task", Task)
-        return made
+        task: Task = make(self.plain, "task", Task)
+        return task
 
     @cached_property
     def sampler(self) -> Estimator:
-        made: Estimator = make(self.plain, "sampler", Estimator)
-        return made
+        sampler: Estimator = make(self.plain, "sampler", Estimator)
+        return sampler
 
     @cached_property
     def algo(self) -> Algorithm:
-        """The networks that ``algo.members`` describes are not made here: each rank makes its own."""
+        """The algorithm, without the networks of ``algo.members``: each rank makes its own."""
         node = self.plain.get("algo")
         if isinstance(node, dict) and isinstance(node.get("members"), list):
             # Hydra would make every object in the list at once, on every rank
             node = {**node, "members": [None] * len(node["members"])}
-        made: Algorithm = make({**self.plain, "algo": node}, "algo", Algorithm)
-        return made
+        algo: Algorithm = make({**self.plain, "algo": node}, "algo", Algorithm)
+        return algo
 
     def algo_of(self, kind: type) -> Any:
-        """The algorithm, which must be of a kind. Raises ConfigError."""
+        """Return the algorithm, which must be of a kind. Raises ConfigError."""
         return expect(self.algo, self.plain, "algo", kind)
 
     @property
     def is_ensemble(self) -> bool:
-        """Tell whether the run trains an ensemble."""
+        """Whether the run trains an ensemble."""
         return isinstance(self.algo, Ensemble)
 
     @cached_property
     def method(self) -> Method:
         """The distribution method."""
-        made: Method = make(self.plain, "distribution", Method)
-        return made
+        method: Method = make(self.plain, "distribution", Method)
+        return method
 
     def method_of(self, kind: type[MethodKind]) -> MethodKind:
-        """The distribution method, which must be of a kind: Distribution, or EnsembleMethod. Raises ConfigError."""
+        """Return the distribution method, which must be of a kind: Distribution, or EnsembleMethod. Raises ConfigError."""
         if isinstance(self.method, kind):
             return self.method
         if kind is EnsembleMethod:
@@ -103,7 +104,7 @@ class Options:
 
     @cached_property
     def logger(self) -> Logger:
-        """The chosen logger (csv is always on beside it)."""
+        """The chosen logger; metrics.csv is written in any case."""
         return make_logger(self.plain)
 
     def world(self) -> World:
@@ -116,19 +117,19 @@ class Options:
             raise ConfigError("distribution", self.method.name, str(error)) from error
 
     def bind(self) -> None:
-        """Mark the parts as a run's own: bound to one world, they serve no second one."""
+        """Mark the parts as bound to one world. Raises AssertionError the second time."""
         if self._bound:
             raise AssertionError("options serve one run: another one needs options of its own")
         self._bound = True
 
 
-def make_network(config: dict[str, Any]) -> Network:
-    """The network of a config. Raises UserError."""
+def make_network(config: Mapping[str, Any]) -> Network:
+    """Return the network that ``fabric`` describes. Raises UserError."""
     network: Network = make(config, "fabric", Network)
     return network
 
 
-def make_logger(config: dict[str, Any]) -> Logger:
-    """The logger of a config. Raises UserError."""
+def make_logger(config: Mapping[str, Any]) -> Logger:
+    """Return the chosen logger. Raises UserError."""
     logger: Logger = make(config, "logger", Logger)
     return logger

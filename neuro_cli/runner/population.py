@@ -1,4 +1,4 @@
-"""Trainable of a population that moves a centre, and of the gradient baseline."""
+"""Training of a population that moves a centre, and of the gradient baseline."""
 
 import statistics
 import time
@@ -11,19 +11,19 @@ from torch import nn
 from neuro_cli.algo.base import WORST, State
 from neuro_cli.core.metric import Metric
 from neuro_cli.distribution.efficiency import EfficiencyMeter
-from neuro_cli.logger.base import RANK_COLUMNS
+from neuro_cli.logger.columns import RANK_COLUMNS, Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.build import Parts
 from neuro_cli.runner.centre import centre_module, evaluate_centre
-from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.runner.trainable import Trainable
 from neuro_cli.task.inputs import Inputs
 
 
 class PopulationTraining(Trainable):
-    """Training of one centre, which every rank holds whole; rank 0 writes checkpoints."""
+    """Training of one centre. Every rank has a copy; rank 0 writes checkpoints."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -48,7 +48,7 @@ class PopulationTraining(Trainable):
         return self._measured[-1]
 
     def facts(self) -> dict[str, Any]:
-        """Median efficiencies of this session."""
+        """Return the median efficiencies of this session."""
         return {name: statistics.median(row[name] or 0.0 for row in self._measured) for name in RANK_COLUMNS if self._measured}
 
     def step(self, generation: int) -> Row:
@@ -57,7 +57,7 @@ class PopulationTraining(Trainable):
         report = self.parts.distribution.step(generation)
         if not algo.uses_gradient:
             self.candidates = self.parts.distribution.job.scorer.scored
-        row: Row = {"fitness_mean": report.fitness_mean, "fitness_best": report.fitness_best, "train_loss": report.loss}
+        row = training_row(report.fitness_mean, report.fitness_best, report.loss)
         if report.means is not None:
             row |= self.parts.task.measures(report.means, self.candidates, time.perf_counter() - start)
         if algo.non_finite == WORST:
@@ -67,6 +67,10 @@ class PopulationTraining(Trainable):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         return self.parts.task.metrics
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self.parts.task.packages
 
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
@@ -81,10 +85,10 @@ class PopulationTraining(Trainable):
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
         """Write a checkpoint on rank 0, after all ranks have compared their centres.
 
-        Methods that send no centre rely on equal arithmetic everywhere; ranks on different processors could diverge unnoticed.
+        Methods that send no centre need equal arithmetic on all ranks; different processors could diverge unnoticed.
         """
         parts = self.parts
-        # the centre's own: an average of centres could hide a last bit
+        # not the solution: an average of centres could hide a difference in the last bit
         digest = np.frombuffer(bytes.fromhex(parameters_sha256(parts.algo.centre))[:8], np.int64)
         digests = parts.world.all_gather(digest, [1] * parts.world.size)
         if (digests != digests[0]).any():
@@ -93,7 +97,7 @@ class PopulationTraining(Trainable):
         if record is None:
             return
         tensors = state.tensors
-        if any(True for _ in parts.model.buffers()):  # else no statistics, and no copy of the model
+        if any(True for _ in parts.model.buffers()):  # a model without buffers has no statistics to compute
             module = centre_module(parts, parts.algo.solution, max(generation - 1, 0))
             tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
         record.save(generation, tensors, {**scalars, **state.scalars})

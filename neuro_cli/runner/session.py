@@ -1,13 +1,13 @@
 """Sessions on a world of ranks: rank 0 broadcasts the resolved config of each job, the others wait for jobs until dismissed.
 
-An exception on any rank ends the job on all ranks, and is printed once. Errors that all ranks raise together are printed by
-rank 0, and the world continues; any other aborts the world, rank 0 at once and other ranks a moment later, so that an
-error on several ranks is still printed once.
+An exception on any rank ends the job on all ranks, and is printed once. Rank 0 prints errors that all ranks raise together, and
+the world continues. Any other error aborts the world. Ranks other than 0 wait a moment before that, so that an error on several
+ranks is still printed once.
 """
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Job:
-    """Training of ``config`` in the folder ``run`` from ``checkpoint``. ``own_code``: packages of the current folder count."""
+    """Training of ``config`` in the folder ``run`` from ``checkpoint``. ``own_code``: the current folder is importable."""
 
     config: dict[str, Any]
     run: Path
@@ -52,12 +52,12 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
 
 
 def unanimous(world: World, work: Callable[[], T]) -> T:
-    """Run ``work``. Raises what all ranks raise together, or what a world of one does; else prints it and aborts the world."""
+    """Run ``work``. Raises errors of all ranks together or of a world of one; prints any other and aborts the world."""
     try:
         return work()
     except (AgreedError, CandidateError):
         raise
-    except BaseException as error:  # sys.exit in a user's module would leave the other ranks waiting too
+    except BaseException as error:  # SystemExit of a user's module too: the other ranks would wait for ever
         if world.size > 1:
             if world.rank:
                 time.sleep(0.5 + 0.2 * min(world.rank, 10))
@@ -72,8 +72,8 @@ def lead(world: World, options: Options, run: Path, checkpoint: Checkpoint | Non
     return guarded(world, lambda: train(options, world, run, checkpoint))
 
 
-def hand_out(world: World, config: dict[str, Any], run: Path, checkpoint: Checkpoint | None) -> None:
-    """Rank 0: broadcast a job, which the other ranks get by :func:`receive`."""
+def hand_out(world: World, config: Mapping[str, Any], run: Path, checkpoint: Checkpoint | None) -> None:
+    """Rank 0: broadcast a job to the other ranks, which call :func:`receive`."""
     message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None, "own_code": importable()}
     if checkpoint is not None:
         shards = [asdict(shard) for shard in checkpoint.shards]
@@ -94,7 +94,7 @@ def follow(world: World) -> int:
 
 
 def receive(world: World) -> Job | int:
-    """Other ranks: the next job from rank 0, or the exit code with which it dismisses them."""
+    """Other ranks: return the next job from rank 0, or the exit code with which it dismisses them."""
     message = json.loads(world.broadcast(b""))
     if "stop" in message:
         return int(message["stop"])

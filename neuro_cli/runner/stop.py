@@ -1,27 +1,32 @@
-"""Clean stop: on a signal or at the time limit the present generation ends, then a checkpoint is written.
+"""Early ends of a run: a signal, the time limit, a target. The present generation is finished and a checkpoint written.
 
-SIGTERM and SIGINT ask for it; so does SIGUSR1, which Open MPI's mpiexec forwards (the other two end its ranks after one
-second); and SIGUSR2, by which SLURM can announce the end of a job's time.
+Signals are SIGTERM and SIGINT; SIGUSR1, which Open MPI's mpiexec forwards (after the other two it kills its ranks within one
+second); and SIGUSR2, with which SLURM can announce the end of a job's time.
 """
 
 import signal
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.metric import Metric
+from neuro_cli.runner.config import StopConfig
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-# the signals that asked this process to stop: a sweep must not go on with its next job, SLURM's job must be queued again
+# signals that this process received: after one, a sweep starts no further job and SLURM must queue the job again
 _heard: list[str] = []
 
 
 def hear(number: int, frame: FrameType | None = None) -> None:
-    """Handle a signal: stop the present run, or the next one after its first generation."""
+    """Note a signal: it stops the present run, or the next one after its first generation."""
     _heard.append(signal.Signals(number).name)
 
 
 def heard() -> list[str]:
-    """Names of the signals that asked this process to stop, in order."""
+    """Return the names of the signals that this process received, in order."""
     return list(_heard)
 
 
@@ -31,9 +36,9 @@ def forget() -> None:
 
 
 class StopRequest:
-    """Catches the signals while active; a second one of the same kind has its usual effect, except SIGUSR2.
+    """Wish to stop: catches signals while active. A second one of the same kind has its usual effect, except SIGUSR2.
 
-    Outside the main thread, where Python has no signals, it catches none: the time limit holds there too.
+    Outside the main thread, where Python has no signals, only the time limit counts.
     """
 
     def __init__(self, time_limit: float | None) -> None:
@@ -46,7 +51,7 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             return self
         self._before = {name: signal.signal(name, self._note) for name in SIGNALS}
-        # SLURM may send it several times, to the job's processes and through srun: each means the same
+        # SLURM may send it several times, to the job's processes and through srun; all mean one stop
         self._before[signal.SIGUSR2] = signal.signal(signal.SIGUSR2, hear)
         return self
 
@@ -59,9 +64,31 @@ class StopRequest:
         signal.signal(number, self._before[signal.Signals(number)])
 
     def wanted(self) -> bool:
-        """Whether this rank wants to stop."""
+        """Return whether this rank wants to stop."""
         if not self.reason and _heard:
             self.reason = _heard[0]
         if not self.reason and self._limit is not None and time.monotonic() - self._begun > self._limit:
             self.reason = f"time_limit={self._limit:g} s"
         return bool(self.reason)
+
+
+class Target:
+    """Value of a metric that ends the run; without ``stop.metric`` none does. Raises ConfigError for an unknown metric.
+
+    The run ends at the first test evaluation that reaches it.
+    """
+
+    def __init__(self, stop: StopConfig, metrics: Sequence[Metric]) -> None:
+        by_name = {metric.name: metric for metric in metrics}
+        if stop.metric is not None and stop.metric not in by_name:
+            raise ConfigError("stop.metric", stop.metric, nearest(stop.metric, by_name))
+        self._metric, self._at = by_name.get(stop.metric or ""), stop.at
+
+    def reached(self, values: Mapping[str, float]) -> bool:
+        """Return whether the ``values`` of a test evaluation are at the target or better."""
+        if self._metric is None or self._at is None:
+            return False
+        return self._metric.reached(values[self._metric.name], self._at)
+
+    def __str__(self) -> str:
+        return f"{self._metric.name} has reached {self._at:g}" if self._metric is not None else "no target"

@@ -1,10 +1,11 @@
-"""Contract of a trainable, which the loop of ``neuro train`` runs: generations, test evaluations, checkpoints.
+"""Interface of what the loop of ``neuro train`` runs: generations, test evaluations, checkpoints.
 
 Populations that move a centre (:mod:`neuro_cli.runner.population`) and ensembles (:mod:`neuro_cli.runner.ensemble.training`)
-implement it; the loop, the record, resume and scaling studies use nothing else of them.
+implement it. The loop, the record, resume and scaling studies use nothing else.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,15 @@ from neuro_cli.core.clock import Clock
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import World
+from neuro_cli.logger.columns import Row
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.task.inputs import Inputs
 
-Row = dict[str, float | None]
-
 
 class Trainable(ABC):
-    """Part of a run on one rank. ``parameters``: number trained on all ranks; ``candidates``: networks run in a generation."""
+    """Share of a run on one rank. ``parameters``: number trained on all ranks; ``candidates``: networks run in a generation."""
 
     config: RunConfig
     world: World
@@ -38,17 +38,23 @@ class Trainable(ABC):
     @property
     @abstractmethod
     def metrics(self) -> tuple[Metric, ...]:
-        """What :meth:`evaluate` measures, the headline first."""
+        """Metrics that :meth:`evaluate` gives, the headline first."""
+
+    @property
+    @abstractmethod
+    def packages(self) -> tuple[str, ...]:
+        """Packages of the task, whose versions ``summary.json`` records."""
 
     @abstractmethod
     def step(self, generation: int) -> Row:
-        """Run a generation and return its columns of ``metrics.csv``, ``fitness_mean``, ``fitness_best`` and ``train_loss``
-        among them, the same columns every time. Raises CandidateError (on every rank) for scores that are not finite.
+        """Run a generation and return what training measured, by :func:`training_row`, the same columns every time.
+
+        Raises CandidateError (on every rank) for scores that are not finite.
         """
 
     @abstractmethod
     def evaluate(self, generation: int) -> dict[str, float]:
-        """Metrics on the test set after ``generation`` generations: those of :attr:`metrics`, and others."""
+        """Return the metrics on the test set after ``generation`` generations: those of :attr:`metrics`, and others."""
 
     @abstractmethod
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
@@ -60,36 +66,36 @@ class Trainable(ABC):
 
     @abstractmethod
     def parameters_sha256(self) -> str:
-        """Hash of all trained parameters, the same on every rank. Every rank calls this."""
+        """Return a hash of all trained parameters, the same on every rank. Every rank calls this."""
 
     @abstractmethod
     def inputs(self) -> Inputs:
-        """Inputs of the trained network."""
+        """Return the inputs that the trained network takes."""
 
     @abstractmethod
     def trained(self, generation: int) -> nn.Module:
-        """The network after ``generation`` generations, of which there is a checkpoint; it works by itself. On rank 0."""
+        """Return the network after ``generation`` generations, which have a checkpoint. It works without the run. On rank 0."""
 
-    def begin(self, run: Path) -> None:  # noqa: B027 (most work keeps nothing)
+    def begin(self, run: Path) -> None:  # noqa: B027 (most trainables need none)
         """Prepare a session in the folder ``run``, before its first generation. Every rank calls this."""
 
     def keep(self, generation: int, seconds: float) -> None:  # noqa: B027
-        """Save, after every generation, state that would be lost with this rank."""
+        """Save the state after every generation that would be lost with this rank."""
 
     def aside(self) -> float:
-        """Seconds of the last generation that went into what is not of it."""
+        """Return the seconds of the last generation that were spent on other things than training."""
         return 0.0
 
     def efficiencies(self, seconds: float, communicated: float) -> Row:
-        """Weak and strong efficiency of the last generation, which took ``seconds``; nothing on one rank. On rank 0."""
+        """Return weak and strong efficiency of the last generation, which took ``seconds``; nothing on one rank. On rank 0."""
         return {}
 
-    def columns(self) -> tuple[str, ...]:
-        """Names of the metrics that are columns of ``metrics.csv``."""
-        return tuple(metric.name for metric in self.metrics if metric.column)
+    def tested(self, values: Mapping[str, float] | None) -> Row:
+        """Return the columns of a test evaluation with these ``values``; None: the generation had no evaluation."""
+        return {metric.name: (values or {}).get(metric.name) for metric in self.metrics if metric.column}
 
     def facts(self) -> dict[str, Any]:
-        """More for ``summary.json``."""
+        """Return further entries of ``summary.json``."""
         return {}
 
     def finish(self) -> None:  # noqa: B027

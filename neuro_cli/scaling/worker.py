@@ -16,7 +16,7 @@ from neuro_cli.bench.world import work_in_world
 from neuro_cli.fabric.base import Traffic, World
 from neuro_cli.fabric.measure import timed_collectives
 from neuro_cli.fabric.simulated import SimulatedWorld
-from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.loop import assemble
 from neuro_cli.runner.options import Options
 
 BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")

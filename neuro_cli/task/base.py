@@ -79,6 +79,11 @@ class Task(ABC):
         ``stop.metric`` may be any of them.
         """
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Names of packages whose versions decide its scores, beyond torch, numpy and numba; ``summary.json`` records them."""
+        return ()
+
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:  # noqa: B027 (most tasks serve all)
         """Raise UserError if the task does not serve such a run; ``gradient``: trained by back-propagation."""
 

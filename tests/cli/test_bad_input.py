@@ -201,7 +201,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_resume_goes_on(folder, smal
 def test_distribution_over_mpi_without_mpi_says_how_to_get_it(folder):
     nowhere = {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}
     done = neuro("train", *SMALL, "distribution=chromosome_updates", cwd=folder, **nowhere)
-    refused(done, "MPI is not there", "pip install '.[mpi]'", "distribution=local")
+    refused(done, "MPI is not available", "pip install '.[mpi]'", "distribution=local")
     assert neuro_inside("train", *SMALL, "generations=1", "evaluate.every=1", cwd=folder, **nowhere).returncode == 0
 
 

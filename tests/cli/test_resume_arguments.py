@@ -83,7 +83,7 @@ def contents(run: Path) -> dict[str, bytes]:
         (["distribution=semi_updates", "distribution.ranks_shaping=local"], "distribution.ranks_shaping=local: the run's"),
         (["distribution.ranks_shaping=local", "distribution=semi_updates"], "distribution.ranks_shaping=local: the run's"),
         (["device=tpu"], "device=tpu: must be auto, cpu or cuda"),
-        (["logger=csv", "checkpoint=3"], "plain: no checkpoint of generation 3; there are 0, 2, 4"),
+        (["logger=csv", "checkpoint=3"], "plain: no checkpoint for generation 3; available: 0, 2, 4"),
         (["logger=csv,wandb"], "logger=csv,wandb: one plain key=value is allowed here"),
     ],
 )

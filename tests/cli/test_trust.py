@@ -174,7 +174,7 @@ def test_a_config_that_is_none_of_a_run_is_one_line(content, tmp_path):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "config.yaml").write_text(content)
     with pytest.raises(
-        UserError, match=r": (not a readable config: |no training run of neuro|a=\$\{nope\}: an interpolation is not resolved)"
+        UserError, match=r": (not a readable config: |not a neuro training run|a=\$\{nope\}: an interpolation is not resolved)"
     ) as caught:
         read_config(tmp_path, [])
     assert str(caught.value).startswith(str(tmp_path))

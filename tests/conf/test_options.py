@@ -92,7 +92,7 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
         usual["model"] = option_of("model", "mlp_policy")
     if option == "text":  # so is one that reads tokens
         usual["model"] = composed("task=text", "model=char_gpt")["model"]
-    if option == "activation":  # what is not ranked suits it
+    if option == "activation":  # noise on activations needs fitnesses that are not ranked
         usual["algo"] = composed("algo=forward_gradient")["algo"]
     assert others == usual
 

@@ -16,7 +16,7 @@ from support.thread_ranks import on_ranks
 import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.loop import assemble
 
 RANKS = 3
 # options whose ranks add numbers in another order; every other one has the same bits on any number of ranks

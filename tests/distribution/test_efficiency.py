@@ -15,7 +15,7 @@ from neuro_cli.distribution import efficiency
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.logger.base import RANK_COLUMNS
+from neuro_cli.logger.columns import RANK_COLUMNS
 
 pytestmark = pytest.mark.xdist_group("ranks")
 

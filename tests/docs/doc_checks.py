@@ -37,10 +37,9 @@ from neuro_cli.evolve.evolve import check as check_cluster
 from neuro_cli.fabric.network import Network
 from neuro_cli.factory.instantiate import make
 from neuro_cli.logger.base import Logger
-from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.config import RESUME_GROUPS, RESUME_KEYS, RunConfig
 from neuro_cli.runner.ensemble.members import kinds_of
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
 from neuro_cli.sampler.base import Estimator
 from neuro_cli.scaling.plan import study_of
 from neuro_cli.search.settings import check as check_search

@@ -12,7 +12,7 @@ from support.configs import composed
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.logger.groups import grouped
-from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
+from neuro_cli.runner.config import RESUME_GROUPS, RESUME_KEYS
 
 TEXTS = {page.name: page.read_text() for page in PAGES}
 TABLE = re.compile(r"<!-- options: (.+?) -->\n\| key \| default \| what it is \|\n\|---\|---\|---\|\n((?:\|.*\n)+)")

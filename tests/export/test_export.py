@@ -100,11 +100,11 @@ def test_without_the_extra_a_line_says_so(run: Path, tmp_path: Path, monkeypatch
     ("arguments", "said"),
     [
         (["file=net.h5"], "file=net.h5: must end in .safetensors, .pt, .onnx"),
-        (["file=there.pt"], "file=there.pt: is there already"),
+        (["file=there.pt"], "file=there.pt: exists already"),
         (["file=no/net.pt"], "file=no/net.pt: there is no folder no"),
         (["speed=1"], "speed=1: neuro export takes file, checkpoint, trust"),
-        (["checkpoint=best"], "checkpoint=best: it keeps none"),
-        (["checkpoint=77"], "no checkpoint of generation 77"),
+        (["checkpoint=best"], "checkpoint=best: no best checkpoint was kept"),
+        (["checkpoint=77"], "no checkpoint for generation 77"),
     ],
 )
 def test_what_cannot_be_exported_is_one_line(run: Path, tmp_path: Path, arguments: list[str], said: str) -> None:

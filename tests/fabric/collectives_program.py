@@ -114,7 +114,7 @@ if size > 1:
     used = time.process_time()
     world.all_reduce(np.zeros(1, np.float32))
     assert time.process_time() - used < 0.25
-    # on one machine they sleep in the kernel until the last of them is there: a nap would be a switch
+    # ranks of one machine sleep in the kernel until the last one arrives; a nap would be another context switch
     world._nap = SHORT_NAP if os.environ["NEURO_SHARE_CORES"] == "1" else None
     if world._nap is not None:
         for wait in (lambda: world.any(False), lambda: world.all_reduce(np.zeros(1, np.float32))):

@@ -2,7 +2,6 @@
 
 import json
 import socket
-import statistics
 import sys
 import time
 
@@ -28,15 +27,15 @@ for _ in range(50):
     trips.append(time.perf_counter() - start)
 values = np.full(size // 4, world.rank, np.float32)
 got = np.empty(world.size * values.size, np.float32)
-start = time.perf_counter()  # of all together: nobody sends before rank 0 has come to the first barrier
+start = time.perf_counter()  # common start: no rank sends before rank 0 reaches the first barrier
 for _ in range(5):
     world.Barrier()
     world.Allgather(values, got)
 gather = (time.perf_counter() - start) / 5
 assert (got.reshape(world.size, -1) == np.arange(world.size)[:, None]).all()
-world.Barrier()  # its message follows what is still under way, ...
+world.Barrier()  # its message follows those still under way, ...
 world.Barrier()  # ... and this one comes when the others have had it
 after = interface_bytes("eth0")
 if world.rank == 0:
-    print(json.dumps({"hosts": hosts, "trip": min(trips), "median_trip": statistics.median(trips), "gather": gather,
+    print(json.dumps({"hosts": hosts, "trip": min(trips), "gather": gather,
                       "sent": after[0] - before[0], "received": after[1] - before[1]}))  # fmt: skip

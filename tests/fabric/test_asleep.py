@@ -33,7 +33,7 @@ class Node:
 
 
 def on_all(run):
-    """What ``run`` returns for each rank's communicator."""
+    """Return the results of ``run`` for each rank's communicator."""
     shared, gate, outcomes = {}, threading.Barrier(RANKS, timeout=30), {}
     ranks = [threading.Thread(target=lambda n=n: outcomes.update({n: run(Node(n, shared, gate))})) for n in range(RANKS)]
     for rank in ranks:

@@ -42,7 +42,7 @@ def test_what_needs_no_world_runs_below_torchrun(tmp_path):
         {**TORCHRUN, "PMI_RANK": "0"},  # mpiexec within it
         {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},  # the process of sbatch, a job of a sweep
         {"SLURM_PROCID": "1", **SRUN, "PMIX_RANK": "1"},  # srun with MPI
-        {"RANK": "0", "WORLD_SIZE": "2"},  # of a user's own program
+        {"RANK": "0", "WORLD_SIZE": "2"},  # variables of a user's own program
     ],
 )
 def test_other_starts_are_none_of_its_business(variables, monkeypatch):

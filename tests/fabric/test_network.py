@@ -1,4 +1,4 @@
-"""A network's settings: what reaches MPI, what is refused and how."""
+"""Settings of a network: variables that reach MPI, and refusals."""
 
 import logging
 

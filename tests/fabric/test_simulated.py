@@ -6,7 +6,7 @@ from support.configs import composed
 
 from neuro_cli.fabric.base import shares
 from neuro_cli.fabric.simulated import SimulatedWorld
-from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.loop import assemble
 from neuro_cli.runner.options import Options
 
 

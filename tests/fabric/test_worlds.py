@@ -1,4 +1,4 @@
-"""What every world of ranks promises; real MPI ranks count their bytes."""
+"""Promises of every world of ranks; real MPI ranks count their bytes."""
 
 from contextlib import nullcontext
 from itertools import pairwise

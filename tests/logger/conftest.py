@@ -1,4 +1,4 @@
-"""What the tests of the loggers share."""
+"""Fixtures of the loggers' tests."""
 
 import logging
 

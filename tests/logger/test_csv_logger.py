@@ -1,4 +1,4 @@
-"""metrics.csv holds every row exactly, and a run that goes on continues it as if never killed."""
+"""metrics.csv has every row exactly, and a resumed run continues it as if never killed."""
 
 import csv
 import logging
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.logger.base import METRIC_COLUMNS, RANK_COLUMNS
+from neuro_cli.logger.columns import COST_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, TRAINING_COLUMNS
 from neuro_cli.logger.csv import CsvLogger
 
 
@@ -37,11 +37,11 @@ def test_columns_in_the_order_that_scripts_rely_on(tmp_path: Path) -> None:
     write(tmp_path, range(1, 3))
     first, second, third = (tmp_path / "metrics.csv").read_text().splitlines()
     assert first == (
-        "generation,fitness_mean,fitness_best,train_loss,test_accuracy,seconds,seconds_sample,seconds_forward,"
+        "generation,fitness_mean,fitness_best,train_loss,seconds,seconds_sample,seconds_forward,"
         "seconds_communicate,seconds_update,bytes_sent,bytes_received,candidates_per_second"
     )
-    assert second == "1,-0.1,,,,,,,,,,,"
-    assert third == "2,-0.2,,,,,,,,,,,"
+    assert second == "1,-0.1,,,,,,,,,,"
+    assert third == "2,-0.2,,,,,,,,,,"
 
 
 @settings(max_examples=50, deadline=None)
@@ -106,7 +106,7 @@ def test_what_is_no_number_is_refused(tmp_path: Path) -> None:
 
 def test_a_new_run_does_not_overwrite(tmp_path: Path) -> None:
     write(tmp_path, range(1, 3))
-    with pytest.raises(UserError, match="is there already; go on with: neuro resume"):
+    with pytest.raises(UserError, match="exists already; continue with: neuro resume"):
         CsvLogger().start(tmp_path, {}, None)
     assert len(lines(tmp_path)) == 2
 
@@ -142,7 +142,7 @@ def test_lost_rows_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         assert "is missing: rows of generations up to 6 are lost" in caplog.text
 
 
-ROW = "{0},-0.{0},-0.{0},,,{1},,,,,64,,9.5\n"
+ROW = "{0},-0.{0},-0.{0},,{1},,,,,64,,9.5\n"
 
 
 @pytest.mark.parametrize(
@@ -245,3 +245,25 @@ def test_seconds_sigma_and_rate_come_last_and_a_file_of_an_earlier_version_goes_
     assert list(lines(tmp_path / "new")[1])[-4:] == ["weak_efficiency", *later]
     assert lines(tmp_path / "new")[1]["sigma"] == "0.05"
     assert list(lines(tmp_path / "old")[1]) == [*METRIC_COLUMNS, "weak_efficiency"]
+
+
+def test_metrics_of_the_test_stand_behind_those_of_training(tmp_path: Path) -> None:
+    logger = CsvLogger()
+    logger.evaluated = ("mean_return",)
+    logger.start(tmp_path, {}, None)
+    logger.log(row(1, episode_length=9, mean_return=None, sigma=0.1))
+    logger.finish({})
+    assert list(lines(tmp_path)[0]) == [*TRAINING_COLUMNS, "mean_return", *COST_COLUMNS, "episode_length", "sigma"]
+
+
+def test_a_file_of_a_version_with_a_column_of_accuracy_for_every_task_keeps_it_empty(tmp_path: Path) -> None:
+    old = [*TRAINING_COLUMNS, "test_accuracy", *COST_COLUMNS, "mean_return", "sigma"]
+    (tmp_path / "metrics.csv").write_text(",".join(old) + "\n1,-0.1" + "," * (len(old) - 2) + "\n")
+    logger = CsvLogger()
+    logger.evaluated = ("mean_return",)
+    logger.start(tmp_path, {}, 1)
+    logger.log(row(2, mean_return=7.5, sigma=0.1))
+    logger.finish({})
+    first, second = lines(tmp_path)
+    assert list(first) == list(second) == old
+    assert (first["fitness_mean"], second["test_accuracy"], second["mean_return"]) == ("-0.1", "", "7.5")

@@ -45,7 +45,7 @@ class Recorder:
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     loggers = types.ModuleType("lightning.pytorch.loggers")
     for service in SERVICES.values():
-        setattr(loggers, service.made, Recorder)
+        setattr(loggers, service.class_name, Recorder)
     monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", loggers)
     monkeypatch.setattr(install, "find_spec", lambda name: object())
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -128,7 +128,7 @@ def test_a_run_that_is_gone_there_begins_anew(stand_ins: None, tmp_path: Path, m
         monkeypatch.setattr(sys.modules["lightning.pytorch.loggers"], "MLFlowLogger", made)
     assert [made.run_id for made in Recorder.made] == ["id-0", "id-1"]
     assert Recorder.made[1].calls == [("hyperparams", {"seed": 1})]
-    assert "mlflow: its run id-0 cannot go on (RuntimeError: no such run): it is another one from here" in caplog.text
+    assert "mlflow: cannot continue its run id-0 (RuntimeError: no such run): a new one begins" in caplog.text
 
 
 @pytest.mark.parametrize("fails", ["hyperparams", "metrics", "finalize"])
@@ -137,7 +137,7 @@ def test_what_fails_is_told_once_and_ends_nothing(
 ) -> None:
     play(tmp_path, fails=fails)
     (record,) = [record for record in caplog.records if record.name == module.__name__]
-    assert "(RuntimeError: the server is gone): nothing more goes there, the run goes on" in record.getMessage()
+    assert "(RuntimeError: the server is gone): nothing more is sent there, the run continues" in record.getMessage()
     assert record.levelno == logging.WARNING
     assert fails == "finalize" or Recorder.made[0].calls[-1] == ("finalize", "success"), "it would stay open"
 

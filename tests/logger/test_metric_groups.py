@@ -2,7 +2,7 @@
 
 import pytest
 
-from neuro_cli.logger.base import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS
+from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS
 from neuro_cli.logger.groups import grouped
 
 
@@ -12,7 +12,6 @@ def test_the_columns_of_a_run() -> None:
         "train/fitness_mean",
         "train/fitness_best",
         "train/loss",
-        "test/accuracy",
         "time/seconds",
         "time/sample",
         "time/forward",

@@ -87,7 +87,7 @@ def test_a_tracker_that_fails_ends_no_run_and_no_other_tracker(fails, rows, tmp_
     assert other.calls[-1]["generations"] == broken.calls[-1]["generations"] == 2
     said = [line for line in (tmp_path / "run" / "log.txt").read_text().splitlines() if " WARNING " in line]
     assert [line.partition(": ")[2] for line in said if "Failing" in line] == [
-        f"Failing failed to {fails[0]} (RuntimeError: the server is gone): nothing more goes there, the run goes on"
+        f"Failing failed to {fails[0]} (RuntimeError: the server is gone): nothing more is sent there, the run continues"
     ]
     assert [line.partition(": ")[2] for line in said if "curves.png" in line] == [
         "curves.png: left out (ZeroDivisionError: division by zero); the rest is complete"

@@ -46,7 +46,7 @@ def test_a_config_as_hyper_parameters() -> None:
 
 
 def test_the_tab_of_hyper_parameters_compares_runs(tmp_path: Path) -> None:
-    """What TensorBoard's own plugin makes of a sweep: the keys of all jobs, those that differ first, and their metrics."""
+    """TensorBoard's own plugin shows the keys of all jobs of a sweep, differing ones first, and their metrics."""
     pytest.importorskip("tensorboard")
     from tensorboard import context
     from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer

@@ -35,7 +35,7 @@ def play(run: Path, generations: range = range(1, 4), resumed_at: int | None = N
 
 
 def recorded(folder: Path, *expected: bytes) -> bytes:
-    """What wandb's own process has written of a run, once ``expected`` is in it: that comes a moment after the run's end."""
+    """Return the file that wandb's process wrote of a run, once it contains ``expected``, a moment after the run's end."""
     (record,) = folder.glob("run-*.wandb")
     deadline = time.monotonic() + 60
     while missing := [each for each in expected if each not in record.read_bytes()]:
@@ -45,7 +45,7 @@ def recorded(folder: Path, *expected: bytes) -> bytes:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What this logger warned of; wandb's own modules log as well."""
+    """Return this logger's warnings; wandb's own modules log as well."""
     own = [record for record in caplog.records if record.name == module.__name__]
     return [record.getMessage() for record in own if record.levelno >= logging.WARNING]
 
@@ -100,7 +100,7 @@ def test_names_of_the_environment_count(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("name", ["wandb/settings", ".wandb/settings"])
 def test_the_current_folder_does_not_choose_who_gets_the_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `wandb init` writes stays; a server, a proxy, headers or what cannot be read are refused."""
+    """Keys that `wandb init` writes are accepted; a server, a proxy, headers or an unreadable file are refused."""
     made = []
     fake = broken_wandb(BrokenRun(9))
     fake.init = lambda **arguments: made.append(arguments["settings"]) or BrokenRun(9)  # type: ignore[attr-defined]
@@ -155,7 +155,7 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: 
     play(tmp_path / "run")
     (warning,) = warnings(caplog)
     assert warning.startswith("wandb failed to start (ModuleNotFoundError: ")
-    assert warning.endswith("nothing more goes to wandb, the run goes on")
+    assert warning.endswith("nothing more is sent to wandb, the run continues")
 
 
 class BrokenRun:

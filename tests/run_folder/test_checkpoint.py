@@ -125,7 +125,7 @@ def test_going_back_drops_the_later_ones(tmp_path: Path) -> None:
 
 
 def test_a_kill_between_the_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only checkpoint is written anew: the one in use must outlive the new tensors."""
+    """The only checkpoint is written again: the one in use must outlive the new tensors."""
     store = CheckpointStore(tmp_path, 1)
     save(store, 5)
 
@@ -153,7 +153,7 @@ def test_unknown_generation_lists_those_there(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, 3)
     save(store, 5)
     save(store, 6)
-    with pytest.raises(UserError, match=r"no checkpoint of generation 7; there are 5, 6$"):
+    with pytest.raises(UserError, match=r"no checkpoint for generation 7; available: 5, 6$"):
         store.load(7)
 
 

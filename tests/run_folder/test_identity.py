@@ -1,4 +1,4 @@
-"""What earlier versions wrote is read with the names that classes have now."""
+"""Folders of earlier versions are read with the present names of classes."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""What ranks leave of the last iterations: the newest that all members have, whole."""
+"""Files that ranks leave of their last iterations: the newest complete one that all members have."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_the_in_common_iteration(tmp_path_factory, slots, done):
 
 @pytest.mark.parametrize("cut", [0, 7, 39, 40, 41, 90])
 def test_a_write_that_was_cut_short_does_not_count(tmp_path, cut):
-    """A rank killed while it writes iteration 3: whatever of it is there, iteration 2 is the last whole one."""
+    """A rank killed while it writes iteration 3: whatever is written of it, iteration 2 is the last complete one."""
     store = LastStep(tmp_path, 2)
     store.clear()
     for generation in (1, 2):

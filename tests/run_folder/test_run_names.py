@@ -86,5 +86,5 @@ def test_a_part_of_a_stamp_must_be_the_only_one(outputs: Path) -> None:
     assert folder_of(Path("train/05-10-00")) == Path("outputs/train") / SECOND
     assert folder_of(Path("99-99")) == Path("99-99")
     assert folder_of(Path("../13-06")) == Path("../13-06")
-    with pytest.raises(UserError, match=f"2026-11: it is a part of several names: outputs/train/{FIRST}, outputs/train/{SECOND}"):
+    with pytest.raises(UserError, match=f"2026-11: ambiguous, matches outputs/train/{FIRST}, outputs/train/{SECOND}"):
         folder_of(Path("2026-11"))

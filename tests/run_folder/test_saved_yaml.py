@@ -1,4 +1,4 @@
-"""What a run folder's YAML may cost, and that nothing of the environment comes into it."""
+"""Bounds on the cost of a run folder's YAML, which takes nothing from the environment."""
 
 import time
 from pathlib import Path

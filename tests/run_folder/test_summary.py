@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 
 import neuro_cli
@@ -22,8 +23,9 @@ def test_keys_and_order(tmp_path: Path) -> None:
     path.write_text("old")
     write_summary(path, {"mean_return": 200.5, "ranks": 2, "test_loss": 0.1, "versions": versions()})
     found = json.loads(path.read_text())
-    assert list(found) == [*SUMMARY_KEYS, "mean_return"]
-    assert (found["test_accuracy"], found["test_loss"], found["mean_return"]) == (None, 0.1, 200.5)
+    given = ["mean_return", "ranks", "test_loss", "versions"]
+    assert list(found) == [*given, *(key for key in SUMMARY_KEYS if key not in given)]
+    assert (found["device"], found["test_loss"], found["mean_return"]) == (None, 0.1, 200.5)
     assert [entry.name for entry in tmp_path.iterdir()] == ["summary.json"]
 
 
@@ -94,3 +96,9 @@ def test_parameters_sha256() -> None:
     for wrong in (torch.zeros(2, dtype=torch.float64), torch.zeros(2, 2)):
         with pytest.raises(ValueError, match="a flat float32 vector is hashed"):
             parameters_sha256(wrong)
+
+
+def test_versions_of_the_packages_of_a_task() -> None:
+    found = versions(packages=("numpy", "safetensors", "no-such-package"))
+    assert list(found) == ["python", "neuro", "torch", "numpy", "numba", "safetensors", "mpi"]
+    assert found["safetensors"] == safetensors.__version__

@@ -1,4 +1,4 @@
-"""Runs of ``neuro train +algo=ensemble`` from start to end: folders, resume, lost ranks, what is read back."""
+"""Runs of ``neuro train +algo=ensemble`` from start to end: folders, resume, lost ranks, reading."""
 
 import csv
 import json
@@ -144,7 +144,7 @@ def test_a_lost_rank_costs_no_whole_iteration(folder, mpi):
     done = len(rows(folder / name))
     found = [int(path.name[:8]) for path in (folder / name / "checkpoints").glob("*.member-0.*")]
     assert max(found) in (done - 1, done)  # members are written a moment before the row, or not any more by the killed rank
-    assert f"checkpoint of generation {max(found)}, the last whole one" in errors
+    assert f"checkpoint of generation {max(found)}, the last complete one" in errors
     assert not (folder / name / "checkpoints" / "last_step").exists()
     more = max(found) + 3
     well(neuro_inside("resume", name, TRUST, f"generations={more}", cwd=folder))
@@ -152,10 +152,10 @@ def test_a_lost_rank_costs_no_whole_iteration(folder, mpi):
     assert outcome(folder / name)[0] == outcome(folder / f"{name}-whole")[0]
 
 
-@pytest.mark.slow  # by default one of two ranks is killed
+@pytest.mark.slow  # default tests kill one of two ranks
 @needs_mpi
 def test_resume_finds_what_a_killed_world_left(folder):
-    """Runner, launcher and ranks are all killed: nobody is there to write, the next resume does it."""
+    """Runner, launcher and ranks are all killed: the next resume writes the checkpoint."""
     process = start(folder, "gone", own_mpi(), "generations=100000", "ranks=2", "distribution=logits_pipelined")
     wait_for_rows(folder / "gone", 6, process)
     world = [*ranks_of(process), *descendants(process.pid)]
@@ -168,14 +168,14 @@ def test_resume_finds_what_a_killed_world_left(folder):
     wait_for_end(world)
     assert (folder / "gone" / "checkpoints" / "last_step").exists()
     well(neuro_inside("resume", "gone", TRUST, "generations=60", cwd=folder))
-    assert "the last whole one" in (folder / "gone" / "log.txt").read_text()
+    assert "the last complete one" in (folder / "gone" / "log.txt").read_text()
     numbers = [int(row["generation"]) for row in rows(folder / "gone")]
     assert numbers == list(range(1, 61))
 
 
 @pytest.fixture(scope="module")
 def mixed(folder) -> Path:
-    """Four members of one kind and three beside them, with other networks and optimizers."""
+    """Four members of one kind, and three with other networks and optimizers."""
     line = ("train", *SETTING, MIXED, "generations=5", "hydra.run.dir=mixed")
     well(neuro_inside(*line, cwd=folder))
     return folder / "mixed"
@@ -191,7 +191,7 @@ def test_members_of_several_kinds(folder, mixed):
 
 
 def test_load_gives_the_product_of_experts(folder, mixed, monkeypatch):
-    """What ``load`` gives has the metrics that the run reported; each member and the diversity by plain loops."""
+    """The loaded network has the metrics that the run reported; plain loops compute each member's and the diversity."""
     module = neuro_cli.load(mixed, checkpoint=5)
     assert [type(member).__name__ for member in module.members] == ["MNIST_10K"] * 4 + ["BlogCNN"] * 2 + ["MNIST_10K"]
     config = composed(*SETTING)
@@ -318,7 +318,7 @@ def test_batch_norm_statistics_of_shared_batches_are_averaged(folder):
 
 def test_a_rank_that_does_not_see_the_run_folder_says_so(tmp_path):
     refuse_unseen(tmp_path)
-    with pytest.raises(UserError, match="is not there for this rank; algo=ensemble needs a file system that all ranks share"):
+    with pytest.raises(UserError, match="this rank does not see it; algo=ensemble needs a file system that all ranks share"):
         refuse_unseen(tmp_path / "elsewhere", patience=0.0)
 
 

@@ -1,4 +1,4 @@
-"""A run that was killed or stopped goes on to the bits of one that never was, on any number of ranks."""
+"""A killed or stopped run resumes to the bits of one that never was, on any number of ranks."""
 
 import csv
 import json
@@ -84,7 +84,7 @@ def killed_and_resumed(folder: Path, name: str, rows: int, first_ranks: int, ran
     [
         ("own", 2, 1),
         pytest.param("own", 0, 2, marks=pytest.mark.slow),
-        pytest.param("openmpi", 1, 2, marks=pytest.mark.slow),  # by default tests/mpi have ranks of Open MPI
+        pytest.param("openmpi", 1, 2, marks=pytest.mark.slow),  # default tests of tests/mpi have ranks of Open MPI
         pytest.param("openmpi", 2, 3, marks=pytest.mark.slow),
         pytest.param("own", 0, 4, marks=pytest.mark.slow),
         pytest.param("own", 1, 2, marks=pytest.mark.slow),
@@ -109,7 +109,7 @@ def test_twenty_random_kills(folder, never_killed, mpi):
         assert outcome(folder / name) == never_killed, f"turn {turn}: killed after {rows} rows"
 
 
-# on ranks by default tests/launch sends the signal, and the worlds above go on
+# the default tests of tests/launch send the signal to ranks, and the worlds above resume
 @pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed, ranks):
     name = f"terminated-{ranks}"

@@ -9,7 +9,8 @@ from support.worlds import needs_mpi
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
-from neuro_cli.runner.target import StopConfig, Target
+from neuro_cli.runner.config import StopConfig, section
+from neuro_cli.runner.stop import Target
 
 pytestmark = pytest.mark.xdist_group("ranks")
 
@@ -39,13 +40,13 @@ def test_a_goal_of_a_metric_where_lower_is_better_is_reached_from_above():
 )
 def test_half_a_goal_is_refused(keys, words):
     with pytest.raises(ConfigError, match=words):
-        StopConfig(keys["metric"], keys["at"])
+        section(StopConfig, keys, "stop.")
 
 
 def test_a_run_ends_at_the_look_that_reaches_it(tmp_path):
     done = neuro_inside("train", *SETTING, "stop.metric=test_accuracy", "stop.at=0", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "stopped after generation 2 (test_accuracy has reached 0); go on with: neuro resume run" in done.stderr
+    assert "stopped after generation 2 (test_accuracy has reached 0); continue with: neuro resume run" in done.stderr
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["generations"] == 2
     assert CheckpointStore(tmp_path / "run", keep=1).load(None).generation == 2
     more = neuro_inside("resume", "run", "stop.metric=null", "stop.at=null", "generations=3", cwd=tmp_path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from neuro_cli.bench.world import work_in_world
 from neuro_cli.fabric.base import World
-from neuro_cli.runner.assemble import assemble
+from neuro_cli.runner.loop import assemble
 from neuro_cli.runner.options import Options
 
 

@@ -14,7 +14,8 @@ from neuro_cli.report.run_state import TURNS, read_summary
 from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.log import is_written, messages
-from neuro_cli.runner.target import StopConfig, Target
+from neuro_cli.runner.config import StopConfig, section
+from neuro_cli.runner.stop import Target
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def _ended_as_asked(run: Path, turn: str) -> bool:
     if (summary.get("generations") or 0) >= config["generations"]:
         return True
     keys = config.get("stop") or {}
-    target = Target(StopConfig(keys.get("metric"), keys.get("at")), declared(run))
+    target = Target(section(StopConfig, keys, "stop."), declared(run))
     known = keys.get("metric") is not None and isinstance(summary.get(keys["metric"]), int | float)
     return known and target.reached(summary)
 

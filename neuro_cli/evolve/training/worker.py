@@ -13,11 +13,11 @@ from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
 from neuro_cli.evolve.training.tries import tries
+from neuro_cli.logger.columns import CLUSTER_COLUMNS, Cost, row_of, training_row
 from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
-from neuro_cli.runner.stop import StopRequest
-from neuro_cli.runner.target import Target
+from neuro_cli.runner.stop import StopRequest, Target
 from neuro_cli.selection.base import Selection
 
 log = logging.getLogger(__name__)
@@ -155,28 +155,13 @@ class PeerWorker:
         self._work.scored += record.members
         sent, received = (new - old for new, old in zip(event.traffic, self._traffic, strict=True))
         self._traffic = event.traffic
-        metrics = at.metrics if evaluated and at.metrics else {}
-        self._folder.row(
-            {
-                "generation": at.generation,
-                "fitness_mean": float(means[0]),
-                "fitness_best": record.best,
-                "train_loss": parts.distribution.loss_of(means),
-                **parts.task.measures(means, record.members, seconds),
-                **{name: metrics.get(name) for name in self._work.columns()},
-                "seconds": seconds,
-                **{f"seconds_{phase}": spent for phase, spent in parts.clock.take().items()},
-                "bytes_sent": sent,
-                "bytes_received": received,
-                "candidates_per_second": record.members / seconds,
-                "peers": record.peers,
-                "term": record.term,
-                "late": record.late,
-                "leads": int(event.leads),
-                "elapsed_seconds": at.seconds,
-                "sigma": parts.algo.sigma_at(at.generation - 1),
-            }
-        )
+        training = training_row(float(means[0]), record.best, parts.distribution.loss_of(means))
+        training |= parts.task.measures(means, record.members, seconds)
+        tested = self._work.tested(at.metrics if evaluated else None)
+        cost = Cost(seconds, parts.clock.take(), sent, received, record.members)
+        cluster = dict(zip(CLUSTER_COLUMNS, (record.peers, record.term, record.late, int(event.leads)), strict=True))
+        sigma = parts.algo.sigma_at(at.generation - 1)
+        self._folder.row(row_of(at.generation, training, tested, cost, **cluster, elapsed_seconds=at.seconds, sigma=sigma))
         compacts = at.generation % config.plain["cluster"]["compact_every"] == 0
         if last or compacts or at.generation % config.checkpoint.every == 0:
             self._save()

@@ -1,9 +1,9 @@
-"""Moves this process to an emulated host, then executes a program: the agent between a launcher and its ranks.
+"""Agent between a launcher and its ranks: moves this process to an emulated host, then executes a program.
 
     mpiexec -n N python -m neuro_cli.fabric.emulation.enter PROGRAM...        rank R lives on host R
     python -m neuro_cli.fabric.emulation.enter [-x] 10.77.0.K COMMAND...      in place of ssh
 
-Before MPI starts: the library must see no other network than the host's.
+It runs before MPI starts, whose library must see only the host's network.
 """
 
 import os
@@ -16,7 +16,7 @@ from neuro_cli.fabric.mpi import RANK_VARIABLES
 
 
 def placed(arguments: Sequence[str], ranks: Sequence[str], hosts: int) -> tuple[int, list[str]]:
-    """Host and command that ``arguments`` ask for; ``ranks``: values of the launchers' rank variables."""
+    """Return the host and the command that ``arguments`` ask for; ``ranks``: values of the launchers' rank variables."""
     if ranks:
         return int(ranks[0]), list(arguments)
     words = [word for word in arguments if not word.startswith("-")] if arguments[0].startswith("-") else list(arguments)
@@ -25,10 +25,10 @@ def placed(arguments: Sequence[str], ranks: Sequence[str], hosts: int) -> tuple[
 
 
 def main() -> None:
-    held = os.environ[HOSTS].split(":")
+    hosts = os.environ[HOSTS].split(":")
     ranks = [os.environ[name] for name in RANK_VARIABLES if name in os.environ]
-    number, command = placed(sys.argv[1:], ranks, len(held))
-    descriptor = os.open(held[number], os.O_RDONLY)
+    number, command = placed(sys.argv[1:], ranks, len(hosts))
+    descriptor = os.open(hosts[number], os.O_RDONLY)
     become_host(descriptor, number)
     os.close(descriptor)
     os.execvp(command[0], command)

@@ -1,13 +1,13 @@
-"""Runs a command with its MPI ranks on emulated hosts, which are network namespaces joined by the switch.
+"""Runner of a command whose MPI ranks live on emulated hosts, network namespaces that the switch joins.
 
     python -m neuro_cli.fabric.emulation.hosts HOSTS RATE DELAY COMMAND...
 
 The command itself, which starts the ranks, runs on one more host. RATE: bit/s of a port, each way; DELAY: seconds, one way.
-Nothing can be left behind. The namespaces have no names: they live as long as a process is in them or holds their
-descriptor, and all such processes live in a PID namespace; its first process dies with the one that started it. So the
-kernel itself ends the ranks and removes interfaces and namespaces when the runner ends, by SIGKILL too.
+Nothing can be left behind. The namespaces have no names, so each lives while a process is in it or has its descriptor open. All
+such processes live in a PID namespace whose first process dies with its parent. The kernel thus ends the ranks and removes
+interfaces and namespaces when the runner ends, even by SIGKILL.
 
-A process becomes one of a host by :mod:`neuro_cli.fabric.emulation.enter`.
+:mod:`neuro_cli.fabric.emulation.enter` moves a process to a host.
 """
 
 import os
@@ -23,8 +23,8 @@ from neuro_cli.core.machine.process import die_with_parent
 from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
 
 READY = b"r"
-MOST = 253  # ranks: hosts and their addresses end in one byte
-QUEUE = 20_000_000  # ns that a downlink's queue may hold before frames are lost
+MOST = 253  # ranks; one byte numbers the hosts and ends their addresses
+QUEUE = 20_000_000  # ns of frames in a downlink's queue before it drops some
 
 
 def address(host: int) -> str:
@@ -36,15 +36,15 @@ def hardware(host: int) -> bytes:
 
 
 def make_hosts(count: int) -> list[int]:
-    """Descriptors of ``count`` new network namespaces; this process goes back to its own."""
-    own = os.open("/proc/self/ns/net", os.O_RDONLY)
-    made = []
+    """Return descriptors of ``count`` new network namespaces; this process stays in its present one."""
+    present = os.open("/proc/self/ns/net", os.O_RDONLY)
+    namespaces = []
     for _ in range(count):
         kernel.unshare(kernel.NEWNET)
-        made.append(os.open("/proc/self/ns/net", os.O_RDONLY))
-    kernel.setns(own, kernel.NEWNET)
-    os.close(own)
-    return made
+        namespaces.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+    kernel.setns(present, kernel.NEWNET)
+    os.close(present)
+    return namespaces
 
 
 def plug_in(hosts: Sequence[int]) -> list[int]:
@@ -52,7 +52,7 @@ def plug_in(hosts: Sequence[int]) -> list[int]:
     ports = []
     for host, namespace in enumerate(hosts):
         kernel.setns(namespace, kernel.NEWNET)
-        # BBR, the default of some kernels, paces by itself; others need a right that a namespace has not
+        # some kernels default to BBR, which paces by itself; others need a right that a namespace lacks
         Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text("reno")
         ports.append(kernel.open_port(PORT, hardware(host)))
         kernel.configure("lo")
@@ -72,7 +72,7 @@ def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
     ports = np.array(plug_in(hosts), np.int32)
     kernel.precise_timers()
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # a frame that is due does not wait for a rank
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # so that a frame that is due need not wait for a rank
     except PermissionError:
         print("neuro: the switch runs without real-time priority: delays will be longer at times", file=sys.stderr)
     run_switch.compile("(int32[::1], float64, int64, int64)")
@@ -94,15 +94,15 @@ def first_process(count: int, rate: float, delay: float, command: Sequence[str])
         print("neuro: error: fabric.emulate=true: the switch did not start", file=sys.stderr)
         return 1
     signal.signal(signal.SIGCHLD, lambda number, frame: end_without(child))
-    held = ":".join(f"/proc/1/fd/{host}" for host in hosts)
+    namespaces = ":".join(f"/proc/1/fd/{host}" for host in hosts)
     become_host(hosts[-1], count)
-    process = subprocess.Popen(command, env=os.environ | {HOSTS: held})
+    process = subprocess.Popen(command, env=os.environ | {HOSTS: namespaces})
     pass_on(process.pid)
     return code_of(process.wait())
 
 
 def end_without(switch_process: int) -> None:
-    """End this process, and the ranks with it, if the switch has ended: they would wait for each other for ever."""
+    """End this process and with it the ranks if the switch has ended: they would wait for ever."""
     if os.waitpid(switch_process, os.WNOHANG)[0]:
         print("neuro: error: fabric.emulate=true: the switch between the ranks has ended", file=sys.stderr, flush=True)
         os._exit(1)
@@ -126,7 +126,7 @@ def pass_on(pid: int) -> None:
 
 
 def code_of(returned: int) -> int:
-    """Exit code for a status of ``wait``: 128 + N for a process that signal N ended."""
+    """Return the exit code for a status of ``wait``: 128 + N for a process that signal N ended."""
     return returned if returned >= 0 else 128 - returned
 
 

@@ -1,4 +1,4 @@
-"""Calls to the Linux kernel for network namespaces and TAP ports, and the check of the rights for them."""
+"""Calls to the Linux kernel for network namespaces and TAP ports, and a check of the rights for them."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ TUN = "/dev/net/tun"
 
 
 def missing_rights() -> str:
-    """Rights that this process lacks for emulation, in words; empty when it lacks none."""
+    """Return the rights that this process lacks for emulation, in words; empty when it lacks none."""
     if sys.platform != "linux":
         return f"network namespaces are Linux's, this is {sys.platform}"
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff"))
@@ -88,10 +88,10 @@ def add_neighbour(name: str, address: str, hardware: bytes) -> None:
 
 
 def _request(name: str, payload: bytes) -> bytes:
-    """struct ifreq."""
+    """Return a struct ifreq."""
     return name.encode().ljust(16, b"\0") + payload.ljust(24, b"\0")
 
 
 def _address(dotted: str) -> bytes:
-    """struct sockaddr_in."""
+    """Return a struct sockaddr_in."""
     return struct.pack("H", socket.AF_INET) + bytes(2) + socket.inet_aton(dotted) + bytes(8)

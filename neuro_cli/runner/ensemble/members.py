@@ -1,4 +1,4 @@
-"""Networks of an ensemble from the config: one kind (``algo.size``), and others beside it (``algo.members``)."""
+"""Networks of an ensemble from the config: one kind (``algo.size``), and further ones (``algo.members``)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ ENTRY_KEYS = ("model", "count", "optimizer")
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of ``count`` members that are alike; ``key`` is their place in the config."""
+    """Members that are alike, ``count`` of them; ``key``: their place in the config."""
 
     key: str
     model: dict[str, Any]
@@ -39,8 +39,8 @@ class Kind:
         return str(self.model["_target_"]).rsplit(".", 1)[-1]
 
 
-def kinds_of(config: dict[str, Any]) -> list[Kind]:
-    """Kinds of members, in the order in which members are numbered. Raises UserError."""
+def kinds_of(config: Mapping[str, Any]) -> list[Kind]:
+    """Return the kinds of members, in the order in which members are numbered. Raises UserError."""
     node = config["algo"]
     size = integer("algo.size", node["size"], 0)
     kinds = [Kind("model", config["model"], node["optimizer"], size)] if size else []
@@ -55,22 +55,24 @@ def _entry(key: str, entry: Any, optimizer: dict[str, Any]) -> Kind:
     for name in entry:
         if name not in ENTRY_KEYS:
             raise ConfigError(f"{key}.{name}", entry[name], f"no such key; {nearest(str(name), ENTRY_KEYS)}")
-    model, own = entry.get("model"), entry.get("optimizer") or {}
+    model, changes = entry.get("model"), entry.get("optimizer") or {}
     if not isinstance(model, dict) or "_target_" not in model:
         raise ConfigError(f"{key}.model", model, "must be an option of the group model, or a config with a _target_")
-    if not isinstance(own, dict):
-        raise ConfigError(f"{key}.optimizer", own, "must be a config: what differs from algo.optimizer, or one with a _target_")
-    chosen = {"_partial_": True, **own} if "_target_" in own else {**optimizer, **own}
+    if not isinstance(changes, dict):
+        raise ConfigError(
+            f"{key}.optimizer", changes, "must be a config: what differs from algo.optimizer, or one with a _target_"
+        )
+    chosen = {"_partial_": True, **changes} if "_target_" in changes else {**optimizer, **changes}
     return Kind(key, model, chosen, integer(f"{key}.count", entry.get("count", 1), 1))
 
 
 def total(kinds: Iterable[Kind]) -> int:
-    """Number of members of all kinds."""
+    """Return the number of members of all kinds."""
     return sum(kind.count for kind in kinds)
 
 
 def kind_of(kinds: Iterable[Kind], number: int) -> Kind:
-    """Kind of member ``number``."""
+    """Return the kind of member ``number``."""
     for kind in kinds:
         if number < kind.count:
             return kind
@@ -96,7 +98,7 @@ class JointPrediction(nn.Module):
         return torch.stack([member(inputs) for member in self.members]).mean(0)
 
 
-def load_members(config: dict[str, Any], checkpoint: Checkpoint) -> list[nn.Module]:
+def load_members(config: Mapping[str, Any], checkpoint: Checkpoint) -> list[nn.Module]:
     """Load the trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they have other shapes."""
     kinds, dtype = kinds_of(config), DTYPES[config["algo"]["dtype"]]
     modules = []
@@ -105,7 +107,7 @@ def load_members(config: dict[str, Any], checkpoint: Checkpoint) -> list[nn.Modu
         module = make_module(kind, config["seed"], number).to(dtype)
         saved = checkpoint.shard(f"member-{number}").part("model")
         refuse_other_shapes(kind, module, saved)
-        module.load_state_dict(saved, strict=False)  # buffers that are not persistent: in neither
+        module.load_state_dict(saved, strict=False)  # buffers that are not persistent are in neither
         modules.append(module)
     return modules
 
@@ -131,10 +133,10 @@ def make_member(kind: Kind, algo: Ensemble, task: Task, seed: int, number: int, 
 
 
 def _factory(kind: Kind, key: str) -> OptimizerFactory:
-    made = make({"optimizer": {**kind.optimizer, "_partial_": True}}, "optimizer", partial)
-    if not (isinstance(made.func, type) and issubclass(made.func, torch.optim.Optimizer)):
+    optimizer = make({"optimizer": {**kind.optimizer, "_partial_": True}}, "optimizer", partial)
+    if not (isinstance(optimizer.func, type) and issubclass(optimizer.func, torch.optim.Optimizer)):
         raise ConfigError(f"{key}._target_", kind.optimizer["_target_"], "must be a torch.optim.Optimizer")
-    factory: OptimizerFactory = made
+    factory: OptimizerFactory = optimizer
     return factory
 
 

@@ -30,9 +30,9 @@ OF_MEMBERS = (
 
 
 def metrics_of(size: int) -> tuple[Metric, ...]:
-    """All metrics of an ensemble of ``size`` members, the joint ones first."""
-    own = (_of_member(number, metric) for number in range(size) for metric in (JOINT_LOSS, ACCURACY))
-    return (ACCURACY, JOINT_LOSS, *OF_MEMBERS, *own)
+    """Return all metrics of an ensemble of ``size`` members, the joint ones first."""
+    each = (_of_member(number, metric) for number in range(size) for metric in (JOINT_LOSS, ACCURACY))
+    return (ACCURACY, JOINT_LOSS, *OF_MEMBERS, *each)
 
 
 def _of_member(number: int, metric: Metric) -> Metric:
@@ -42,22 +42,24 @@ def _of_member(number: int, metric: Metric) -> Metric:
 def evaluate_ensemble(
     modules: Mapping[int, nn.Module], size: int, task: Classification, world: World, threads: Threads, dtype: torch.dtype
 ) -> dict[str, float]:
-    """Metrics of an ensemble of ``size`` members, of which this rank has ``modules``; the same bits on any number of ranks.
+    """Return the metrics of ``size`` members, ``modules`` of them on this rank; the same bits on any number of ranks.
 
-    ``diversity``: mean over pairs of members of the share of examples that they classify differently.
+    ``diversity``: share of examples that two members classify differently, mean over all pairs.
     """
     logits, targets = test_logits(modules, task, threads, dtype)
     examples, classes = len(targets), next(iter(logits.values())).shape[1] if logits else 0
-    own = np.array([[number, *_scores(table, targets)] for number, table in sorted(logits.items())]).reshape(-1, 3)
-    lengths = world.all_gather(np.array([own.size, classes], np.int64), [2] * world.size).reshape(-1, 2)
-    table = world.all_gather(own.ravel(), [int(length) for length in lengths[:, 0]]).reshape(-1, 3)
+    local = np.array([[number, *_scores(table, targets)] for number, table in sorted(logits.items())]).reshape(-1, 3)
+    lengths = world.all_gather(np.array([local.size, classes], np.int64), [2] * world.size).reshape(-1, 2)
+    table = world.all_gather(local.ravel(), [int(length) for length in lengths[:, 0]]).reshape(-1, 3)
     classes = int(lengths[:, 1].max())
     tables = [*logits.values()] or [torch.zeros(examples, classes, dtype=dtype)]
     wire = wire_of("fixed", size)
     total = wire.encode(tables)
     world.all_reduce(total)
     mean = wire.decode(total, (examples, classes), dtype)
-    votes = sum((F.one_hot(own.argmax(1), classes) for own in logits.values()), torch.zeros(examples, classes, dtype=torch.int64))
+    votes = sum(
+        (F.one_hot(scores.argmax(1), classes) for scores in logits.values()), torch.zeros(examples, classes, dtype=torch.int64)
+    )
     counts = votes.numpy().ravel()
     world.all_reduce(counts)
     loss, accuracy = _scores(mean, targets) if mean is not None else (float("nan"), 0.0)
@@ -75,7 +77,7 @@ def evaluate_ensemble(
 
 
 def evaluate_whole_ensemble(model: JointPrediction, options: Options, device: torch.device, threads: Threads) -> dict[str, float]:
-    """Metrics of a whole ensemble in this process."""
+    """Return the metrics of an ensemble whose members are all in this process."""
     world = SingleProcess()
     task, _ = load_task_of(kinds_of(options.plain), options, device, world)
     modules = dict(enumerate(model.members))
@@ -85,7 +87,7 @@ def evaluate_whole_ensemble(model: JointPrediction, options: Options, device: to
 def test_logits(
     modules: Mapping[int, nn.Module], task: Classification, threads: Threads, dtype: torch.dtype
 ) -> tuple[dict[int, Tensor], Tensor]:
-    """Logits (T, K) of every module in evaluation mode, and the targets (T,), on the CPU."""
+    """Return the logits (T, K) of every module in evaluation mode, and the targets (T,), on the CPU."""
     batches = [task.test_batch(chunk).to(dtype) for chunk in range(task.evaluation_chunks)]
     pieces: dict[tuple[int, int], Tensor] = {}
 
@@ -104,13 +106,13 @@ def test_logits(
 
 
 def _scores(logits: Tensor, targets: Tensor) -> tuple[float, float]:
-    """Mean loss and accuracy of ``logits`` (T, K)."""
+    """Return mean loss and accuracy of ``logits`` (T, K)."""
     correct, loss = outcomes(logits, targets)
     return float(loss.mean(dtype=torch.float64)), float(correct.mean(dtype=torch.float64))
 
 
 def disagreement(counts: np.ndarray) -> float:
-    """Share of (pair of members, example) that differ, from ``counts`` (T, K) of votes for each class; 0 for one member."""
+    """Return the share of (pair of members, example) that differ, from votes ``counts`` (T, K); 0 for one member."""
     members = int(counts[0].sum())
     if members < 2:
         return 0.0

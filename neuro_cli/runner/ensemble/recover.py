@@ -1,4 +1,4 @@
-"""Recovers a checkpoint of an ensemble's last whole iteration from the files of its ranks, after its world was lost."""
+"""Recovery of an ensemble's last complete iteration from the files of its ranks, after its world was lost."""
 
 import logging
 from pathlib import Path
@@ -16,25 +16,25 @@ log = logging.getLogger(__name__)
 def recover(run: Path, options: Options) -> int | None:
     """Write the checkpoint if it is newer than the last. Returns its generation, or None when there is nothing to do.
 
-    Only for a run that no process works on. Raises UserError when the checkpoint cannot be written.
+    No process may work on the run. Raises UserError when the checkpoint cannot be written.
     """
-    if not left_behind(run) or not options.is_ensemble:  # a world that never began has reported its error already
+    if not left_behind(run) or not options.is_ensemble:  # a world that never began has printed its error already
         return None
     store = CheckpointStore(run, options.config.checkpoint.keep)
     written = store.generations()
     members = total(kinds_of(options.plain))
-    recorded = read_metrics(run / "metrics.csv").last  # an iteration is whole when its row is written: no gap in the metrics
-    found = {number: seconds for number, seconds in in_common(run, members).items() if number <= recorded}
-    generation = max(found, default=0)
+    recorded = read_metrics(run / "metrics.csv").last  # an iteration without a row in metrics.csv would leave a gap there
+    intact = {number: seconds for number, seconds in in_common(run, members).items() if number <= recorded}
+    generation = max(intact, default=0)
     if not written or generation <= written[-1]:
         return None
     log_to(run, 0)
     shards = [write_shard(run, generation, f"member-{number}", content_of(run, number, generation)) for number in range(members)]
-    scalars = store.load(written[-1]).scalars | {"seconds": found[generation], "metrics": None}
+    scalars = store.load(written[-1]).scalars | {"seconds": intact[generation], "metrics": None}
     store.save(generation, {}, scalars, shards)
     remove(run)
     log.warning(
-        "ranks were lost: checkpoint of generation %d, the last whole one, from what they left; go on with: neuro resume %s",
+        "ranks were lost: checkpoint of generation %d, the last complete one, from their files; continue with: neuro resume %s",
         generation,
         run,
     )

@@ -1,4 +1,4 @@
-"""Trainable of an ensemble: every rank has its members; test evaluations and checkpoints are joint."""
+"""Training of an ensemble: every rank has its members; test evaluations and checkpoints are joint."""
 
 import hashlib
 import json
@@ -21,6 +21,7 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
 from neuro_cli.fabric.base import World, shares
+from neuro_cli.logger.columns import Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove
 from neuro_cli.run_folder.record import RunRecord
@@ -39,7 +40,7 @@ from neuro_cli.runner.ensemble.members import (
 )
 from neuro_cli.runner.ensemble.metrics import evaluate_ensemble, metrics_of
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.trainable import Row, Trainable
+from neuro_cli.runner.trainable import Trainable
 from neuro_cli.task.classification import Classification
 from neuro_cli.task.inputs import Inputs
 
@@ -60,13 +61,8 @@ class EnsembleTraining(Trainable):
 
     def step(self, generation: int) -> Row:
         outcome = self._method.step(generation)
-        return {
-            "fitness_mean": -outcome.loss,
-            "fitness_best": -outcome.loss,
-            "train_loss": outcome.loss,
-            "train_accuracy": outcome.accuracy,
-            "rate": next((member.rate_at(generation) for member in self._share.values()), None),
-        }
+        rate = next((member.rate_at(generation) for member in self._share.values()), None)
+        return training_row(-outcome.loss, -outcome.loss, outcome.loss, train_accuracy=outcome.accuracy, rate=rate)
 
     def evaluate(self, generation: int) -> dict[str, float]:
         modules = {number: member.module for number, member in self._share.items()}
@@ -77,11 +73,15 @@ class EnsembleTraining(Trainable):
     def metrics(self) -> tuple[Metric, ...]:
         return metrics_of(self._job.size)
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self._job.task.packages
+
     def inputs(self) -> Inputs:
         return self._job.task.inputs()
 
     def trained(self, generation: int) -> nn.Module:
-        """All members, those of other ranks from the files that these have just written."""
+        """Return all members; those of other ranks come from the files that these have just written."""
         return JointPrediction(load_members(self.config.plain, CheckpointStore(self._run, keep=1).load(generation)))
 
     def begin(self, run: Path) -> None:
@@ -98,7 +98,7 @@ class EnsembleTraining(Trainable):
             self._last_step.write(generation, seconds, contents)
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
-        """Write a checkpoint: every rank a shard for each of its members, rank 0 the list of them."""
+        """Write a checkpoint: every rank writes a shard for each of its members, rank 0 their list."""
         if self._method.replicates:
             self._compare(generation)
         shards: list[Shard] = []
@@ -139,16 +139,16 @@ class EnsembleTraining(Trainable):
         self._method.close()
         super().close()
 
-    def _gathered(self, own: bytes) -> list[bytes]:
-        """Bytes of all ranks, in rank order."""
-        lengths = [int(length) for length in self.world.all_gather(np.array([len(own)], np.int64), [1] * self.world.size)]
-        joined = self.world.all_gather(np.frombuffer(own, np.uint8), lengths).tobytes()
+    def _gathered(self, content: bytes) -> list[bytes]:
+        """Return the bytes of all ranks, in rank order."""
+        lengths = [int(length) for length in self.world.all_gather(np.array([len(content)], np.int64), [1] * self.world.size)]
+        joined = self.world.all_gather(np.frombuffer(content, np.uint8), lengths).tobytes()
         ends = np.cumsum(lengths)
         return [joined[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
 def _digest(member: Member) -> bytes:
-    """SHA-256 of a member's parameters and buffers."""
+    """Return the SHA-256 of a member's parameters and buffers."""
     content = hashlib.sha256()
     for name, tensor in sorted(member.module.state_dict().items()):
         content.update(name.encode())
@@ -171,11 +171,12 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     method = options.method_of(EnsembleMethod)  # type: ignore[type-abstract]
     kinds = kinds_of(options.plain)
     size = total(kinds)
-    held = method.held(size, world)
+    numbers = method.held(size, world)
     task, parameters = load_task_of(kinds, options, device, world)
     threads, clock = Threads(threads_of(config.threads, world, device)), Clock()
     members = {
-        number: make_member(kind_of(kinds, number), algo, task, config.seed, number, device, method.staleness) for number in held
+        number: make_member(kind_of(kinds, number), algo, task, config.seed, number, device, method.staleness)
+        for number in numbers
     }
     job = EnsembleContext(
         world=world,
@@ -198,5 +199,5 @@ def refuse_unseen(run: Path, patience: float = 10.0) -> None:
     deadline = time.monotonic() + patience
     while not run.is_dir():
         if time.monotonic() > deadline:
-            raise UserError(f"{run}: is not there for this rank; algo=ensemble needs a file system that all ranks share")
-        time.sleep(0.1)  # file systems of clusters show new files after a moment
+            raise UserError(f"{run}: this rank does not see it; algo=ensemble needs a file system that all ranks share")
+        time.sleep(0.1)  # seconds; file systems of clusters show new files late

@@ -1,6 +1,8 @@
 """Factory of gymnasium's environments, and the spaces of their observations and actions."""
 
 import logging
+import pkgutil
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import packages_distributions, version
 from pathlib import PurePath
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -78,6 +81,18 @@ class EnvironmentFactory:
             allowed = f"{self.identifier} has no limit of its own, so a number of steps is needed"
             raise ConfigError("task.max_steps", self.max_steps, allowed)
         return environment
+
+    def packages(self) -> tuple[str, ...]:
+        """Return top-level names of the modules that define the environment's class, and of those that these import."""
+        import gymnasium
+
+        entry = gymnasium.spec(self.identifier).entry_point
+        made = pkgutil.resolve_name(entry) if isinstance(entry, str) else entry
+        classes = getattr(made, "__mro__", (made,))
+        modules = [module for each in classes if (module := sys.modules.get(getattr(each, "__module__", ""))) is not None]
+        names = {module.__name__ for module in modules}
+        names |= {value.__name__ for module in modules for value in vars(module).values() if isinstance(value, ModuleType)}
+        return tuple(sorted({name.partition(".")[0] for name in names} - sys.stdlib_module_names))
 
     def spaces(self) -> Spaces:
         """Look at an environment. Raises UserError for spaces that are not served."""

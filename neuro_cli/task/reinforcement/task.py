@@ -105,6 +105,11 @@ class Reinforcement(Task):
         columns = range(self.spaces.inputs) if self.normalise else ()
         return ("fitness", "steps", *(f"z_{i}" for i in columns), *(f"z_{i}_squared" for i in columns))
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Packages that the environment's code belongs to and imports: returns are those of their versions."""
+        return ("gymnasium", *self.maker.packages())
+
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
         if gradient:
             raise UserError(f"algo=sgd: a return has no gradient, task.id={self.id} needs a population")

@@ -215,3 +215,15 @@ def test_a_step_bonus_counts_in_training_only():
     assert torch.equal(other[:, 0], one[:, 0] - 0.5 * one[:, 1])
     assert torch.equal(other[:, 1:], one[:, 1:])
     assert np.array_equal(plain.evaluate_chunk(policy, 0), without.evaluate_chunk(policy, 0))
+
+
+@pytest.mark.parametrize(
+    ("identifier", "simulators"),
+    [("CartPole-v1", set()), ("HalfCheetah-v5", {"mujoco"}), ("LunarLander-v3", {"Box2D"})],
+)
+def test_returns_name_the_packages_whose_versions_decide_them(identifier, simulators):
+    for module in simulators:
+        pytest.importorskip(module)
+    packages = Reinforcement(identifier).packages
+    assert packages[0] == "gymnasium"
+    assert set(packages) & {"mujoco", "Box2D"} == simulators

@@ -27,9 +27,7 @@ from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.files import config_folder
-from neuro_cli.core.machine.current_folder import JOB_VARIABLE
 from neuro_cli.launch import lock, slurm
-from neuro_cli.launch.job_trust import check_job
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner import stop
 from neuro_cli.runner.root_keys import check_early
@@ -132,7 +130,6 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> floa
         let_import()  # code that is instantiated from here on was named by the user
     run = Path(HydraConfig.get().runtime.output_dir)
     multirun = HydraConfig.get().mode == RunMode.MULTIRUN
-    sweeps = multirun or JOB_VARIABLE in os.environ
     try:
         lock.take(run)
     except UserError as error:
@@ -142,7 +139,6 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> floa
         assert isinstance(resolved, dict)
         with _no_empty_exit():
             whole = with_members({str(key): value for key, value in resolved.items() if key != "sweep"})
-            check_job(whole)
             code = work(whole, run)
     except Exception as error:
         if interrupts.interrupted():
@@ -152,12 +148,12 @@ def job(config: DictConfig, work: Callable[[dict[str, Any], Path], int]) -> floa
     except KeyboardInterrupt:
         take_back(run)
         raise
-    if code == BAD_INPUT and not sweeps:
+    if code == BAD_INPUT and not multirun:
         take_back(run)
     lock.drop(run)
     if code and slurm.by_submitit():
         _fail_submitted(code)
-    if sweeps and stop.heard() and not slurm.by_submitit():
+    if multirun and stop.heard() and not slurm.by_submitit():
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
     if code and not multirun:
         sys.exit(code)

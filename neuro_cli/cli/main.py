@@ -14,8 +14,7 @@ import sys
 from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
-from neuro_cli.core.machine.current_folder import JOB_VARIABLE, refuse_settings
-from neuro_cli.core.machine.process import die_with_parent
+from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.foreign import foreign_start
@@ -101,8 +100,6 @@ def main() -> None:
     world = None
     code: int = 1
     stop.forget()
-    if JOB_VARIABLE in os.environ:
-        die_with_parent(signal.SIGKILL)  # a job of a sweep ends with its worker, which another one takes over
     if slurm.in_job():
         signal.signal(signal.SIGUSR2, stop.hear)  # it may come while a run is still loading
     try:

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.removed import refuse_removed
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
 from neuro_cli.factory.made import Made, is_made, made_by_script
 
@@ -44,6 +45,7 @@ def make(config: dict[str, Any], group: str, expected: type) -> Any:
             and (plain or (isinstance(value, dict) and TARGET not in value))
         ):
             raise ConfigError(f"{group}.{name}", value, "must be keys with a _target_")
+    refuse_removed(str(node[TARGET]))
     try:
         made = construct(node)
     except ConstructionError as error:

@@ -16,7 +16,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
-from neuro_cli.broker.addresses import check_address
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import launched
@@ -25,7 +24,6 @@ from neuro_cli.run_folder.sweep_record import read_record
 log = logging.getLogger(__name__)
 
 LAUNCHER = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"
-BROKER_LAUNCHER = "hydra_plugins.neuro_broker_launcher.BrokerLauncher"
 FOLDER = ".submitit"  # in the sweep's folder: job scripts and logs
 GONE_SECONDS = 120.0  # SLURM kills a cancelled job KillWait seconds (30 by default) after it asked it to end
 
@@ -50,18 +48,6 @@ def check(multirun: bool) -> None:
             value,
             f"a killed job would never be noticed, since sacct does not answer ({reason}); scripts/sacct_stand_in.py helps",
         )
-
-
-def check_broker(multirun: bool, nameserver: Any) -> None:
-    """Refuse ``hydra/launcher=broker`` where it cannot work. ``nameserver``: as the config has it. Raises ConfigError."""
-    key, value = "hydra/launcher", "broker"
-    if not multirun:
-        raise ConfigError(key, value, "it starts the jobs of a sweep, so it needs -m (one job: neuro train -m seed=1)")
-    if find_spec("grpc") is None:
-        raise ConfigError(key, value, f"grpc is not installed: {install('search')}")
-    if launched():
-        raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
-    check_address("hydra.launcher.nameserver", nameserver)
 
 
 def refusal(error: BaseException) -> UserError | None:

@@ -128,12 +128,11 @@ SWEEPS: list[Command] = [
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=run"), "already contains a run or another sweep"),
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=text.txt"), "text.txt"),
     (("train", "-m", "seed=1,2", "population=0"), "population=0"),
-    (("train", "-m", "hydra/launcher=broker", "--config-dir", "options", "algo=steep"), "its workers have no --config-dir"),
+    (("train", "-m", "hydra/launcher=broker", "seed=1,2"), "was removed; hydra/launcher=joblib, ray or slurm"),
     (("search", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "already contains a run or another sweep"),
     (("bench", "-m", "what=noise", "hydra.sweep.dir=swept"), "already contains a run or another sweep"),
     (("scale", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "already contains a run or another sweep"),
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "already contains a run or another sweep"),
-    (("train", "-m", "hydra/launcher=broker", "--config-dir", "options", "hydra.launcher.nameserver=x"), "nameserver=x"),
 ]  # fmt: skip
 
 # interpolations and code

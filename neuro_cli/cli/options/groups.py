@@ -6,8 +6,9 @@ from typing import Any
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
+from neuro_cli.core.removed import no_option
 
 SEVERAL = "neuro_cli.logger.several.Several"  # what a list of loggers becomes
 TABLES = "table"  # the group with options that are entries of neuro reproduce; several can be chosen
@@ -74,7 +75,7 @@ def option_of(group: str, option: Any) -> dict[str, Any]:
         return several_of(option)
     known = groups()[group]
     if option not in known:
-        raise ConfigError(group, option, f"no such option; {nearest(str(option), known)}")
+        raise no_option(group, str(option), known)
     node = OmegaConf.to_container(OmegaConf.load(config_folder() / group / f"{option}.yaml"))
     assert isinstance(node, dict)
     return {str(key): value for key, value in node.items() if key != "defaults"}  # what it chooses in other groups is Hydra's

@@ -95,7 +95,7 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
         full = with_values(bases[0], values)
     on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
     if not (parsed.cfg or parsed.info):
-        _check_launcher(full, bool(parsed.multirun), tree)
+        _check_launcher(full, bool(parsed.multirun))
     subfolder = OmegaConf.select(full, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
@@ -106,16 +106,11 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
     return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows, whole and not on_slurm)
 
 
-def _check_launcher(full: DictConfig, multirun: bool, tree: ConfigTree) -> None:
+def _check_launcher(full: DictConfig, multirun: bool) -> None:
     """Raise ConfigError where the chosen launcher of a sweep's jobs cannot work."""
     launcher = OmegaConf.select(full, "hydra.launcher._target_")
     if launcher == slurm_sweep.LAUNCHER:
         slurm_sweep.check(multirun)
-    if launcher == slurm_sweep.BROKER_LAUNCHER:
-        slurm_sweep.check_broker(multirun, OmegaConf.select(full, "hydra.launcher.nameserver"))
-        if tree.paths:
-            allowed = "its workers have no --config-dir and no hydra.searchpath: name an option's file, algo=FOLDER/mine.yaml"
-            raise ConfigError("hydra/launcher", "broker", allowed)
 
 
 def _check_sweeps(swept: list[Override], multirun: bool) -> None:

@@ -12,8 +12,9 @@ from omegaconf.errors import OmegaConfBaseException
 from neuro_cli.cli.options.groups import groups_of, sections_of
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.words import choices_of, sweeps, without_plus
-from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
+from neuro_cli.core.removed import no_option
 
 # options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring, and the extras of ours that some are in
 PLUGINS = {"launcher": ("rq", "submitit"), "sweeper": ("ax", "nevergrad")}
@@ -88,7 +89,7 @@ def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
     if extra := IN_EXTRA[kind].get(name):
         return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(extra)}")
     package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
-    return ConfigError(f"hydra/{kind}", name, f"no such option; {nearest(name, valid)}{package}")
+    return no_option(f"hydra/{kind}", name, valid, package)
 
 
 def _named(verb: str) -> str:

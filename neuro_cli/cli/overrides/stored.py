@@ -9,7 +9,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.options.groups import TABLES, several_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.launch.option_files import remember
 
 
 def with_stored_files(text: str, known: dict[str, list[str]]) -> str:
@@ -45,7 +44,6 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
     name = next(name for name in names if name not in known[group])
     ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
     known[group].append(name)
-    remember(f"{group}={name}", f"{group}={file}")
     return name
 
 
@@ -55,5 +53,4 @@ def _several(names: list[str], known: dict[str, list[str]]) -> str:
     if name not in known["logger"]:
         ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
         known["logger"].append(name)
-        remember(f"logger={name}", f"logger=[{','.join(names)}]")
     return name

@@ -11,6 +11,7 @@ from hydra.errors import HydraException
 
 from neuro_cli.cli.options.groups import TABLES, defaults_of, groups
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.removed import no_option
 
 
 def parsed_arguments(arguments: list[str]) -> Namespace:
@@ -98,7 +99,7 @@ def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
     for value in values:
         for option in re.split(r",\s*", value.strip("[]")) if name == TABLES else [value]:
             if option not in known[name]:
-                raise ConfigError(name, option, f"no such option; {nearest(option, known[name])}")
+                raise no_option(name, option, known[name])
     # a group of the user's own folder is in no defaults list, so it keeps its +
     plus = "+" if override.is_add() and name not in groups() and name != TABLES else ""
     return [f"{plus}{name}={value}" for value in values]

@@ -22,7 +22,7 @@ from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.core.verbosity import say
 from neuro_cli.launch import lock
-from neuro_cli.launch.slurm_sweep import BROKER_LAUNCHER, LAUNCHER, DetachedError, SubmittedJobs, detached, put_aside, refusal
+from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, detached, put_aside, refusal
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
@@ -81,7 +81,7 @@ class Sweep(Callback):
         if config.hydra.job.name == "train" and Sweep.command is not None:
             self._record(replace(Sweep.command.record(str(config.hydra.sweep.dir)), comment=comment))
         Sweep.current = self
-        if launcher._target_ in (LAUNCHER, BROKER_LAUNCHER):
+        if launcher._target_ == LAUNCHER:
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
             say(f"neuro: sweep folder {self.folder}; progress: neuro report {self.folder}")

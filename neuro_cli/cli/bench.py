@@ -3,16 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import hydra
 from omegaconf import DictConfig
 
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job
+from neuro_cli.cli.command import hydra_verb
 from neuro_cli.core.checks import one_of
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="bench")
-def bench_main(config: DictConfig) -> None:
-    job(config, _bench)
 
 
 def _bench_brokers(config: dict[str, Any], run: Path) -> None:
@@ -65,7 +59,7 @@ def bench_verb(arguments: list[str]) -> int:
         return 0
     if arguments and "=" not in arguments[0] and not arguments[0].startswith("-"):
         arguments = [f"what={arguments[0]}", *arguments[1:]]
-    return hydra_verb(bench_main, _check)(arguments)
+    return hydra_verb("bench", _bench, _check)(arguments)
 
 
 def _check(composed: DictConfig) -> None:

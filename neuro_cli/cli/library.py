@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.cli.arguments import names
-from neuro_cli.cli.compose import composed
+from neuro_cli.cli.compose import composed_training
 from neuro_cli.cli.evaluate import evaluate_arguments
-from neuro_cli.cli.hydra_job import at_work, mending, save, shown
+from neuro_cli.cli.hydra_job import at_work, save, shown
+from neuro_cli.cli.mending import mending
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.resume import resumed
@@ -110,7 +111,7 @@ def _agreed(
 
 def _begun(request: Request, world: World, held: ExitStack) -> Session:
     """Rank 0: compose the config and begin the run folder, which ``held`` gives up."""
-    found = composed(request.texts)
+    found = composed_training(request.texts)
     made = request.made()
     let_import()  # of what the script names
     held.enter_context(at_work(found.run, new=True))

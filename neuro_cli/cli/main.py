@@ -75,7 +75,7 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def _reported(error: Exception) -> int:
-    from neuro_cli.cli.hydra_job import mendable
+    from neuro_cli.cli.mending import mendable
 
     return report(mendable(error))
 

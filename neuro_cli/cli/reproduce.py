@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, shown
+from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.hydra_job import shown
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
@@ -28,12 +28,7 @@ def reproduce_verb(arguments: list[str]) -> int:
 
         show_entries([read_entry(path, SIZES[0]) for path in entries_in(_tables()).values()])
         return 0
-    return hydra_verb(reproduce_main, _check)(arguments)
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="reproduce")
-def reproduce_main(config: DictConfig) -> None:
-    job(config, _reproduce)
+    return hydra_verb("reproduce", _reproduce, _check)(arguments)
 
 
 def _reproduce(config: dict[str, Any], folder: Path) -> int:

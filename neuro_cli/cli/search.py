@@ -5,22 +5,17 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
-import hydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from neuro_cli.cli.arguments import names, set_key
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 
 SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="search")
-def search_main(config: DictConfig) -> None:
-    job(config, _search)
 
 
 def _search(config: dict[str, Any], run: Path) -> int:
@@ -45,7 +40,7 @@ def search_verb(arguments: list[str]) -> int:
         return more[arguments[0]](arguments[1:])
     if "role=model" in arguments and not any(argument.lstrip("+").startswith("pool=") for argument in arguments):
         arguments = [*arguments, "pool=broker"]  # the process of a cluster that has no workers of its own
-    return hydra_verb(search_main)(arguments)
+    return hydra_verb("search", _search)(arguments)
 
 
 def plot_verb(arguments: list[str]) -> int:

@@ -6,10 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import hydra
-from omegaconf import DictConfig
-
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
 from neuro_cli.core.machine.garbage import no_search
@@ -22,11 +20,6 @@ if TYPE_CHECKING:
     from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="train")
-def train_main(config: DictConfig) -> float | None:
-    return job(config, _train)
 
 
 def _train(config: dict[str, Any], run: Path) -> int:
@@ -123,4 +116,4 @@ def start_verb(arguments: list[str]) -> int:
     return start(Options(read_config(run, trust=None)), run)
 
 
-train_verb = hydra_verb(train_main)
+train_verb = hydra_verb("train", _train)

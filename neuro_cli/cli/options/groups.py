@@ -1,9 +1,9 @@
 """Groups of ``conf/`` and their options: names, help, and the config of one option."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import ConfigError
@@ -60,13 +60,11 @@ def sections_of(verb: str) -> set[str]:
     return found.union(*map(sections_of, named))
 
 
-def groups_help(verb: str) -> str:
-    """Help with one line per group of a verb, and the options that Hydra finds, those in the user's --config-dir too."""
-    hydra = GlobalHydra.instance().hydra
-    assert hydra is not None
+def groups_help(verb: str, available: Mapping[str, list[str]]) -> str:
+    """Return a line for each ``available`` group of a verb with its options, groups of the user's own among them."""
     others = {*NO_GROUPS, *groups()} - groups_of(verb)
-    names = [name for name in sorted(hydra.list_all_config_groups()) if name.partition("/")[0] not in others]
-    return "\n".join(f"{name}: {', '.join(sorted(hydra.config_loader.get_group_options(name)))}" for name in names)
+    names = [name for name in sorted(available) if name.partition("/")[0] not in others]
+    return "\n".join(f"{name}: {', '.join(available[name])}" for name in names)
 
 
 def option_of(group: str, option: Any) -> dict[str, Any]:

@@ -4,18 +4,21 @@ Hydra takes ``+alg=snes`` as a new value and runs the default; its other message
 checked here against the composed config, and Hydra gets only what it will accept.
 """
 
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Glob, Override
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.options.groups import TABLES, groups, options_in
 from neuro_cli.cli.options.tree import ConfigTree, tree_of
 from neuro_cli.cli.overrides.composition import compose_choices, compose_whole, with_values
+from neuro_cli.cli.overrides.flags import parsed_arguments
 from neuro_cli.cli.overrides.keys import checked_key
 from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.cli.overrides.words import (
@@ -23,7 +26,6 @@ from neuro_cli.cli.overrides.words import (
     is_default_null,
     is_hydras,
     override_of,
-    parsed_arguments,
     sweeps,
     values_of,
     without_plus,
@@ -49,61 +51,79 @@ def _known(tree: ConfigTree) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Checked:
-    """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree.
+    """A command that Hydra accepts: its ``flags``, and ``overrides`` of the config ``tree``.
 
-    ``shows``: they ask for help or the config, and nothing runs. ``whole``: ``composed`` is to the last key what Hydra composes
-    of ``arguments``, its own settings included, so it need not do so again.
+    ``composed``: the config that they give, of a sweep that of its first job; None for a config tree of the user's.
+    ``complete``: ``composed`` is to the last key what runs, Hydra's own settings included.
     """
 
-    arguments: list[str]
+    tree: ConfigTree
+    flags: Namespace
+    overrides: list[str]
     composed: DictConfig | None
-    shows: bool = False
-    whole: bool = False
+    complete: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Return whether the command asks for help or the config, so that nothing runs."""
+        return any((self.flags.help, self.flags.hydra_help, self.flags.cfg, self.flags.info))
+
+    @property
+    def sweeps(self) -> bool:
+        """Return whether the command runs several jobs."""
+        mode = None if self.composed is None else OmegaConf.select(self.composed, "hydra.mode")
+        return bool(self.flags.multirun) or mode == RunMode.MULTIRUN
 
 
 def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = lambda _: False) -> Checked:
-    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys.
+    """Check the arguments of a verb that Hydra composes. Raises UserError for unknown groups, options and keys.
 
-    ``goes_on``: whether the sweep in a folder is one that this command began.
+    ``goes_on``: whether this command began the sweep in a folder.
     """
-    tree = tree_of(verb, parsed_arguments(arguments))
+    flags = parsed_arguments(arguments)
+    tree = tree_of(verb, flags)
     known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
-    arguments = [with_stored_files(text, known) for text in arguments]
-    parsed = parsed_arguments(arguments)
-    for text, override in [(text, override_of(text)) for text in parsed.overrides]:
-        if is_default_null(verb, override, known):  # Hydra takes null in a defaults list, and not for an override
-            arguments.remove(text)
-            parsed.overrides.remove(text)
-    # flags first in what Hydra gets: its own parser refuses an override on both sides of -m
-    flags = list(arguments)
-    for text in parsed.overrides:
-        flags.remove(text)
-    overrides = [override_of(text) for text in parsed.overrides]
-    name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
-    if parsed.config_path:
-        # another config tree in place of ours, with options and keys of its own: Hydra checks it
+    typed = [override_of(with_stored_files(text, known)) for text in flags.overrides]
+    # Hydra takes null in a defaults list, and not for an override
+    overrides = [override for override in typed if not is_default_null(verb, override, known)]
+    name = f"hydra.job.name={verb}"  # Hydra would take it from the config's name
+    if not tree.is_ours:
+        # a tree with options and keys of its own, which Hydra checks
         texts = [without_plus(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
-        return Checked([*flags, name, *texts], None)
-    texts, full = compose_whole(tree, flags, [name], overrides, known)
-    whole = full is not None
-    if full is None:
-        hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
-        bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
-        texts = [checked_key(override, bases, known, tree) for override in overrides]
-        # a sweep's first job stands for all: values are checked by the job itself
-        values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
-        full = with_values(bases[0], values)
-    on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
-    if not (parsed.cfg or parsed.info):
-        _check_launcher(full, bool(parsed.multirun))
-    subfolder = OmegaConf.select(full, "hydra.output_subdir")
+        return Checked(tree, flags, [name, *texts], None)
+    texts, config = compose_whole(tree, [name], overrides, known) if tree.name == verb else ([], None)
+    complete = config is not None
+    if config is None:
+        texts, config = _composed_in_steps(tree, overrides, known)
+    command = Checked(tree, flags, [name, *texts], config, complete)
+    _check(verb, command, overrides, goes_on)
+    if OmegaConf.select(config, "hydra.launcher._target_") != slurm_sweep.LAUNCHER:
+        return command
+    return replace(command, overrides=[*command.overrides, *_tasks(config, overrides)], complete=False)
+
+
+def _composed_in_steps(tree: ConfigTree, overrides: list[Override], known: dict[str, list[str]]) -> tuple[list[str], DictConfig]:
+    """Return the overrides as Hydra takes them, each checked, and the config: choices of options first, then the values."""
+    hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
+    bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
+    texts = [checked_key(override, bases, known, tree) for override in overrides]
+    # the jobs check swept values themselves
+    values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
+    return texts, with_values(bases[0], values)
+
+
+def _check(verb: str, command: Checked, overrides: list[Override], goes_on: Callable[[Path], bool]) -> None:
+    """Check launcher, folders and swept values. Raises UserError."""
+    config = command.composed
+    assert config is not None
+    if not (command.flags.cfg or command.flags.info):
+        _check_launcher(config, command.sweeps)
+    subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
-        _refuse_existing(full, bool(parsed.multirun), goes_on)
-    _check_sweeps([override for override in overrides if sweeps(override)], bool(parsed.multirun))
-    shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
-    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows, whole and not on_slurm)
+        _refuse_existing(config, command.sweeps, goes_on)
+    _check_sweeps([override for override in overrides if sweeps(override)], command.sweeps)
 
 
 def _check_launcher(full: DictConfig, multirun: bool) -> None:

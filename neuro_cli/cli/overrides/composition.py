@@ -22,15 +22,15 @@ IN_EXTRA = {"launcher": {"joblib": "sweep", "ray": "ray"}, "sweeper": {"optuna":
 
 
 def compose_whole(
-    tree: ConfigTree, flags: list[str], first: list[str], overrides: list[Override], known: dict[str, list[str]]
+    tree: ConfigTree, first: list[str], overrides: list[Override], known: dict[str, list[str]]
 ) -> tuple[list[str], DictConfig | None]:
-    """Texts of plain overrides for Hydra, and the config that it makes of ``first`` and them; None where keys must be checked.
+    """Return plain overrides as Hydra takes them, and the config of ``first`` and them; None where keys must be checked.
 
-    Plain: without flags, each chooses an option of a known group or sets a key that is there. Hydra refuses other keys; what
-    is wrong with them is then found by composing without the values.
+    A plain override chooses an option of a known group or sets an existing key. Hydra refuses other keys; composing again
+    without the values shows what is wrong with them.
     """
     texts = [str(o.input_line) if o.key_or_group in tree.own_groups else without_plus(o) for o in overrides]
-    if flags or not all(_is_plain(override, known) for override in overrides):
+    if not all(_is_plain(override, known) for override in overrides):
         return texts, None
     single = {o.key_or_group for o in overrides if "." not in o.key_or_group} - known.keys()
     if single and not single.isdisjoint(sections_of(tree.name)):

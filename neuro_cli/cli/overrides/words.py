@@ -1,10 +1,8 @@
-"""Parses arguments: Hydra's flags, overrides, and the options of groups that they choose."""
+"""Overrides by Hydra's grammar, and the options of groups that they choose."""
 
 import re
-from argparse import Namespace
-from typing import Any, NoReturn
+from typing import Any
 
-from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
@@ -12,21 +10,6 @@ from hydra.errors import HydraException
 from neuro_cli.cli.options.groups import TABLES, defaults_of, groups
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.removed import no_option
-
-
-def parsed_arguments(arguments: list[str]) -> Namespace:
-    """Parse Hydra's flags and the overrides. Raises UserError for an unknown flag."""
-    parser = get_args_parser()
-    parser.error = _refuse_flag  # type: ignore[method-assign]
-    parsed = parser.parse_intermixed_args(arguments)
-    modes = [mode for mode in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, mode)]
-    if len(modes) > 1:
-        _refuse_flag(f"--{' and --'.join(modes)} exclude each other")
-    return parsed
-
-
-def _refuse_flag(message: str) -> NoReturn:
-    raise UserError(f"{message}; neuro train --hydra-help lists the flags")
 
 
 def override_of(text: str) -> Override:

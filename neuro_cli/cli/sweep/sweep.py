@@ -1,33 +1,37 @@
-"""Sweeps of ``neuro train -m``: take the folder's lock, run the jobs anywhere, and end with one table of them."""
+"""Sweeps of ``neuro VERB -m``: take the folder's lock, run the jobs anywhere, and end with one table of them."""
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import HydraException
-from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from hydra.types import HydraContext, RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from neuro_cli.cli.sweep.launcher import HYDRAS_OWN, JobFailedError, Rules, SweepLauncher, wrapped
+from neuro_cli.cli.callbacks import Callbacks
+from neuro_cli.cli.compose import composed
+from neuro_cli.cli.overrides.check import Checked
+from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Rules, SweepLauncher, option
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.core.verbosity import say
 from neuro_cli.launch import lock
-from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, detached, put_aside, refusal
+from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, put_aside, refusal, submit
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 from neuro_cli.run_folder.sweep_record import SweepRecord, read_record
 
+PLUGIN = "hydra_plugins.neuro_sweep.NeuroLauncher"  # Hydra's way to the launcher of a sweep here
 MULTIRUN = "multirun.yaml"  # of Hydra, in a sweep's folder
 
 
@@ -50,58 +54,61 @@ class Command:
         return SweepRecord(self.verb, own, os.getcwd(), folder)
 
 
-class Sweep(Callback):
-    """Callback of Hydra that notes the sweep's folder and launcher; ``conf/train.yaml`` names it."""
+class Sweep:
+    """Sweep of ``config`` in its folder, whose lock it takes. Raises UserError for jobs of an earlier command that still run."""
 
-    current: "Sweep | None" = None
-    command: Command | None = None  # of the process
+    current: "Sweep | None" = None  # of this process, for Hydra's plugin
 
-    def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        with suppress(OmegaConfBaseException):  # a name that only the job can resolve; it checks the folder
-            self._take(Path(str(config.hydra.run.dir)))
-
-    def _take(self, folder: Path) -> None:
-        """Take the folder's lock before Hydra writes there. Hydra makes a warning of any Exception in here."""
-        try:
-            lock.take(folder)
-        except UserError as error:
-            sys.exit(report_error(error))
-
-    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        launcher = config.hydra.launcher
-        self.folder = Path(str(config.hydra.sweep.dir))
-        self._take(self.folder)
+    def __init__(self, config: DictConfig, typed: Command) -> None:
+        self.folder, self.trust = Path(str(config.hydra.sweep.dir)), typed.trust
+        lock.take(self.folder)
         self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
         self.launcher: SweepLauncher | None = None
-        self.options = config.sweep
-        comment = str(launcher.comment) if launcher._target_ == LAUNCHER else ""
+        self.chosen = config.hydra.launcher
+        self.options = OmegaConf.select(config, "sweep") or {}  # a config tree of the user's has none
+        comment = str(self.chosen.comment) if self.chosen._target_ == LAUNCHER else ""
         self.submitted = SubmittedJobs(self.folder, comment) if comment else None
         self.continues = self.written = False
         self.record: SweepRecord | None = None
-        if config.hydra.job.name == "train" and Sweep.command is not None:
-            self._record(replace(Sweep.command.record(str(config.hydra.sweep.dir)), comment=comment))
-        Sweep.current = self
-        if launcher._target_ == LAUNCHER:
+        if config.hydra.job.name == "train":
+            self._continue(replace(typed.record(str(config.hydra.sweep.dir)), comment=comment))
+        if self.chosen._target_ == LAUNCHER:
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
             say(f"neuro: sweep folder {self.folder}; progress: neuro report {self.folder}")
 
-    def _record(self, record: SweepRecord) -> None:
-        """Keep the record for the first job, and put aside what SLURM left. Hydra makes a warning of any Exception here."""
-        try:
-            self.continues = read_record(self.folder) is not None
-            if self.continues and self.submitted is not None:
-                self.submitted.refuse_alive()
-                put_aside(self.folder)
-            self.record = record
-        except UserError as error:
-            lock.drop(self.folder)
-            sys.exit(report_error(error))
+    def _continue(self, record: SweepRecord) -> None:
+        """Keep the record for the first job, and put aside what SLURM left."""
+        self.continues = read_record(self.folder) is not None
+        if self.continues and self.submitted is not None:
+            self.submitted.refuse_alive()
+            put_aside(self.folder)
+        self.record = record
 
-    def rules(self) -> Rules:
-        """Rules by which the launcher treats the jobs."""
-        trust = Sweep.command.trust if Sweep.command is not None else None
-        return Rules(self.continues, bool(self.options.fail_fast), trust, self._begins)
+    def run(self, config: DictConfig, name: str, task: TaskFunction, loader: ConfigLoader) -> None:
+        """Run the jobs of ``config``, the file ``name``, by Hydra's sweeper."""
+        callbacks = Callbacks(config)
+        callbacks.on_multirun_start(config=config, config_name=name)
+        _choose_launcher(config, OmegaConf.create({"_target_": PLUGIN}))
+        context = HydraContext(config_loader=loader, callbacks=callbacks)  # type: ignore[arg-type]
+        sweeper = Plugins.instance().instantiate_sweeper(config=config, hydra_context=context, task_function=task)
+        sweeper.sweep(arguments=list(config.hydra.overrides.task))
+        callbacks.on_multirun_end(config=config, config_name=name)
+
+    def launcher_of(self, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> SweepLauncher:
+        """Return the launcher of this sweep, around the one that the user chose, which is in the ``config`` again."""
+        _choose_launcher(config, self.chosen)
+        inner = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
+
+        def launch(jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+            if self.options.get("detach"):
+                submit(inner, jobs, first)
+                raise DetachedError
+            return inner.launch(jobs, initial_job_idx=first)
+
+        rules = Rules(self.continues, bool(self.options.get("fail_fast")), self.trust, launch, self._begins)
+        self.launcher = SweepLauncher(hydra_context, config, rules)
+        return self.launcher
 
     def _begins(self, numbers: list[int]) -> None:
         """Write the record before the first job, with the numbers of those that SLURM gets: a later command knows them by it."""
@@ -128,60 +135,40 @@ def check_sweep(config: DictConfig) -> None:
     """Check the keys of a sweep in the config of its first job. Raises ConfigError."""
     fail_fast = boolean("sweep.fail_fast", OmegaConf.select(config, "sweep.fail_fast"))
     detach = boolean("sweep.detach", OmegaConf.select(config, "sweep.detach"))
-    launcher = str(OmegaConf.select(config, "hydra.launcher._target_"))
-    if detach and launcher != LAUNCHER:
+    if detach and OmegaConf.select(config, "hydra.launcher._target_") != LAUNCHER:
         raise ConfigError("sweep.detach", True, "is for hydra/launcher=slurm: other jobs end with the command that starts them")
-    if fail_fast and not launcher.startswith(HYDRAS_OWN):
+    if fail_fast and option(config, "hydra/launcher") != BASIC:
         raise ConfigError("sweep.fail_fast", True, "is for jobs one after another; by hydra/launcher they run side by side")
 
 
-def swept(main: Callable[[], Any]) -> int:
-    """Run Hydra's ``main`` and return its exit code; a sweep ends with the table of its jobs."""
-    Sweep.current = None
+def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLoader) -> int:
+    """Run the jobs of a sweep and return the exit code. It ends with the table of its jobs."""
     failure: BaseException | None = None
-    with _signals_put_back(), _launchers_wrapped():
+    with _signals_put_back():
+        config = composed(command, loader, RunMode.MULTIRUN)
+        configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+        this = Sweep.current = Sweep(config, typed)
         try:
-            main()
+            this.run(config, command.tree.name, task, loader)
         except BaseException as error:
             failure = error
-        sweep = Sweep.current
-        if sweep is None:
-            return _or_raise(failure)
         if isinstance(failure, DetachedError):
-            print(f"neuro: submitted; neuro report {sweep.folder} follows, neuro resume {sweep.folder} goes on", flush=True)
+            print(f"neuro: submitted; neuro report {this.folder} follows, neuro resume {this.folder} goes on", flush=True)
             return 0
         if failure is not None:
-            sweep.take_back()
+            this.take_back()
         if isinstance(failure, UserError | HydraException):
             raise failure  # of the sweep, not of a job
-        code = _conclude(sweep, failure)
-    if _tell(sweep):
+        code = _conclude(this, failure)
+    if _tell(this):
         return code
-    refused = refusal(failure) if failure is not None and sweep.submitted is not None else None
+    refused = refusal(failure) if failure is not None and this.submitted is not None else None
     return _or_raise(refused or failure) or code  # no job left a folder: each may have failed before it had one
 
 
-@contextmanager
-def _launchers_wrapped() -> Iterator[None]:
-    """Put a launcher of ours around that of a sweep, and leave SLURM's jobs alone where ``sweep.detach`` asks for it."""
-    plain = Plugins.instantiate_launcher
-
-    def rules() -> Rules | None:
-        return Sweep.current.rules() if Sweep.current is not None else None
-
-    with ExitStack() as left:
-
-        def made(launcher: SweepLauncher) -> None:
-            assert Sweep.current is not None
-            Sweep.current.launcher = launcher
-            if Sweep.current.options.detach:
-                left.enter_context(detached())
-
-        Plugins.instantiate_launcher = wrapped(rules, made)  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            Plugins.instantiate_launcher = plain  # type: ignore[method-assign]
+def _choose_launcher(config: DictConfig, launcher: DictConfig) -> None:
+    with read_write(config.hydra), open_dict(config.hydra):
+        config.hydra.launcher = launcher
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

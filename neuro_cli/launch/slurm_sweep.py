@@ -10,13 +10,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import fields
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-from hydra.core.singleton import Singleton
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
@@ -60,25 +56,6 @@ def refusal(error: BaseException) -> UserError | None:
         return None
     lines = [line.strip() for line in str(error).splitlines() if "error" in line]
     return UserError(f"hydra/launcher=slurm: {lines[0]}") if lines else None
-
-
-class DetachedError(Exception):
-    """End of a command whose jobs are submitted and go on by themselves."""
-
-
-def submit(launcher: Any, jobs: Sequence[Sequence[str]], first: int) -> None:
-    """Submit ``jobs``, the first of them with the number ``first``, as the plugin's ``launch`` does, which would then wait."""
-    from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf  # type: ignore[import-untyped]
-    from submitit import AutoExecutor
-
-    common = {field.name for field in fields(BaseQueueConf)}  # the keys that submitit has for every kind of queue
-    keys = dict(launcher.params)
-    folder, restarts = keys.pop("submitit_folder"), keys.pop("max_num_timeout")
-    executor = AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=restarts)
-    executor.update_parameters(**{name if name in common else f"slurm_{name}": value for name, value in keys.items()})
-    state = Singleton.get_state()
-    work = [(list(texts), "hydra.sweep.dir", number, f"job_id_for_{number}", state) for number, texts in enumerate(jobs, first)]
-    executor.map_array(launcher, *zip(*work, strict=True))
 
 
 def put_aside(sweep: Path) -> None:

@@ -15,7 +15,7 @@ FILES = {"Dockerfile": r"^COPY (.+) \S+$", "neuro.def": r"^    (\S+) /opt/\S+$"}
 def test_an_image_copies_what_is_there_and_installs_extras_of_the_project(name):
     text = (ROOT / name).read_text()
     copied = [path for line in re.findall(FILES[name], text, re.MULTILINE) for path in line.split()]
-    assert {"pyproject.toml", "neuro_cli", "conf", "README.md", "LICENSE"} <= set(copied)
+    assert {"pyproject.toml", "neuro_cli", "hydra_plugins", "conf", "README.md", "LICENSE"} <= set(copied)
     assert [path for path in copied if not (ROOT / path).exists()] == []
     extras = re.search(r"EXTRAS=(\S+)|\.\[([a-z,]+)\]", text)
     assert extras is not None

@@ -177,7 +177,7 @@ import signal, sys
 class Swallowing:
     '''Ctrl-C in an import of a library that goes on without the module.'''
     def find_spec(self, name, path=None, target=None):
-        if name == "hydra._internal.core_plugins.importlib_resources_config_source":
+        if name == "hydra.core.override_parser.overrides_parser":
             try:
                 signal.raise_signal(signal.SIGINT)
             except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import ClassVar
 
+import hydra
 from hydra import initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath
@@ -27,6 +28,7 @@ from neuro_cli.factory.own_code import let_import
 
 SEARCH_PATH = "hydra.searchpath"
 HYDRAS = ("hydra", "_sample_root")  # groups of Hydra itself
+BASE = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}  # 1.4 has these defaults without the word
 PROVIDERS = ("hydra", "main", "schema")  # places of a command that names no other: Hydra's own configs and conf/
 
 
@@ -69,10 +71,10 @@ class ConfigTree:
         Plugins.instance().register(CommandPlaces)
         CommandPlaces.paths = (*self.folders, *more)
         try:
-            hydra = initialize_config_dir(self.root, version_base="1.3", job_name=self.name)
+            entered = initialize_config_dir(self.root, job_name=self.name, **BASE)
         finally:
             CommandPlaces.paths = ()
-        with hydra:
+        with entered:
             yield GlobalHydra.instance().config_loader()
 
     @cached_property

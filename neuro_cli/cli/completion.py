@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import yaml
-
 from neuro_cli.cli.options.groups import groups_of, options_in
+from neuro_cli.cli.options.help import leaves_of
 from neuro_cli.cli.registry import listed
 from neuro_cli.core.errors import UserError, nearest
 from neuro_cli.core.files import config_folder
@@ -74,7 +73,7 @@ def candidates(line: str) -> list[str]:
     if equals:
         added = "+" if word.startswith("+") else ""
         return _beginning(word, [f"{added}{key}={option}" for option in options_in(key)] if key in groups_of(verb) else [])
-    keys = _keys(verb)
+    keys = [f"{key}=" for key in (*(group for group in groups_of(verb) if "@" not in group), *leaves_of(verb))]
     if "." not in word:  # those below a key when it is typed
         keys = [key if "." not in key else f"{key.partition('.')[0]}." for key in keys]
     return _beginning(word, [*more, *keys, *FLAGS])
@@ -82,30 +81,6 @@ def candidates(line: str) -> list[str]:
 
 def _beginning(word: str, known: list[str]) -> list[str]:
     return sorted({text for text in known if text.startswith(word)})
-
-
-def _keys(verb: str) -> list[str]:
-    """Groups and keys of a verb, those of the options that it has by default among them, each with =."""
-    found = [f"{group}=" for group in groups_of(verb) if "@" not in group]
-    for name in ("train", verb) if verb in ("evolve", "scale", "bench") else (verb,):
-        node = yaml.safe_load((config_folder() / f"{name}.yaml").read_text())
-        for entry in node.pop("defaults", []):
-            if isinstance(entry, dict):
-                ((group, option),) = entry.items()
-                file = config_folder() / str(group) / f"{option}.yaml"
-                if file.is_file():
-                    found += _leaves(yaml.safe_load(file.read_text()), f"{group}.")
-        found += _leaves(node, "")
-    return found
-
-
-def _leaves(node: object, prefix: str) -> list[str]:
-    found: list[str] = []
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if str(key).startswith(("known_", "_")) or key in ("hydra", "defaults"):
-            continue
-        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) and value else [f"{prefix}{key}="]
-    return found
 
 
 def _folders() -> list[str]:

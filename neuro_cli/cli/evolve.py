@@ -5,10 +5,9 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from neuro_cli.cli.arguments import names, run_arguments
+from neuro_cli.cli.arguments import names, run_arguments, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
-from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
@@ -36,19 +35,11 @@ def export_verb(arguments: list[str]) -> int:
     from neuro_cli.evolve.training.replay import export
 
     options = run_arguments("evolve export", arguments)
-    file, trust, from_start = None, [], False
-    for text in options.overrides:
-        key, value = parse_plain(text)
-        if key == "file":
-            file = Path(str(value))
-        elif key == "trust":
-            trust = names(value)
-        elif key == "from_start":
-            from_start = boolean(key, value)
-        else:
-            raise ConfigError(key, value, "neuro evolve export takes file, from_start, trust")
+    values = values_of(options.overrides, ("file", "from_start", "trust"), "neuro evolve export takes", as_typed=["file"])
+    file = Path(values["file"]) if "file" in values else None
+    from_start = boolean("from_start", values.get("from_start", False))
     check_packages()
-    export(options.run, file, trust, from_start)
+    export(options.run, file, names(values.get("trust", [])), from_start)
     return 0
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.cli.arguments import names
+from neuro_cli.cli.arguments import names, values_of
 from neuro_cli.cli.compose import composed_training
-from neuro_cli.cli.evaluate import evaluate_arguments
+from neuro_cli.cli.evaluate import EVALUATE_KEYS, evaluate_arguments
 from neuro_cli.cli.hydra_job import at_work, save, shown
 from neuro_cli.cli.mending import mending
 from neuro_cli.cli.overrides.words import parse_plain
@@ -84,7 +84,7 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
     """
     with process_put_back(), REST.entered(), mending():
         request = request_of("evaluate", overrides, values)
-        generation, trust, changes = evaluate_arguments(request.texts)
+        generation, trust, changes = evaluate_arguments(values_of(request.texts, EVALUATE_KEYS, "evaluate takes"))
         return evaluation.evaluate(folder_of(Path(run)), generation, trust, changes, request.objects).values
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_cli.cli.arguments import names, run_arguments, set_key
+from neuro_cli.cli.arguments import names, run_arguments, set_key, values_of
 from neuro_cli.cli.options.groups import option_of
-from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.sweep.resume import is_sweep, refuse_other_sweep, resume_sweep
 from neuro_cli.cli.train import start
@@ -87,19 +86,9 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:
-    changes: dict[str, Any] = {}
-    generation, trust = None, []
-    for text in overrides:
-        key, value = parse_plain(text)
-        if key == "checkpoint":
-            generation = value
-        elif key == "trust":
-            trust = names(value)
-        elif key in RESUME_GROUPS:
-            changes[key] = option_of(key, value)
-        elif key in RESUME_KEYS:
-            changes[key] = value
-        else:
-            allowed = ", ".join([*RESUME_GROUPS, *RESUME_KEYS, "checkpoint", "trust"])
-            raise ConfigError(key, value, f"a resumed run keeps it; what can change: {allowed}")
+    """Return changed keys, generation and trusted packages. Raises ConfigError for what a resumed run keeps."""
+    keys = [*RESUME_GROUPS, *RESUME_KEYS, "checkpoint", "trust"]
+    values = values_of(overrides, keys, "a resumed run keeps it; what can change:")
+    generation, trust = values.pop("checkpoint", None), names(values.pop("trust", []))
+    changes = {key: option_of(key, value) if key in RESUME_GROUPS else value for key, value in values.items()}
     return changes, generation, trust

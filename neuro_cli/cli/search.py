@@ -7,14 +7,14 @@ from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.arguments import names, set_key
+from neuro_cli.cli.arguments import names, set_key, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
-from neuro_cli.cli.overrides.words import parse_plain
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import launched
 
+SEARCH_RESUME_GROUPS = ("pool", "logger")
 SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
 
 
@@ -97,19 +97,12 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     from neuro_cli.run_folder.config import resumed_config, saved_config
     from neuro_cli.search.command import go_on
 
-    config, trust = saved_config(run), []
-    for text in overrides:
-        key, value = parse_plain(text)
-        if key == "trust":
-            trust = names(value)
-        elif key in ("pool", "logger"):
-            config[key] = option_of(key, value)
-        elif key in SEARCH_RESUME_KEYS or key.startswith("pool."):
-            set_key(config, key, value)
-        else:
-            raise ConfigError(
-                key, value, f"a resumed search keeps it; what can change: {', '.join(SEARCH_RESUME_KEYS)}, pool, logger"
-            )
+    config = saved_config(run)
+    keys = [*SEARCH_RESUME_KEYS, *SEARCH_RESUME_GROUPS, "pool.", "trust"]
+    values = values_of(overrides, keys, "a resumed search keeps it; what can change:")
+    trust = names(values.pop("trust", []))
+    for key, value in values.items():
+        set_key(config, key, option_of(key, value) if key in SEARCH_RESUME_GROUPS else value)
     # a pool may refer to what the config says of a cluster
     whole = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
     assert isinstance(whole, dict)

@@ -59,7 +59,7 @@ def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path)
         (["resume", "--force", "run"], r"unrecognized arguments: --force; usage: neuro resume RUN"),
         (["evaluate"], r"the following arguments are required: RUN.*; usage: neuro evaluate RUN"),
         (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),
-        (["evaluate", "run", "seed=2"], r"seed=2: evaluate takes checkpoint, trust, task\.root"),
+        (["evaluate", "run", "seed=2"], r"seed=2: neuro evaluate takes checkpoint, trust, task\.root"),
         (["doctor", "please"], r"please: neuro doctor takes no arguments"),
         (["bench", "nothing"], r"what=nothing: must be one of generation"),
     ],

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.arguments import names
-from neuro_cli.cli.overrides.words import parse_plain
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.cli.arguments import names, values_of
+from neuro_cli.core.errors import UserError
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.run_folder.sweep_record import FILE, SweepRecord, read_record
 
@@ -40,12 +39,7 @@ def resume_sweep(folder: Path, overrides: list[str]) -> int:
     """Run what is left of the sweep in ``folder`` and return the exit code. Raises UserError."""
     from neuro_cli.cli.train import train_verb
 
-    trust: list[str] = []
-    for text in overrides:
-        key, value = parse_plain(text)
-        if key != "trust":
-            raise ConfigError(key, value, "a sweep goes on as it began; what can be given: trust")
-        trust = names(value)
+    trust = names(values_of(overrides, ["trust"], "a sweep resumes as it began; what can be given:").get("trust", []))
     record = read_record(folder)
     assert record is not None
     if record.verb != "train":

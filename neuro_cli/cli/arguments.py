@@ -41,14 +41,14 @@ def values_of(overrides: Iterable[str], keys: Sequence[str], takes: str, as_type
         key, _, value = text.partition("=")
         if key not in as_typed:
             key, value = parse_plain(text)
-        if key not in keys and not key.startswith(tuple(known for known in keys if known.endswith("."))):
+        if key not in keys and not key.startswith(tuple(each for each in keys if each.endswith("."))):
             raise ConfigError(key, value, f"{takes} {', '.join(keys)}")
         values[key] = value
     return values
 
 
 def names(value: Any) -> list[str]:
-    """Names in the value of ``trust``, one or a list of them."""
+    """Return the names in the value of ``trust``, which is one name or a list."""
     return [str(name) for name in (value if isinstance(value, list) else [value])]
 
 
@@ -61,7 +61,7 @@ def json_file(name: str) -> Path:
 
 
 def set_key(config: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key of a nested config. Raises ConfigError for one that is not there."""
+    """Set a dotted key of a nested config. Raises ConfigError for a key that it lacks."""
     *parents, last = key.split(".")
     for parent in parents:
         config = config.get(parent) or {}

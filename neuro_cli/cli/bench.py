@@ -45,7 +45,7 @@ KINDS = {
 
 
 def bench_help() -> str:
-    """Kinds of measurement, a line each."""
+    """Return the help: a line for each kind of measurement."""
     kinds = "\n".join(f"  {name:15s} {text}" for name, text in KINDS.items())
     return (
         f"usage: neuro bench KIND [key=value ...]\n\nkinds\n{kinds}\n\nneuro bench KIND --help lists all keys and their defaults."
@@ -53,7 +53,7 @@ def bench_help() -> str:
 
 
 def bench_verb(arguments: list[str]) -> int:
-    """``neuro bench WORD`` means ``what=WORD``; ``neuro bench --help`` lists the kinds."""
+    """Measure. ``neuro bench WORD`` means ``what=WORD``, and ``neuro bench --help`` lists the kinds."""
     if arguments in (["--help"], ["-h"]):
         print(bench_help())
         return 0
@@ -63,5 +63,5 @@ def bench_verb(arguments: list[str]) -> int:
 
 
 def _check(composed: DictConfig) -> None:
-    """Raise ConfigError for a kind that is not there, before anything heavy is imported."""
+    """Raise ConfigError for an unknown kind, before anything heavy is imported."""
     one_of("what", composed.what, tuple(KINDS))

@@ -15,7 +15,7 @@ def _event(name: str, reverse: bool = False) -> Callable[..., None]:
         for callback in self.callbacks[:: -1 if reverse else 1]:
             try:
                 getattr(callback, name)(**arguments)
-            except Exception as error:  # as in Hydra: a callback ends no run
+            except Exception as error:  # a callback ends no run, as in Hydra
                 warnings.warn(f"Callback {type(callback).__name__}.{name} raised {type(error).__name__}: {error}", stacklevel=2)
 
     return tell

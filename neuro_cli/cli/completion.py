@@ -1,4 +1,4 @@
-"""``neuro completion bash|zsh|fish``: the script by which a shell completes verbs, groups, options, keys and run folders."""
+"""``neuro completion bash|zsh|fish``: a script that lets a shell complete verbs, groups, options, keys and run folders."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def completion_verb(arguments: list[str]) -> int:
 
 
 def script_for(arguments: list[str]) -> str | None:
-    """Script that ``neuro VERB -sc install=SHELL``, Hydra's way, asks for; None where nothing is asked. Raises UserError."""
+    """Return the script that ``neuro VERB -sc install=SHELL``, Hydra's way, asks for, or None. Raises UserError."""
     if not {"-sc", "--shell-completion"} & set(arguments):
         return None
     shell = next((text.partition("=")[2] for text in arguments if text.startswith("install=")), "")
@@ -58,7 +58,7 @@ def script_for(arguments: list[str]) -> str | None:
 
 
 def candidates(line: str) -> list[str]:
-    """Completions of the last word of a command line; the word is empty behind a blank."""
+    """Return the completions of the last word of a command line. The word is empty after a blank."""
     words = line.split()
     word = "" if not words or line.endswith(" ") else words.pop()
     if len(words) < 2:
@@ -74,16 +74,16 @@ def candidates(line: str) -> list[str]:
         added = "+" if word.startswith("+") else ""
         return _beginning(word, [f"{added}{key}={option}" for option in options_in(key)] if key in groups_of(verb) else [])
     keys = [f"{key}=" for key in (*(group for group in groups_of(verb) if "@" not in group), *leaves_of(verb))]
-    if "." not in word:  # those below a key when it is typed
+    if "." not in word:  # keys below another one come when that one is typed
         keys = [key if "." not in key else f"{key.partition('.')[0]}." for key in keys]
     return _beginning(word, [*more, *keys, *FLAGS])
 
 
-def _beginning(word: str, known: list[str]) -> list[str]:
-    return sorted({text for text in known if text.startswith(word)})
+def _beginning(word: str, texts: list[str]) -> list[str]:
+    return sorted({text for text in texts if text.startswith(word)})
 
 
 def _folders() -> list[str]:
-    """Run folders that neuro named, and ``latest``."""
-    found = [str(path) for path in Path("outputs").glob("*/*") if path.is_dir()]
-    return ["latest", *found] if found else []
+    """Return the run folders that neuro named, and ``latest``."""
+    folders = [str(path) for path in Path("outputs").glob("*/*") if path.is_dir()]
+    return ["latest", *folders] if folders else []

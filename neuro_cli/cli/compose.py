@@ -64,27 +64,27 @@ def composed_training(overrides: Sequence[str]) -> Composed:
     with _global_state_put_back(), mending():
         command = checked("train", list(overrides))
         with command.tree.loaded() as loader:
-            whole = composed(command, loader, RunMode.RUN)
-        HydraConfig.instance().set_config(whole)  # for ${hydra:...} in the folder's name
-        run = Path(str(whole.hydra.run.dir))
-        with read_write(whole.hydra), open_dict(whole.hydra):
-            whole.hydra.runtime.output_dir = str(run.absolute())
-        HydraConfig.instance().set_config(whole)
-        return Composed(resolved(whole), run, OmegaConf.masked_copy(whole, "hydra"), list(whole.hydra.overrides.task))
+            config = composed(command, loader, RunMode.RUN)
+        HydraConfig.instance().set_config(config)  # the folder's name may have ${hydra:...}
+        run = Path(str(config.hydra.run.dir))
+        with read_write(config.hydra), open_dict(config.hydra):
+            config.hydra.runtime.output_dir = str(run.absolute())
+        HydraConfig.instance().set_config(config)
+        return Composed(resolved(config), run, OmegaConf.masked_copy(config, "hydra"), list(config.hydra.overrides.task))
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
     """Return the config of a run as plain values, without Hydra's own and the sweep's keys. Raises errors of OmegaConf."""
-    own = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("hydra", "sweep")])
-    OmegaConf.copy_cache(from_config=config, to_config=own)  # ${now:...} stays what it was in the folder's name
-    plain = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
+    keys = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("hydra", "sweep")])
+    OmegaConf.copy_cache(from_config=config, to_config=keys)  # ${now:...} stays what it was in the folder's name
+    plain = OmegaConf.to_container(keys, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
     return with_members({str(key): value for key, value in plain.items()})
 
 
 @contextmanager
 def _global_state_put_back() -> Iterator[None]:
-    """Begin without a Hydra, and put back that of a script which has one, with its options and resolvers."""
+    """Begin without a Hydra, and restore the script's own, with its options and resolvers."""
     Plugins.instance()  # adds its options to the store once, when it is first asked for
     hydra, config, version = GlobalHydra.instance(), HydraConfig.instance(), VersionBase.instance()
     before = hydra.hydra, config.cfg, version.version_base

@@ -12,7 +12,7 @@ from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 
-# groups that a cluster of neuro evolve does not use: their options would do nothing
+# groups that a cluster of neuro evolve does not use, with the options that change nothing
 EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
 
 
@@ -23,11 +23,11 @@ def _evolve(config: dict[str, Any], run: Path) -> int:
     choices = HydraConfig.get().runtime.choices
     for group, usual in EVOLVES_WITH.items():
         if choices.get(group) not in (*usual, "null", "None", None):
-            raise ConfigError(group, choices.get(group), "neuro evolve takes none: see election, selection and cluster")
+            raise ConfigError(group, choices.get(group), "neuro evolve does not use it: see election, selection and cluster")
     if launched():
         raise UserError("neuro evolve starts its peers itself: run it without a launcher")
     log_to(run, 0)
-    return evolve(config, run, shown(run), lambda whole: save(whole, run))
+    return evolve(config, run, shown(run), lambda resolved: save(resolved, run))
 
 
 def export_verb(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""``neuro export`` and ``neuro predict``: a run's trained network as a file, and at work on images."""
+"""``neuro export`` and ``neuro predict``: write a run's trained network to a file, and classify images with it."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def export_verb(arguments: list[str]) -> int:
 
 
 def _file(run: Path, values: dict[str, Any]) -> Path:
-    """File as typed, else the run's own, which another version of the network does not replace."""
+    """Return the file as typed, else one in the run folder, with a name for each generation that was asked for."""
     if "file" in values:
         return Path(str(values["file"]))
     checkpoint = values.get("checkpoint")
@@ -60,16 +60,16 @@ def predict_verb(arguments: list[str]) -> int:
 
     with no_exit():
         network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
-        found = predict(network, images, top)
-    for each in found:
+        predictions = predict(network, images, top)
+    for each in predictions:
         print(printable("  ".join([*(f"{name} {chance:.4f}" for name, chance in each.classes), str(each.image)])))
     if output is not None:
-        write_atomically(output, (json.dumps([each.plain() for each in found], indent=1) + "\n").encode())
+        write_atomically(output, (json.dumps([each.plain() for each in predictions], indent=1) + "\n").encode())
     return 0
 
 
 def _refuse_missing(images: list[Path]) -> None:
-    """Raise UserError for what is no file, before torch is imported."""
+    """Raise UserError for an image that is no file, before torch is imported."""
     if not images:
         raise UserError("which images? usage: neuro predict RUN IMAGE ... [key=value ...]")
     for path in images:

@@ -23,7 +23,8 @@ from neuro_cli.launch import lock, slurm
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner import stop
 
-Work = Callable[[dict[str, Any], Path], int]  # from a resolved config and the folder of its run to an exit code
+# what a verb does with its resolved config, in the folder of its run; returns the exit code
+Work = Callable[[dict[str, Any], Path], int]
 
 
 def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float | None:
@@ -67,7 +68,7 @@ def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float
     if code and not multirun:
         sys.exit(code)
     if multirun:
-        log_to(None, 0)  # the process may serve another job, or wait: this one's log is free
+        log_to(None, 0)  # the process may run another job, or wait: this job's log must be closed
     if code:
         raise JobFailedError(code)
     return headline_of(run) if multirun else None
@@ -75,7 +76,7 @@ def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float
 
 @contextmanager
 def _no_empty_exit() -> Iterator[None]:
-    """Let a verb end the process with an error's code (as a job that SLURM starts again does), but not with that of success."""
+    """Let a verb end the process with an error's code, as a job that SLURM starts again does, but not with success."""
     try:
         with no_exit():
             yield
@@ -87,12 +88,12 @@ def _no_empty_exit() -> Iterator[None]:
 
 
 def save(config: dict[str, Any], run: Path) -> None:
-    """Write the resolved config of a run: a resume with more generations must not stretch the schedules that refer to them."""
+    """Write the resolved config of a run, so that a resume with more generations does not stretch its schedules."""
     OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
 
 
 def _fail_submitted(code: int) -> NoReturn:
-    """End a job on SLURM with ``code`` and a result that submitit finds at once; it would wait for a missing one."""
+    """End a job on SLURM with ``code`` and write a result for submitit, which would wait for a missing one."""
 
     def leave() -> None:
         sys.stdout.flush()
@@ -104,22 +105,22 @@ def _fail_submitted(code: int) -> NoReturn:
 
 
 def take_back(run: Path) -> None:
-    """Remove what was written for a run that never began, so that the mended command can have the folder."""
+    """Remove the files of a run that never began, so that the corrected command can have the folder."""
     if not lock.holds(run) or (run / "metrics.csv").exists() or (run / "checkpoints").exists():
         return
     for name in ("config", "hydra", "overrides"):
         (run / ".hydra" / f"{name}.yaml").unlink(missing_ok=True)
     (run / "log.txt").unlink(missing_ok=True)
-    with suppress(OSError):  # not empty: the user's own files lie there
+    with suppress(OSError):  # the folder has files of the user
         (run / ".hydra").rmdir()
-    lock.drop(run, remove=True)  # and the folders that were made for it
+    lock.drop(run, remove=True)  # with the folders that were created for it
     with suppress(OSError):
         run.rmdir()
 
 
 @contextmanager
 def at_work(run: Path, new: bool) -> Iterator[None]:
-    """Hold the lock of a run folder; an error is logged there, and what a ``new`` run wrote goes if it never began."""
+    """Hold the lock of a run folder. An error is logged there, and the files of a ``new`` run that never began are removed."""
     lock.take(run)
     try:
         yield
@@ -134,5 +135,5 @@ def at_work(run: Path, new: bool) -> Iterator[None]:
 
 
 def shown(run: Path) -> Path:
-    """Folder as a user would type it: relative to the working directory when below it."""
+    """Return the folder as a user would type it: relative to the working directory when below it."""
     return run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run

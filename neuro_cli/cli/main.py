@@ -22,7 +22,7 @@ from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.launch import lock, slurm
 from neuro_cli.runner import stop
 
-WORLD_VERBS = ("train", "resume", "scale", "bench")  # whose processes, started side by side, would be one world
+WORLD_VERBS = ("train", "resume", "scale", "bench")  # verbs whose processes, started together, would be one world
 
 
 def help_text() -> str:
@@ -81,7 +81,7 @@ def _reported(error: Exception) -> int:
 
 
 def _nobody_reads() -> int:
-    """Exit code, as a shell counts it, when the reader of our output has gone (``neuro --help | head``); 0 while it is there."""
+    """Return the exit code of a shell when the reader of our output has gone (``neuro --help | head``), else 0."""
     try:
         terminal = sys.stdout.fileno()
         poll = select.poll()
@@ -95,13 +95,13 @@ def _nobody_reads() -> int:
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command line of this process. Entry point of the console script."""
     logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
     world = None
     code: int = 1
     stop.forget()
     if slurm.in_job():
-        signal.signal(signal.SIGUSR2, stop.hear)  # it may come while a run is still loading
+        signal.signal(signal.SIGUSR2, stop.hear)  # SLURM may send it while a run is still loading
     try:
         refuse_settings()  # before torch, numba and MPI are loaded
         world = mpi_world() if launched() else None

@@ -11,7 +11,7 @@ from neuro_cli.core.errors import UserError
 
 
 def mendable(error: Exception) -> Exception:
-    """Convert errors of Hydra and the file system about the user's input to a UserError; other errors stay as they are."""
+    """Return a UserError for errors of Hydra and the file system about the user's input, other errors unchanged."""
     text = ""
     if isinstance(error, HydraException | OmegaConfBaseException):
         text = _with_key(error, str(error).partition("\n")[0])
@@ -37,7 +37,7 @@ def mending() -> Iterator[None]:
 
 
 def _with_key(error: Exception, text: str) -> str:
-    """Text of an error of the config, with its key."""
+    """Return the text of an error of the config, with its key."""
     key = getattr(error, "full_key", None)
     if not key or str(key) in text:
         return text

@@ -46,7 +46,7 @@ def resume_verb(arguments: list[str]) -> int:
 
 @dataclass(frozen=True)
 class Session:
-    """Beginning of a resume. ``changed``: whether keys are others than before; ``again``: arguments of the ranks."""
+    """Beginning of a resume. ``changed``: whether keys differ from before; ``again``: arguments of the ranks."""
 
     options: "Options"
     checkpoint: "Checkpoint"
@@ -55,7 +55,7 @@ class Session:
 
 
 def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> Session:
-    """Options and checkpoint of a run that goes on. ``objects``: by group, what a script made. Raises UserError."""
+    """Return options and checkpoint of a resumed run. ``objects``: those of a script, by group. Raises UserError."""
     from neuro_cli.factory.made import Made, is_made
     from neuro_cli.launch.lock import launched_by_us
     from neuro_cli.runner.ensemble.recover import recover
@@ -67,7 +67,7 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
     changes |= {group: Made(group, objects.pop(group)) for group in RESUME_GROUPS if group in objects}
     config = read_config(run, trust, objects, groups=[group for group in saved_config(run) if group not in changes])
     if "cluster" in config:
-        raise UserError(f"{run}: a peer of neuro evolve; go on with: neuro evolve cluster.from_run={run}")
+        raise UserError(f"{run}: a peer of neuro evolve; continue with: neuro evolve cluster.from_run={run}")
     if launched() and not launched_by_us() and "ranks" not in changes:
         config["ranks"] = None  # the launcher has chosen
     for key in sorted(changes, key=lambda key: "." in key):  # groups first

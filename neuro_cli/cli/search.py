@@ -25,13 +25,13 @@ def _search(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.search.command import begin
 
     if launched():
-        raise UserError("neuro search has workers of its own: run it without a launcher")
+        raise UserError("neuro search starts its workers itself: run it without a launcher")
     if config["role"] in ROLES:
         if config["role"] == "worker" and config["worker"]["ranks"] != 1:
-            world_launcher()  # said before there is a task that needs it
+            world_launcher()  # an error now is better than one at the first task
         log_to(run, 0)
         return serve(config)
-    return begin(config, run, shown(run), lambda whole: save(whole, run))
+    return begin(config, run, shown(run), lambda resolved: save(resolved, run))
 
 
 def search_verb(arguments: list[str]) -> int:
@@ -39,7 +39,7 @@ def search_verb(arguments: list[str]) -> int:
     if arguments and arguments[0] in more:
         return more[arguments[0]](arguments[1:])
     if "role=model" in arguments and not any(argument.lstrip("+").startswith("pool=") for argument in arguments):
-        arguments = [*arguments, "pool=broker"]  # the process of a cluster that has no workers of its own
+        arguments = [*arguments, "pool=broker"]  # this process of a cluster has no workers of its own
     return hydra_verb("search", _search)(arguments)
 
 
@@ -55,13 +55,11 @@ def plot_verb(arguments: list[str]) -> int:
 def status_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
-    parser = argparse.ArgumentParser("neuro search status", description="Brokers, workers, tasks, and tasks that were given up.")
+    parser = argparse.ArgumentParser("neuro search status", description="Show brokers, workers and tasks, also those given up.")
     parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
-    parser.add_argument("--certificates", metavar="FOLDER", help="of neuro search certs; without it this user's own")
-    parser.add_argument("--insecure", action="store_true", help="plaintext, of a cluster with security.insecure=true")
-    parser.add_argument(
-        "--dead", type=int, default=3, metavar="N", help="so many tasks that each broker gave up, with tracebacks"
-    )
+    parser.add_argument("--certificates", metavar="FOLDER", help="folder of neuro search certs; default: this user's own")
+    parser.add_argument("--insecure", action="store_true", help="use plaintext, for a cluster with security.insecure=true")
+    parser.add_argument("--dead", type=int, default=3, metavar="N", help="show N given-up tasks of each broker, with tracebacks")
     parser.error = _refuse_status  # type: ignore[method-assign]
     options = parser.parse_args(arguments)
     need_packages()
@@ -104,8 +102,8 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     for key, value in values.items():
         set_key(config, key, option_of(key, value) if key in SEARCH_RESUME_GROUPS else value)
     # a pool may refer to what the config says of a cluster
-    whole = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
-    assert isinstance(whole, dict)
-    config = {str(key): value for key, value in whole.items()}
+    resolved = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
+    assert isinstance(resolved, dict)
+    config = {str(key): value for key, value in resolved.items()}
     with resumed_config(run, config) if overrides else nullcontext():
         return go_on(config, run, trust)

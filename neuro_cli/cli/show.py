@@ -1,4 +1,4 @@
-"""What a command prints instead of running: ``--help``, ``--cfg``, ``--info`` and ``--hydra-help``."""
+"""Output of commands that do not run: ``--help``, ``--cfg``, ``--info`` and ``--hydra-help``."""
 
 from argparse import Namespace
 
@@ -44,7 +44,7 @@ def _print_by_hydra(flags: Namespace, command: Checked) -> None:
 
 def _config(config: DictConfig, flags: Namespace) -> str:
     """Return the part of the config that ``--cfg`` and ``--package`` choose, as YAML. Raises UserError for one that is absent."""
-    HydraConfig.instance().set_config(config)  # for ${hydra:...}
+    HydraConfig.instance().set_config(config)  # resolves ${hydra:...}
     shown = {"job": lambda key: key != "hydra", "hydra": lambda key: key == "hydra", "all": lambda key: True}[flags.cfg]
     OmegaConf.set_readonly(config.hydra, None)
     part = OmegaConf.masked_copy(config, [str(key) for key in config if shown(key)])
@@ -64,7 +64,7 @@ def _config(config: DictConfig, flags: Namespace) -> str:
 
 
 def _help(verb: str, tree: ConfigTree, config: DictConfig) -> str:
-    HydraConfig.instance().set_config(config)  # for ${hydra:...}
+    HydraConfig.instance().set_config(config)  # resolves ${hydra:...}
     return "\n".join([
         config.hydra.help.header,
         "== Groups and their options ==",

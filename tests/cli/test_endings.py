@@ -215,7 +215,7 @@ def test_a_killed_rank_of_three(tmp_path):
     ours = [line for line in said.splitlines() if line.startswith("neuro: ")]
     assert len(ours) == 1, said
     assert ours[0].startswith("neuro: error: the world of 3 ranks ended with exit code ")
-    assert ours[0].endswith("a rank was killed; go on with: neuro resume run")
+    assert ours[0].endswith("a rank was killed; continue with: neuro resume run")
     deadline = time.monotonic() + 240
     while any(Path(f"/proc/{pid}/exe").exists() for pid in ranks) and time.monotonic() < deadline:
         time.sleep(0.1)

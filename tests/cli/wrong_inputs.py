@@ -124,7 +124,7 @@ SWEEPS: list[Command] = [
     (("train", "-m", "seed=range(1,1)"), "seed=range(1,1)"),
     (("train", "-m", "seed=choice()"), "seed=choice()"),
     (("train", "-m", "seed=1,2", "sweep.fail_fast=maybe"), "sweep.fail_fast=maybe: must be true or false"),
-    (("train", "-m", "seed=1,2", "sweep.detach=true"), "is for hydra/launcher=slurm"),
+    (("train", "-m", "seed=1,2", "sweep.detach=true"), "needs hydra/launcher=slurm"),
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=run"), "already contains a run or another sweep"),
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=text.txt"), "text.txt"),
     (("train", "-m", "seed=1,2", "population=0"), "population=0"),

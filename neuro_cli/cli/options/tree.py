@@ -79,7 +79,7 @@ class ConfigTree:
 
     @cached_property
     def own_groups(self) -> frozenset[str]:
-        """Groups that ``conf/`` does not have."""
+        """Return the groups that ``conf/`` does not have."""
         if not self.more:
             return frozenset()
         ours = {folder.name for folder in config_folder().iterdir() if folder.is_dir()}
@@ -87,22 +87,22 @@ class ConfigTree:
             return frozenset(loader.list_groups("")) - ours - set(HYDRAS)
 
     def options(self, group: str) -> list[str]:
-        """Options of ``group`` in all places."""
+        """Return the options of ``group`` in all places."""
         with self.loaded(self.searched) as loader:
             return list(loader.get_group_options(group))
 
     def groups(self) -> dict[str, list[str]]:
-        """Groups of all places with their options, those within a group of Hydra's own by their path."""
+        """Return the groups of all places with their options; a group within another one is named by its path."""
         with self.loaded(self.searched) as loader:
             return _below(loader, "")
 
 
 def _below(loader: ConfigLoader, parent: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in loader.list_groups(parent):
         group = f"{parent}/{name}" if parent else name
-        found |= {group: sorted(loader.get_group_options(group)), **_below(loader, group)}
-    return {group: options for group, options in found.items() if options}
+        groups |= {group: sorted(loader.get_group_options(group)), **_below(loader, group)}
+    return {group: options for group, options in groups.items() if options}
 
 
 def tree_of(verb: str, flags: Namespace) -> ConfigTree:

@@ -38,15 +38,15 @@ from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
-CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
+CONTINUES = ("reproduce",)  # verbs whose command continues what its folder holds
 
 
 def _known(tree: ConfigTree) -> dict[str, list[str]]:
-    """Groups and their options, those of the user's own folders among them."""
+    """Return the groups and their options, with those of the user's own folders."""
     if not tree.more:
         return groups()
-    found = groups() | {name: [] for name in tree.own_groups}
-    return {name: sorted({*options, *tree.options(name)}) for name, options in found.items()}
+    every = groups() | {name: [] for name in tree.own_groups}
+    return {name: sorted({*options, *tree.options(name)}) for name, options in every.items()}
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Checked:
         return bool(self.flags.multirun) or mode == RunMode.MULTIRUN
 
 
-def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = lambda _: False) -> Checked:
+def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] = lambda _: False) -> Checked:
     """Check the arguments of a verb that Hydra composes. Raises UserError for unknown groups, options and keys.
 
-    ``goes_on``: whether this command began the sweep in a folder.
+    ``continues``: whether this command began the sweep in a folder.
     """
     flags = parsed_arguments(arguments)
     tree = tree_of(verb, flags)
@@ -96,7 +96,7 @@ def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = l
     if config is None:
         texts, config = _composed_in_steps(tree, overrides, known)
     command = Checked(tree, flags, [name, *texts], config, complete)
-    _check(verb, command, overrides, goes_on)
+    _check(verb, command, overrides, continues)
     if OmegaConf.select(config, "hydra.launcher._target_") != slurm_sweep.LAUNCHER:
         return command
     return replace(command, overrides=[*command.overrides, *_tasks(config, overrides)], complete=False)
@@ -112,7 +112,7 @@ def _composed_in_steps(tree: ConfigTree, overrides: list[Override], known: dict[
     return texts, with_values(bases[0], values)
 
 
-def _check(verb: str, command: Checked, overrides: list[Override], goes_on: Callable[[Path], bool]) -> None:
+def _check(verb: str, command: Checked, overrides: list[Override], continues: Callable[[Path], bool]) -> None:
     """Check launcher, folders and swept values. Raises UserError."""
     config = command.composed
     assert config is not None
@@ -122,7 +122,7 @@ def _check(verb: str, command: Checked, overrides: list[Override], goes_on: Call
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
-        _refuse_existing(config, command.sweeps, goes_on)
+        _refuse_existing(config, command.sweeps, continues)
     _check_sweeps([override for override in overrides if sweeps(override)], command.sweeps)
 
 
@@ -144,7 +144,7 @@ def _check_sweeps(swept: list[Override], multirun: bool) -> None:
 
 
 def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
-    """Override by which SLURM gives each job room for its ranks; all jobs are one array and get the same."""
+    """Return the override that makes SLURM give each job room for its ranks. All jobs are one array and get the same."""
     key = "hydra.launcher.additional_parameters.ntasks"
     if any(override.key_or_group == key for override in overrides):
         return []
@@ -153,26 +153,26 @@ def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
     return [f"{key}={max(ranks, default=1)}"]
 
 
-def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path], bool]) -> None:
+def _refuse_existing(config: DictConfig, multirun: bool, continues: Callable[[Path], bool]) -> None:
     """Refuse an output folder that already holds a run, before Hydra writes into it."""
     if slurm.restarts():
-        return  # the run of this job's earlier start: it goes on
+        return  # the folder has the run of this job's earlier start, which continues
     HydraConfig.instance().set_config(config)
     try:
         text = str(config.hydra.sweep.dir if multirun else config.hydra.run.dir)
     except OmegaConfBaseException:
-        return  # depends on what only the job knows
+        return  # only the job can resolve the name
     if not text.strip() or "\0" in text:
         key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
         raise ConfigError(key, text, "must be a folder (for the present one: .)")
     folder = Path(text)
-    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
-        how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""
+    files = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if files & (RUN_FILES | {SWEEP_RECORD}) and multirun and not continues(folder):
+        how = f"; continue with: neuro resume {folder}" if SWEEP_RECORD in files else ""
         raise ConfigError("hydra.sweep.dir", folder, f"already contains a run or another sweep; choose a new folder{how}")
     if multirun:
         return
-    if there & RUN_FILES:
-        if not lock.is_taken(folder):  # else a command that still loads there
+    if files & RUN_FILES:
+        if not lock.is_taken(folder):  # else a command is still loading there
             refuse_unbegun(folder)
         raise ConfigError("hydra.run.dir", folder, f"already contains a run; continue it with: neuro resume {folder}")

@@ -6,7 +6,7 @@ from typing import NoReturn
 from neuro_cli.core.errors import UserError
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-MODES = ("run", "multirun", "cfg", "info", "shell_completion")  # flags of which a command has one at most
+MODES = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that exclude each other
 
 
 class FlagParser(ArgumentParser):

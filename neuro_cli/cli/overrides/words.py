@@ -37,13 +37,13 @@ def sweeps(override: Override) -> bool:
 
 
 def is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
-    """Tell whether the override is of Hydra's own settings, or takes a group out of the defaults."""
+    """Return whether the override sets one of Hydra's own keys, or removes a group from the defaults."""
     removes = override.is_delete() and override.key_or_group in known
     return removes or override.key_or_group.startswith(("hydra.", "hydra/"))
 
 
 def is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
-    """Tell whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
+    """Return whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
     group = override.key_or_group
     if group not in known or defaults_of(verb).get(group, "") is not None or override.is_delete():
         return False
@@ -64,7 +64,7 @@ def values_of(override: Override, known: list[str]) -> list[str]:
 
 
 def choices_of(overrides: list[Override], known: dict[str, list[str]]) -> list[list[str]]:
-    """Group choices of a sweep's first job, then the same with each other option of a swept group in turn."""
+    """Return the choices of a sweep's first job, then the same with each other option of a swept group in turn."""
     options = [_options(override, known) for override in overrides if override.key_or_group in known]
     options = [values for values in options if values]
     first = [values[0] for values in options]
@@ -72,7 +72,7 @@ def choices_of(overrides: list[Override], known: dict[str, list[str]]) -> list[l
 
 
 def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
-    """Pairs ``group=option`` that the override chooses. Raises UserError for an unknown option."""
+    """Return the pairs ``group=option`` that the override chooses. Raises UserError for an unknown option."""
     name = override.key_or_group
     if override.is_delete():
         return []
@@ -83,6 +83,6 @@ def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
         for option in re.split(r",\s*", value.strip("[]")) if name == TABLES else [value]:
             if option not in known[name]:
                 raise no_option(name, option, known[name])
-    # a group of the user's own folder is in no defaults list, so it keeps its +
+    # no defaults list has a group of the user's own folder, so it keeps its +
     plus = "+" if override.is_add() and name not in groups() and name != TABLES else ""
     return [f"{plus}{name}={value}" for value in values]

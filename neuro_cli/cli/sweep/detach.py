@@ -8,7 +8,7 @@ from hydra.core.singleton import Singleton
 
 
 class DetachedError(Exception):
-    """End of a command whose jobs are submitted and go on by themselves."""
+    """End of a command whose jobs are submitted and continue by themselves."""
 
 
 def submit(launcher: Any, jobs: Sequence[Sequence[str]], first: int) -> None:

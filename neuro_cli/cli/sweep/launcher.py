@@ -22,7 +22,7 @@ from neuro_cli.core.errors import UserError, printable
 
 BASIC = "basic"  # option of hydra/launcher and hydra/sweeper: Hydra's own, one job after another
 NUMBERED = "${hydra.job.num}"
-PATIENCE = 30.0  # seconds in which the ranks of a command that was killed must have ended
+PATIENCE = 30.0  # seconds that the ranks of a killed command have to end
 
 
 class JobFailedError(Exception):
@@ -38,7 +38,7 @@ class JobFailedError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """Job ``number`` of a sweep. ``run``: its folder; ``left``: what is there of it."""
+    """Job ``number`` of a sweep. ``run``: its folder; ``left``: its state from an earlier command."""
 
     number: int
     overrides: list[str]
@@ -102,7 +102,7 @@ class SweepLauncher:
         return returns
 
     def _side_by_side(self, jobs: list[Job]) -> list[JobReturn]:
-        """Those that are left, together; each keeps its folder whatever number the launcher gives it."""
+        """Run the unfinished jobs together. Each keeps its folder, whatever number the launcher gives it."""
         left = [job for job in jobs if job.left is not Left.FINISHED]
         for job in jobs:
             if job.left is not Left.NOTHING:
@@ -129,13 +129,13 @@ class SweepLauncher:
             job.status, job.return_value = JobStatus.COMPLETED, None
 
     def _line(self, job: Job) -> str:
-        own = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
+        swept = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
         total = f"/{self.total}" if self.total is not None else ""
         left = f": {job.left.value}" if job.left.value else ""
-        return printable(f"[{job.number + 1}{total}] {own}{left}")
+        return printable(f"[{job.number + 1}{total}] {swept}{left}")
 
     def _job(self, number: int, overrides: list[str]) -> Job:
-        """The job with what an earlier command left of it. Raises UserError where that is another job, or at work elsewhere."""
+        """Return a job with its state from an earlier command. Raises UserError if that was another job, or still runs."""
         if not self._rules.continues:
             return Job(number, overrides, Path(), "", Left.NOTHING)
         subdir = self._subdir(number, overrides)
@@ -149,16 +149,16 @@ class SweepLauncher:
         return Job(number, overrides, run, subdir, left)
 
     def _subdir(self, number: int, overrides: list[str]) -> str:
-        """Folder of a job below the sweep's; what the job names is checked where a file says what it is."""
-        known = OmegaConf.to_container(self._config.hydra.sweep, resolve=False)
-        assert isinstance(known, dict)
-        if known["subdir"] == NUMBERED and self._rules.trust is None:
+        """Return the folder of a job below the sweep's. The classes that the job names are checked if a file gave the command."""
+        names = OmegaConf.to_container(self._config.hydra.sweep, resolve=False)
+        assert isinstance(names, dict)
+        if names["subdir"] == NUMBERED and self._rules.trust is None:
             return str(number)
         config = self._context.config_loader.load_sweep_config(self._config, overrides)
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = number
         before = HydraConfig.instance().cfg
-        HydraConfig.instance().set_config(config)  # for ${hydra:...}
+        HydraConfig.instance().set_config(config)  # resolves ${hydra:...}
         try:
             subdir = str(config.hydra.sweep.subdir)
             if self._rules.trust is not None:
@@ -181,14 +181,14 @@ def option(config: DictConfig, group: str) -> str | None:
 
 
 def _finished(job: Job) -> JobReturn:
-    """Return of a job that an earlier command has done."""
+    """Return the result of a job that an earlier command has finished."""
     done = JobReturn(overrides=job.overrides, working_dir=str(job.run), status=JobStatus.COMPLETED)
     done.return_value = headline_of(job.run)
     return done
 
 
 def _count(overrides: Sequence[Override]) -> int:
-    """Number of jobs of Hydra's own sweeper: the product of the lengths of what is swept; of a key the last override counts."""
+    """Return the number of jobs of Hydra's own sweeper: the product of the numbers of values that each key has last."""
     lengths = {override.key_or_group: 1 for override in overrides}
     for override in overrides:
         if override.is_sweep_override() and override.is_discrete_sweep():

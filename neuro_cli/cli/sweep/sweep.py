@@ -33,7 +33,7 @@ from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 from neuro_cli.run_folder.sweep_record import SweepRecord, read_record
 
 PLUGIN = "hydra_plugins.neuro_sweep.NeuroLauncher"  # Hydra's way to the launcher of a sweep here
-MULTIRUN = "multirun.yaml"  # of Hydra, in a sweep's folder
+MULTIRUN = "multirun.yaml"  # Hydra's file in a sweep's folder
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ class Command:
     trust: list[str] | None = None
 
     def same_as(self, folder: Path) -> bool:
-        """Tell whether this command began the sweep in ``folder``. Raises UserError for a folder whose record is not readable."""
-        there = read_record(folder)
-        return there is not None and self.record("").same_command(there)
+        """Return whether this command began the sweep in ``folder``. Raises UserError for a record that cannot be read."""
+        record = read_record(folder)
+        return record is not None and self.record("").same_command(record)
 
     def record(self, folder: str) -> SweepRecord:
-        """Record of the sweep in ``folder``."""
-        own = [text for text in self.arguments if not text.startswith("hydra.sweep.dir=")]
-        return SweepRecord(self.verb, own, os.getcwd(), folder)
+        """Return the record of the sweep in ``folder``."""
+        arguments = [text for text in self.arguments if not text.startswith("hydra.sweep.dir=")]
+        return SweepRecord(self.verb, arguments, os.getcwd(), folder)
 
 
 class Sweep:
     """Sweep of ``config`` in its folder, whose lock it takes. Raises UserError for jobs of an earlier command that still run."""
 
-    current: "Sweep | None" = None  # of this process, for Hydra's plugin
+    current: "Sweep | None" = None  # the one of this process, for Hydra's plugin
 
     def __init__(self, config: DictConfig, typed: Command) -> None:
         self.folder, self.trust = Path(str(config.hydra.sweep.dir)), typed.trust
@@ -79,7 +79,7 @@ class Sweep:
             say(f"neuro: sweep folder {self.folder}; progress: neuro report {self.folder}")
 
     def _continue(self, record: SweepRecord) -> None:
-        """Keep the record for the first job, and put aside what SLURM left."""
+        """Keep the record for the first job, and put aside earlier logs of SLURM."""
         self.continues = read_record(self.folder) is not None
         if self.continues and self.submitted is not None:
             self.submitted.refuse_alive()
@@ -112,7 +112,7 @@ class Sweep:
         return self.launcher
 
     def _begins(self, numbers: list[int]) -> None:
-        """Write the record before the first job, with the numbers of those that SLURM gets: a later command knows them by it."""
+        """Write the record before the first job, with the numbers of the jobs on SLURM, by which a later command knows them."""
         if self.submitted is not None:
             self.submitted.numbers += numbers
         if self.record is not None and (self.submitted is not None or not self.written):
@@ -121,9 +121,9 @@ class Sweep:
             self.written = True
 
     def take_back(self) -> None:
-        """Remove what was written for a sweep of which no job ever began, so that the folder is as before."""
-        there = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
-        if self.continues or not there <= {SWEEP_RECORD, MULTIRUN, lock.LOCK}:
+        """Remove the files of a sweep if none of its jobs ever began, so that the folder is as before."""
+        files = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
+        if self.continues or not files <= {SWEEP_RECORD, MULTIRUN, lock.LOCK}:
             return
         for name in (SWEEP_RECORD, MULTIRUN):
             (self.folder / name).unlink(missing_ok=True)
@@ -137,9 +137,9 @@ def check_sweep(config: DictConfig) -> None:
     fail_fast = boolean("sweep.fail_fast", OmegaConf.select(config, "sweep.fail_fast"))
     detach = boolean("sweep.detach", OmegaConf.select(config, "sweep.detach"))
     if detach and OmegaConf.select(config, "hydra.launcher._target_") != LAUNCHER:
-        raise ConfigError("sweep.detach", True, "is for hydra/launcher=slurm: other jobs end with the command that starts them")
+        raise ConfigError("sweep.detach", True, "needs hydra/launcher=slurm: other jobs end with the command that starts them")
     if fail_fast and option(config, "hydra/launcher") != BASIC:
-        raise ConfigError("sweep.fail_fast", True, "is for jobs one after another; by hydra/launcher they run side by side")
+        raise ConfigError("sweep.fail_fast", True, "needs jobs one after another; this hydra/launcher runs them in parallel")
 
 
 def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLoader) -> int:
@@ -154,17 +154,17 @@ def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLo
         except BaseException as error:
             failure = error
         if isinstance(failure, DetachedError):
-            print(f"neuro: submitted; neuro report {this.folder} follows, neuro resume {this.folder} goes on", flush=True)
+            print(f"neuro: submitted; neuro report {this.folder} shows progress, neuro resume {this.folder} resumes", flush=True)
             return 0
         if failure is not None:
             this.take_back()
         if isinstance(failure, UserError | HydraException):
-            raise failure  # of the sweep, not of a job
+            raise failure  # the sweep failed, not a job
         code = _conclude(this, failure)
     if _tell(this):
         return code
     refused = refusal(failure) if failure is not None and this.submitted is not None else None
-    return _or_raise(refused or failure) or code  # no job left a folder: each may have failed before it had one
+    return _or_raise(refused or failure) or code  # no job has a folder: each may have failed before it had one
 
 
 def _choose_launcher(config: DictConfig, launcher: DictConfig) -> None:
@@ -173,7 +173,7 @@ def _choose_launcher(config: DictConfig, launcher: DictConfig) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Treat SIGTERM to a command that waits for jobs elsewhere as Ctrl-C, so that they are cancelled."""
+    """Treat SIGTERM as Ctrl-C, so that the jobs that the command waits for are cancelled."""
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
@@ -217,7 +217,7 @@ def _conclude(sweep: Sweep, failure: BaseException | None) -> int:
 
 def _tell(sweep: Sweep) -> bool:
     """Print and write the table; False when no run ever began."""
-    log_to(None, 0)  # a job that ran in this process has ended: its log is free
+    log_to(None, 0)  # a job of this process has ended: its log can be closed
     jobs = sweep.submitted
     try:
         if not sweep.folder.is_dir():

@@ -27,8 +27,9 @@ EVALUATE_KEYS = (
 def evaluate_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.evaluate import evaluate
 
-    options = run_arguments("evaluate", arguments)
-    values = values_of(options.overrides, [*EVALUATE_KEYS, "output"], "neuro evaluate takes", as_typed=["output"])
+    keys = (*EVALUATE_KEYS, "output")
+    options = run_arguments("evaluate", arguments, keys)
+    values = values_of(options.overrides, keys, "neuro evaluate takes", as_typed=["output"])
     output = json_file(values.pop("output")) if "output" in values else None
     generation, trust, changes = evaluate_arguments(values)
     with no_exit():

@@ -13,6 +13,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 
 # groups that a cluster of neuro evolve does not use, with the options that change nothing
+EXPORT_KEYS = ("file", "from_start", "trust")
 EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
 
 
@@ -34,8 +35,8 @@ def export_verb(arguments: list[str]) -> int:
     from neuro_cli.evolve.evolve import check_packages
     from neuro_cli.evolve.training.replay import export
 
-    options = run_arguments("evolve export", arguments)
-    values = values_of(options.overrides, ("file", "from_start", "trust"), "neuro evolve export takes", as_typed=["file"])
+    options = run_arguments("evolve export", arguments, EXPORT_KEYS)
+    values = values_of(options.overrides, EXPORT_KEYS, "neuro evolve export takes", as_typed=["file"])
     file = Path(values["file"]) if "file" in values else None
     from_start = boolean("from_start", values.get("from_start", False))
     check_packages()

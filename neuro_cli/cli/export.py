@@ -18,7 +18,7 @@ PREDICT_KEYS = ("checkpoint", "trust", "top", "output")
 
 def export_verb(arguments: list[str]) -> int:
     """``neuro export RUN [file=NAME.safetensors|.pt|.onnx] [checkpoint=GENERATION|best] [trust=PACKAGE]``."""
-    options = run_arguments("export", arguments)
+    options = run_arguments("export", arguments, EXPORT_KEYS)
     saved_config(options.run)  # refuses a folder that is no run
     values = values_of(options.overrides, EXPORT_KEYS, "neuro export takes", as_typed=["file"])
     file = _file(options.run, values)
@@ -46,7 +46,9 @@ def predict_verb(arguments: list[str]) -> int:
     """``neuro predict RUN IMAGE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
     parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
-    parser.add_argument("images", nargs="+", metavar="IMAGE", help="files of images of any size")
+    parser.add_argument(
+        "images", nargs="+", metavar="IMAGE", help=f"files of images of any size, and keys: {', '.join(PREDICT_KEYS)}"
+    )
     options = parser.parse_args(arguments)
     options.run = folder_of(options.run)
     overrides = [text for text in options.images if "=" in text and not Path(text).exists()]

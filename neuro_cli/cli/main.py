@@ -37,7 +37,7 @@ usage: neuro VERB [group=option ...] [key=value ...]
 verbs
 {verbs}
 
-groups (neuro VERB --help: those of a verb, and all its keys)
+groups and their options (neuro VERB --help lists those of a verb, with all its keys)
 {options}
 
 examples
@@ -45,11 +45,11 @@ examples
   neuro train +algo=snes model=MNIST_30K task=mnist task.download=true
   mpiexec -n 2 neuro train                               the same on two ranks; or: neuro train ranks=2
   neuro train -m algo=openai_es,snes seed=1,2            a sweep
-  neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
+  neuro train -m hydra/launcher=slurm seed=1,2           the same sweep with its jobs on SLURM
   neuro resume outputs/train/<stamp>
 
--q prints warnings and errors only, -v log lines too. `neuro completion bash` (zsh, fish) prints a script for your shell.
-A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback.
+-q prints warnings and errors only, -v also log lines. `neuro completion bash` (zsh, fish) prints a script for your shell.
+An error is one line that says what to change. NEURO_DEBUG=1 adds the traceback.
 Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
 
 

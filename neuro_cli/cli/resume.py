@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from neuro_cli.run_folder.checkpoint import Checkpoint
     from neuro_cli.runner.options import Options
 
+CHANGES = (*RESUME_GROUPS, *RESUME_KEYS, "checkpoint", "trust")  # keys that a resumed run takes
+
 
 def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.launch.lock import take
     from neuro_cli.run_folder.config import is_search, resumed_config
 
-    options = run_arguments("resume", arguments)
+    options = run_arguments("resume", arguments, CHANGES)
     if is_sweep(options.run):
         return resume_sweep(options.run, options.overrides)
     refuse_other_sweep(options.run)
@@ -87,8 +89,7 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:
     """Return changed keys, generation and trusted packages. Raises ConfigError for what a resumed run keeps."""
-    keys = [*RESUME_GROUPS, *RESUME_KEYS, "checkpoint", "trust"]
-    values = values_of(overrides, keys, "a resumed run keeps it; what can change:")
+    values = values_of(overrides, CHANGES, "a resumed run keeps it; what can change:")
     generation, trust = values.pop("checkpoint", None), names(values.pop("trust", []))
     changes = {key: option_of(key, value) if key in RESUME_GROUPS else value for key, value in values.items()}
     return changes, generation, trust

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.arguments import names, set_key, values_of
+from neuro_cli.cli.arguments import asks_help, names, set_key, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
@@ -46,8 +46,12 @@ def search_verb(arguments: list[str]) -> int:
 def plot_verb(arguments: list[str]) -> int:
     from neuro_cli.search.compare import compare
 
+    usage = "usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches"
+    if asks_help(arguments):
+        print(usage)
+        return 0
     if len(arguments) < 2 or not arguments[0].endswith((".png", ".pdf", ".svg")):
-        raise UserError("usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches")
+        raise UserError(usage)
     compare(Path(arguments[0]), [Path(folder) for folder in arguments[1:]])
     return 0
 
@@ -80,8 +84,12 @@ def _refuse_status(message: str) -> NoReturn:
 def certs_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
+    usage = "usage: neuro search certs FOLDER [HOST ...], the names and addresses under which others reach this host"
+    if asks_help(arguments):
+        print(usage)
+        return 0
     if not arguments or arguments[0].startswith("-"):
-        raise UserError("usage: neuro search certs FOLDER [HOST ...], the names and addresses under which this host is reached")
+        raise UserError(usage)
     need_packages()
     from neuro_cli.broker.certificates import make_certificates
 

@@ -13,7 +13,7 @@ from neuro_cli.core.files import config_folder
 COLUMN = 44  # where comments begin
 _KEY = re.compile(r"( *)([\w@/.-]+):(?: +(.*?))??(?: +# ?(.*))?")
 OTHERS = ("hydra", "defaults")
-LEFT_OUT = ("experiment", "table", "hydra")  # folders of conf/ whose files are no options of one group
+LEFT_OUT = ("experiment", "table", "hydra")  # folders of conf/ with files that are no options of one group
 
 
 def comments_of(file: Path) -> dict[str, str]:
@@ -39,7 +39,7 @@ def keys_of(file: Path) -> dict[str, str]:
 
 
 def comments(verb: str, choices: Mapping[str, Any]) -> dict[str, str]:
-    """Comments of all keys of ``neuro VERB``, whose groups have the options ``choices``."""
+    """Return the comments of all keys of ``neuro VERB``, whose groups have the options ``choices``."""
     found: dict[str, str] = {}
     for name in _files(verb):
         own = comments_of(config_folder() / f"{name}.yaml")
@@ -76,11 +76,11 @@ def _files(verb: str) -> Iterator[str]:
 
 
 def annotated(verb: str, composed: DictConfig) -> str:
-    """The composed config as YAML, each key with its comment."""
+    """Return the composed config as YAML, each key with its comment; tables of a verb's own choices are left out."""
     choices = OmegaConf.to_container(composed.hydra.runtime.choices)
     assert isinstance(choices, dict)
     told = comments(verb, {str(group): option for group, option in choices.items()})
-    keys = [str(key) for key in composed if key != "hydra"]
+    keys = [str(key) for key in composed if key != "hydra" and not str(key).startswith("known_")]
     path: list[tuple[int, str]] = []
     lines = []
     for line in OmegaConf.to_yaml(OmegaConf.masked_copy(composed, keys)).splitlines():
@@ -94,7 +94,7 @@ def annotated(verb: str, composed: DictConfig) -> str:
 
 
 def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> str:
-    """docs/configuration.md: root keys of ``verbs`` with their composed defaults, then every option of ``groups``."""
+    """Return the page of all keys: root keys of ``verbs`` with their composed defaults, then every option of ``groups``."""
     parts = [HEAD]
     for verb, composed in verbs.items():
         told = comments(verb, {})

@@ -46,9 +46,7 @@ def predict_verb(arguments: list[str]) -> int:
     """``neuro predict RUN IMAGE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
     parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
-    parser.add_argument(
-        "images", nargs="+", metavar="IMAGE", help=f"files of images of any size, and keys: {', '.join(PREDICT_KEYS)}"
-    )
+    parser.add_argument("images", nargs="+", metavar="IMAGE", help="files of images of any size")
     options = parser.parse_args(arguments)
     options.run = folder_of(options.run)
     overrides = [text for text in options.images if "=" in text and not Path(text).exists()]

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.compose import resolved
-from neuro_cli.cli.options.tree import ConfigTree
+from neuro_cli.cli.options.tree import BASE, ConfigTree
 from neuro_cli.cli.overrides.check import checked
 from neuro_cli.core.files import config_folder
 
@@ -21,7 +21,10 @@ from neuro_cli.core.files import config_folder
 def hydras_own() -> tuple[Any, ...]:
     """Hydra's settings in a job, and whether they may be written."""
     own = HydraConfig.get()
-    return OmegaConf.to_container(own, resolve=False), OmegaConf.is_readonly(own), OmegaConf.is_struct(own)
+    plain: Any = OmegaConf.to_container(own, resolve=False)
+    # only Hydra 1.3 notes the mode of a single run
+    plain["overrides"]["hydra"] = [text for text in plain["overrides"]["hydra"] if text != "hydra.mode=RUN"]
+    return plain, OmegaConf.is_readonly(own), OmegaConf.is_struct(own)
 
 
 def by_neuro(arguments: list[str]) -> tuple[Any, ...]:
@@ -38,7 +41,7 @@ def by_neuro(arguments: list[str]) -> tuple[Any, ...]:
 def by_hydra(arguments: list[str]) -> tuple[Any, ...]:
     seen: list[tuple[Any, ...]] = []
 
-    @hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="train")
+    @hydra.main(config_path=str(config_folder()), config_name="train", **BASE)
     def main(config: Any) -> None:
         seen.append((resolved(config), *hydras_own()))
 

@@ -134,9 +134,8 @@ def test_a_world_that_ends_while_it_loads_says_so(tmp_path, monkeypatch):
         killed = f"{text} {code}: a rank was killed; continue with: neuro resume run"
         assert failed_to_load(tmp_path, code, monkeypatch) == (1, [killed])
     for code in (138, 15, 2, 1):
-        stopped = (
-            f"{text} {code} after SIGTERM: it was stopped before it could write a checkpoint; continue with: neuro resume run"
-        )
+        reason = "it was stopped before it could write a checkpoint"
+        stopped = f"{text} {code} after SIGTERM: {reason}; continue with: neuro resume run"
         assert failed_to_load(tmp_path, code, monkeypatch, signal.SIGTERM) == (1, [stopped])
     assert failed_to_load(tmp_path, 2, monkeypatch, signal.SIGINT) == (130, ["neuro: interrupted"])
     assert failed_to_load(tmp_path, 1, monkeypatch) == (1, [])  # a rank said why

@@ -68,7 +68,7 @@ def _help(verb: str, tree: ConfigTree, config: DictConfig) -> str:
     return "\n".join([
         config.hydra.help.header,
         "== Groups and their options ==",
-        groups_help(verb, tree.groups()),
+        groups_help(verb, tree.groups),
         "",
         "== Config (override with key=value) ==",
         annotated(verb, config),

@@ -59,7 +59,7 @@ def test_an_existing_key_takes_a_plus_and_a_new_dotted_one_keeps_it():
         (["sead=3"], r"sead=3: no such key; did you mean seed"),
         (["algo.sigm=3"], r"algo.sigm=3: no such key; did you mean algo.sigma.*; a new one is added with \+algo.sigm="),
         (["checkpoint.evry=3"], r"checkpoint.evry=3: no such key; did you mean checkpoint.every"),
-        (["+algo.optimiser.lr=3"], r"\+algo.optimiser.lr=3: there is no algo.optimiser; did you mean algo.optimizer"),
+        (["+algo.optimiser.lr=3"], r"\+algo.optimiser.lr=3: no such key algo.optimiser; did you mean algo.optimizer"),
         (["algo=snes", "algo.optimizer.lr=3"], r"algo.optimizer.lr=3: no such key"),
         (["seed=1,2"], r"seed=1,2: a sweep over several values needs -m"),
         (["seed"], r"seed: not an override of the form key=value"),

@@ -78,23 +78,18 @@ class ConfigTree:
             yield GlobalHydra.instance().config_loader()
 
     @cached_property
-    def own_groups(self) -> frozenset[str]:
-        """Return the groups that ``conf/`` does not have."""
-        if not self.more:
-            return frozenset()
-        ours = {folder.name for folder in config_folder().iterdir() if folder.is_dir()}
-        with self.loaded(self.searched) as loader:
-            return frozenset(loader.list_groups("")) - ours - set(HYDRAS)
-
-    def options(self, group: str) -> list[str]:
-        """Return the options of ``group`` in all places."""
-        with self.loaded(self.searched) as loader:
-            return list(loader.get_group_options(group))
-
     def groups(self) -> dict[str, list[str]]:
         """Return the groups of all places with their options; a group within another one is named by its path."""
         with self.loaded(self.searched) as loader:
             return _below(loader, "")
+
+    @cached_property
+    def own_groups(self) -> frozenset[str]:
+        """Return the groups that ``conf/`` does not have."""
+        ours = {folder.name for folder in config_folder().iterdir() if folder.is_dir()}
+        return (
+            frozenset(name for name in self.groups if "/" not in name and name not in HYDRAS) - ours if self.more else frozenset()
+        )
 
 
 def _below(loader: ConfigLoader, parent: str) -> dict[str, list[str]]:

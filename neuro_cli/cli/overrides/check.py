@@ -45,8 +45,7 @@ def _known(tree: ConfigTree) -> dict[str, list[str]]:
     """Return the groups and their options, with those of the user's own folders."""
     if not tree.more:
         return groups()
-    every = groups() | {name: [] for name in tree.own_groups}
-    return {name: sorted({*options, *tree.options(name)}) for name, options in every.items()}
+    return {name: list(tree.groups.get(name, [])) for name in (*groups(), *tree.own_groups)}
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,6 @@ def shown(made: Any, depth: int = 0) -> Any:
         {"inner": INNER, "list": [INNER], "_recursive_": False},
         {"inner": {**INNER, "_recursive_": False, "x": INNER}, "_recursive_": True},
         {"inner": {"_target_": CALL, "x": {**INNER, "_recursive_": True}}, "_recursive_": False},
-        {"plain": {"_recursive_": False, "x": {"_target_": CALL, "y": INNER}}},
         {"_convert_": "all", "inner": {**INNER, "_convert_": "all"}},
     ],
 )
@@ -86,6 +85,12 @@ def test_a_call_is_that_of_hydra(node):
     before = copy.deepcopy(node)
     assert shown(construct(node)) == shown(as_hydra_does(node))
     assert node == before
+
+
+def test_recursive_of_a_plain_dict_counts_below_it():
+    """As in Hydra 1.3; 1.4 does not make ``x`` either."""
+    made = construct({"_target_": CALL, "plain": {"_recursive_": False, "x": {"_target_": CALL, "y": INNER}}})
+    assert made.kwargs["plain"]["x"] == Call(y=INNER)
 
 
 PACKAGES = {"tensorboard": ("tensorboard",), "mlflow": ("lightning", "mlflow"), "comet": ("lightning", "comet_ml")}

@@ -86,10 +86,10 @@ class ConfigTree:
     @cached_property
     def own_groups(self) -> frozenset[str]:
         """Return the groups that ``conf/`` does not have."""
+        if not self.more:
+            return frozenset()
         ours = {folder.name for folder in config_folder().iterdir() if folder.is_dir()}
-        return (
-            frozenset(name for name in self.groups if "/" not in name and name not in HYDRAS) - ours if self.more else frozenset()
-        )
+        return frozenset(name for name in self.groups if "/" not in name) - ours - set(HYDRAS)
 
 
 def _below(loader: ConfigLoader, parent: str) -> dict[str, list[str]]:
